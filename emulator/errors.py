@@ -1,0 +1,116 @@
+"""Every way Longhaul fails, as one tree.
+
+    LonghaulError                 exit 1   HTTP 500   the root; never raised itself
+    ├── InputError                exit 2   HTTP 422   what the user wrote is wrong; carries every mistake at once
+    ├── RefusedError              exit 3   HTTP 409   the machine holds something we must not touch
+    ├── MissingError              exit 4   HTTP 503   something is missing on this machine (package, right, module)
+    │   └── LabError              exit 4   HTTP 503   the lab cannot be built or booted
+    │       ├── LabTimeout        exit 124 HTTP 504   the command ran longer than its --timeout
+    │       └── LabStalled        exit 125 HTTP 504   live-lock: CPU burns, the virtual clock stands still
+    ├── KernelError               exit 5   HTTP 500   the kernel refused one operation; the rest was rolled back
+    ├── VerifyError               exit 6   HTTP 500   the kernel accepted everything, yet is not as asked
+    └── MeasureError              exit 7   HTTP 500   a tool (ping, iperf3, ss) failed or answered nonsense
+
+A command that ran well but whose answer is "no" (a certificate that fails, an invalid cell) exits 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+EXIT_NOT_AS_ASKED = 8
+
+
+class LonghaulError(Exception):
+    """The root. `str(error)` is for people: what happened, where, and what to do next."""
+
+    exit_code: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing wrong in the user's input.
+
+    `where` is "file:line" or the name of an option, `path` the field ("lanes.japan.rtt", may be empty),
+    `text` says what was found and what was expected.
+    """
+
+    where: str
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.where, self.path, self.text) if part)
+
+
+class InputError(LonghaulError):
+    """The user's input is wrong. All of it is reported, nothing was changed."""
+
+    exit_code = 2
+    http_status = 422
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(str(m) for m in self.mistakes))
+
+    @classmethod
+    def single(cls, text: str, where: str = "", path: str = "") -> InputError:
+        """One mistake alone."""
+        return cls([Mistake(where, path, text)])
+
+
+class RefusedError(LonghaulError):
+    """A wanted port, bridge or namespace belongs to somebody else. Nothing was changed."""
+
+    exit_code = 3
+    http_status = 409
+
+
+class MissingError(LonghaulError):
+    """This machine lacks something: a package, a right, a kernel module."""
+
+    exit_code = 4
+    http_status = 503
+
+
+class LabError(MissingError):
+    """The lab cannot be built or booted here."""
+
+
+class LabTimeout(LabError):
+    """The command in the lab ran longer than it was allowed to."""
+
+    exit_code = 124
+    http_status = 504
+
+
+class LabStalled(LabError):
+    """Live-lock: CPU burns while the virtual clock stands still."""
+
+    exit_code = 125
+    http_status = 504
+
+
+class KernelError(LonghaulError):
+    """The kernel refused an operation. `errno` is its number, `operation` the op as an ip/tc command."""
+
+    exit_code = 5
+
+    def __init__(self, operation: object, errno: int, reason: str) -> None:
+        super().__init__(f"{operation}: {reason} (errno {errno})")
+        self.operation, self.errno = operation, errno
+
+
+class VerifyError(LonghaulError):
+    """The kernel accepted every operation, yet its state differs from what was asked."""
+
+    exit_code = 6
+
+
+class MeasureError(LonghaulError):
+    """A measuring tool failed, or answered something that cannot be read."""
+
+    exit_code = 7

@@ -1,0 +1,213 @@
+"""What the user wishes: topologies of lanes, each impaired in both directions, and TCP profiles.
+
+Pure values, valid once built: a constructor raises ValueError on a wish that contradicts itself. Integers only,
+with the unit in the name: ns, bit/s, bytes, and `p32` for a probability in parts per 2^32 - 1 (the kernel's own).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Interface, IPv4Network
+
+P32 = 2**32 - 1
+"""A probability of one, as sch_netem stores it (u32)."""
+
+LINE_RATE_BPS = 10_000_000_000
+"""The speed of the ports when nothing else is said: the founding 10 Gbit/s."""
+
+NAME_PATTERN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+"""A site's name: a host name label of RFC 1123, in lower case."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """The bottleneck's queue, apart from the delay: exactly one of bytes, packets (of full MTU) or ns at the rate."""
+
+    bytes: int | None = None
+    packets: int | None = None
+    ns: int | None = None
+
+    def __post_init__(self) -> None:
+        given = [v for v in (self.bytes, self.packets, self.ns) if v is not None]
+        if len(given) != 1 or given[0] <= 0:
+            raise ValueError("a buffer is one positive amount of bytes, packets or time")
+
+    def to_bytes(self, rate_bps: int, frame_bytes: int) -> int:
+        """The same queue in bytes, behind a link of `rate_bps` that carries frames of `frame_bytes`."""
+        if self.bytes is not None:
+            return self.bytes
+        if self.packets is not None:
+            return self.packets * frame_bytes
+        assert self.ns is not None
+        return -(-rate_bps * self.ns // 8_000_000_000)
+
+
+@dataclass(frozen=True)
+class Impairment:
+    """The wish for one direction of a lane.
+
+    `rate_bps` None means: no bottleneck here, the ports' own speed. `buffer` needs a rate; None means one BDP of
+    the lane, at least 1 ms. Order is kept whatever the jitter.
+    """
+
+    delay_ns: int = 0
+    jitter_ns: int = 0
+    loss_p32: int = 0
+    rate_bps: int | None = None
+    buffer: Buffer | None = None
+
+    def __post_init__(self) -> None:
+        if self.delay_ns < 0 or self.jitter_ns < 0:
+            raise ValueError("delay and jitter cannot be negative")
+        if self.jitter_ns > self.delay_ns:
+            raise ValueError(f"jitter {self.jitter_ns} ns exceeds delay {self.delay_ns} ns")
+        if not 0 <= self.loss_p32 <= P32:
+            raise ValueError(f"loss {self.loss_p32} is not within 0..{P32}")
+        if self.rate_bps is not None and self.rate_bps < 8:
+            raise ValueError(f"rate {self.rate_bps} bit/s is below one byte a second")
+        if self.buffer is not None and self.rate_bps is None:
+            raise ValueError("a buffer needs a rate: without a bottleneck no queue builds up")
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The two network interfaces of a lane on an appliance, by name."""
+
+    hub: str
+    site: str
+
+    def __post_init__(self) -> None:
+        if self.hub == self.site:
+            raise ValueError(f"hub and site port are both {self.hub}")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The emulated link between the hub and one site, called by the site's name.
+
+    `outbound` (hub to site) acts on the site port's egress, `inbound` on the hub port's. `ports` None means a
+    virtual lane: veth pairs into namespaces. `line_rate_bps` is the ports' speed, used to size netem's limit
+    where no rate is set.
+    """
+
+    name: str
+    outbound: Impairment = Impairment()
+    inbound: Impairment = Impairment()
+    ports: Ports | None = None
+    mtu: int = 1500
+    line_rate_bps: int = LINE_RATE_BPS
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(NAME_PATTERN, self.name):
+            raise ValueError(f"lane name {self.name!r} is not a host name label (a-z, 0-9 and inner -)")
+        if not 576 <= self.mtu <= 65521:
+            raise ValueError(f"mtu {self.mtu} is not within 576..65521")
+        if self.line_rate_bps < 8:
+            raise ValueError(f"line rate {self.line_rate_bps} bit/s is below one byte a second")
+
+    @property
+    def rtt_ns(self) -> int:
+        """The round-trip time asked for: both directions' delays."""
+        return self.outbound.delay_ns + self.inbound.delay_ns
+
+    def with_rtt(self, rtt_ns: int) -> Lane:
+        """The same lane with its RTT split evenly anew; jitter that no longer fits is an error."""
+        outbound, inbound = split_rtt(rtt_ns)
+        return replace(
+            self,
+            outbound=replace(self.outbound, delay_ns=outbound),
+            inbound=replace(self.inbound, delay_ns=inbound),
+        )
+
+
+def split_rtt(rtt_ns: int) -> tuple[int, int]:
+    """An RTT as (outbound, inbound) delays in ns that add up to it exactly; the odd nanosecond goes outbound."""
+    return rtt_ns - rtt_ns // 2, rtt_ns // 2
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A star: the hub, its lanes in the user's order, and one flat subnet for the hosts of virtual lanes.
+
+    The hub has the subnet's first address, the lanes' sites the following ones in order. `seed` drives every
+    random impairment; each direction of each lane derives its own from it.
+    """
+
+    name: str
+    hub: str
+    lanes: tuple[Lane, ...] = ()
+    subnet: IPv4Network = IPv4Network("10.77.0.0/24")
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        names = [self.hub, *self.sites]
+        if twice := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError(f"named twice: {', '.join(twice)}")
+        ports = [p for lane in self.lanes if lane.ports for p in (lane.ports.hub, lane.ports.site)]
+        if shared := sorted({p for p in ports if ports.count(p) > 1}):
+            raise ValueError(f"port used twice: {', '.join(shared)}")
+        if len(names) > self.subnet.num_addresses - 2:
+            raise ValueError(f"subnet {self.subnet} has too few addresses for {len(names)} hosts")
+        if not re.fullmatch(NAME_PATTERN, self.hub):
+            raise ValueError(f"hub name {self.hub!r} is not a host name label (a-z, 0-9 and inner -)")
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The remote data centres, in order."""
+        return tuple(lane.name for lane in self.lanes)
+
+    @property
+    def virtual_lanes(self) -> tuple[Lane, ...]:
+        """The lanes whose ports are ours: veth pairs into the hosts' namespaces."""
+        return tuple(lane for lane in self.lanes if lane.ports is None)
+
+    def lane(self, name: str) -> Lane:
+        """The lane to one site. Raises KeyError."""
+        for lane in self.lanes:
+            if lane.name == name:
+                return lane
+        raise KeyError(name)
+
+    def with_lane(self, changed: Lane) -> Topology:
+        """The same topology with the lane of that name replaced."""
+        return replace(self, lanes=tuple(changed if lane.name == changed.name else lane for lane in self.lanes))
+
+    def address(self, host: str) -> IPv4Interface:
+        """The address of the hub or a site in the flat subnet. Raises ValueError on an unknown name."""
+        index = [self.hub, *self.sites].index(host)
+        return IPv4Interface(f"{self.subnet[index + 1]}/{self.subnet.prefixlen}")
+
+    def rtt_ns(self, one: str, other: str) -> int:
+        """The RTT asked for between two hosts: the sum of the lanes between them (site to site goes by the hub)."""
+        if one == other:
+            return 0
+        return sum(self.lane(name).rtt_ns for name in (one, other) if name != self.hub)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A named set of TCP settings for the hosts; None leaves the kernel's own value.
+
+    `tcp_rmem`, `tcp_wmem`: min, default, max in bytes (Documentation/networking/ip-sysctl.rst); `tcp_mem`: low,
+    pressure, high in pages, global to the machine. `initcwnd`, `initrwnd`: segments, per route.
+    """
+
+    name: str
+    tcp_rmem: tuple[int, int, int] | None = None
+    tcp_wmem: tuple[int, int, int] | None = None
+    tcp_mem: tuple[int, int, int] | None = None
+    congestion_control: str | None = None
+    no_metrics_save: bool | None = True
+    initcwnd: int | None = None
+    initrwnd: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("tcp_rmem", "tcp_wmem", "tcp_mem"):
+            values = getattr(self, field)
+            if values is not None and not 0 < values[0] <= values[1] <= values[2]:
+                raise ValueError(f"{field} {values} does not rise: min <= default <= max expected")
+        for field in ("initcwnd", "initrwnd"):
+            value = getattr(self, field)
+            if value is not None and not 1 <= value <= 65535:
+                raise ValueError(f"{field} {value} is not within 1..65535")
