@@ -1,0 +1,186 @@
+"""Text with units to integers and back: the only parser of "32ms", "10Gbit", "0.01%" and "8MiB".
+
+Everything is exact: decimal digits become integers by fractions, never by floating point, and what does not come
+out whole is a ValueError that says what was expected. What `format_*` writes, `parse_*` reads back to the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TypedDict
+
+_AMOUNT = re.compile(r"\s*(\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})\s*([a-zA-Zµμ/%]*)\s*")
+_ONE_P32 = 2**32 - 1
+
+_DURATIONS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9, "tbit": 10**12}
+_SIZES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SIZE_EXPECTED = "a size such as 8MiB or 64KiB was expected"
+
+
+class BufferParts(TypedDict, total=False):
+    """One of the three ways to say how deep a buffer is; fits `model.Buffer(**parts)`."""
+
+    bytes: int
+    packets: int
+    ns: int
+
+
+def _amount(text: str, expected: str) -> tuple[Fraction, str]:
+    """The number and the unit in a text such as "1.5 ms"."""
+    match = _AMOUNT.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is not understood: {expected}")
+    return Fraction(match[1]), match[2]
+
+
+def _whole(value: Fraction, text: str, unit: str) -> int:
+    if value.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number of {unit}")
+    return value.numerator
+
+
+def parse_duration_ns(text: str) -> int:
+    """A duration in ns. Units: ns us ms s min h; a bare 0 needs none. Raises ValueError."""
+    number, unit = _amount(text, "a time such as 32ms or 1.5s was expected")
+    if not unit and number:
+        raise ValueError(f"{text!r} has no unit: write {text.strip()}ms for milliseconds")
+    if unit and unit not in _DURATIONS:
+        raise ValueError(f"{text!r} has an unknown unit {unit!r}: ns, us, ms, s, min or h was expected")
+    return _whole(number * _DURATIONS.get(unit, 1), text, "nanoseconds")
+
+
+def parse_rate_bps(text: str) -> int:
+    """A rate in bit/s. Units: bit kbit Mbit Gbit Tbit, in any case, "/s" allowed. Raises ValueError.
+
+    "bps" is refused, because tc means bytes by it and everybody else bits.
+    """
+    number, unit = _amount(text, "a rate such as 10Gbit or 100Mbit was expected")
+    if not unit:
+        raise ValueError(f"{text!r} has no unit: a rate such as 10Gbit or 100Mbit was expected")
+    factor = _RATES.get(unit.lower().removesuffix("/s"))
+    if factor is None:
+        raise ValueError(f"{text!r} has an unknown unit {unit!r}: bit, kbit, Mbit, Gbit or Tbit was expected")
+    return _whole(number * factor, text, "bits per second")
+
+
+def parse_probability_p32(text: str) -> int:
+    """A probability in parts per 2^32 - 1, rounded to the nearest: "0.01%", or "0.0001" as a fraction below one.
+
+    A bare 1 is refused as ambiguous, and so is what is not zero yet would round to it. Raises ValueError.
+    """
+    number, unit = _amount(text, "a probability such as 0.01% was expected")
+    if unit not in ("", "%"):
+        raise ValueError(f"{text!r} has an unknown unit {unit!r}: a probability such as 0.01% was expected")
+    if not unit and number >= 1:
+        raise ValueError(f"{text!r} has no unit: write {text.strip()}% for percent, or a fraction below 1")
+    share = number / 100 if unit else number
+    if share > 1:
+        raise ValueError(f"{text!r} is above 100%")
+    p32 = int(share * _ONE_P32 + Fraction(1, 2))
+    if share and not p32:
+        raise ValueError(f"{text!r} is too small: the kernel counts in steps of 2.4e-8 %; write 0 for none")
+    return p32
+
+
+def parse_size_bytes(text: str) -> int:
+    """A size in bytes; a bare number is bytes. Units: B, kB MB GB TB (1000), KiB MiB GiB TiB (1024).
+
+    Raises ValueError.
+    """
+    number, unit = _amount(text, _SIZE_EXPECTED)
+    if unit and unit not in _SIZES:
+        raise ValueError(f"{text!r} has an unknown unit {unit!r}: B, KiB, MiB, GiB, kB, MB or GB was expected")
+    return _whole(number * _SIZES.get(unit, 1), text, "bytes")
+
+
+def parse_buffer(text: str) -> BufferParts:
+    """A buffer's depth: bytes ("8MiB"), packets of full MTU ("100p") or time at the rate ("5ms").
+
+    Raises ValueError.
+    """
+    number, unit = _amount(text, "a buffer such as 8MiB, 100p or 5ms was expected")
+    if unit in ("p", "packets"):
+        return {"packets": _whole(number, text, "packets")}
+    if unit in _DURATIONS:
+        return {"ns": parse_duration_ns(text)}
+    if unit in _SIZES:
+        return {"bytes": parse_size_bytes(text)}
+    raise ValueError(f"{text!r} says not of what: bytes (8MiB), packets (100p) or time (5ms) was expected")
+
+
+def parse_count(text: str) -> int:
+    """A plain whole number, not negative. Raises ValueError."""
+    if not re.fullmatch(r"\s*[0-9]{1,30}\s*", text):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _decimal(value: int, factor: int) -> str:
+    """value / factor in exact decimal digits; `factor` has no prime factors but 2 and 5."""
+    whole, rest = divmod(value, factor)
+    digits = ""
+    while rest:
+        digit, rest = divmod(rest * 10, factor)
+        digits += str(digit)
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def _largest(value: int, units: Mapping[str, int]) -> str:
+    """The value in the largest unit that leaves at least one before the point."""
+    unit = max((u for u in units if units[u] <= value), key=units.__getitem__)
+    return f"{_decimal(value, units[unit])} {unit}"
+
+
+def format_duration(ns: int) -> str:
+    """A duration for people, exact: "32 ms", "1.5 s", "16.000001 ms"; zero is "0 ms"."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return sign + _largest(ns, {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}) if ns else "0 ms"
+
+
+def format_rate(bps: int) -> str:
+    """A rate for people, exact: "10 Gbit/s"."""
+    units = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "Tbit/s": 10**12}
+    return _largest(bps, units) if bps else "0 bit/s"
+
+
+def format_size(size_bytes: int) -> str:
+    """A size for people, exact, in whichever unit is shortest: "8 MiB", "432.5 MB", "1514 B"."""
+    fitting = [u for u in _SIZES if u != "KB" and _SIZES[u] <= max(size_bytes, 1)]
+    texts = [f"{_decimal(size_bytes, _SIZES[u])} {u}" for u in fitting]
+    return min(texts, key=lambda text: len(text.replace("i", "")))
+
+
+def format_probability(p32: int) -> str:
+    """A probability for people: the shortest percentage that means this very number, "0.01%"."""
+    for digits in range(13):
+        scale = 10 ** (digits + 2)
+        nearest = (2 * p32 * scale + _ONE_P32) // (2 * _ONE_P32)
+        text = _decimal(nearest, 10**digits) + "%"
+        if int(Fraction(nearest, scale) * _ONE_P32 + Fraction(1, 2)) == p32:
+            return text
+    raise AssertionError("twelve decimals tell every p32 apart")
+
+
+def format_buffer(parts: BufferParts) -> str:
+    """A buffer's depth as `parse_buffer` reads it: "8 MiB", "100 p" or "5 ms"."""
+    if "packets" in parts:
+        return f"{parts['packets']} p"
+    return format_duration(parts["ns"]) if "ns" in parts else format_size(parts["bytes"])
+
+
+def compact(text: str) -> str:
+    """A formatted quantity as one writes it in a file or on a command line: "10 Gbit/s" becomes "10Gbit"."""
+    return text.replace(" ", "").removesuffix("/s")
