@@ -1,0 +1,207 @@
+"""From a wish to what the kernel stores: netem and its bottleneck (tbf) in the kernel's own integers. Pure.
+
+Everything that sch_netem and sch_tbf round, count or forget in odd ways is known here and nowhere else, so that
+the planner may compare wish and kernel with `==`. Sources: net/sched/sch_netem.c and sch_tbf.c of Linux 6.12.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from .model import P32, Buffer, Impairment, Lane
+
+ETHERNET_HEADER_BYTES = 14
+"""What a qdisc counts on top of the MTU: the Ethernet header, neither FCS nor preamble."""
+
+ORDER_RATE_BYTES_PER_S = 10**15
+"""Netem keeps packets in order only when it has a rate: each packet then leaves no earlier than the one before.
+
+At 10^15 byte/s even a 64 KiB super-frame takes 65536 * 10^9 // 10^15 = 0 ns (packet_time_ns), so order costs no time.
+It is also what makes a live cut of the RTT safe: without it the packets in flight are overtaken.
+"""
+
+MAX_BURST_BYTES = 128 * 1024
+"""Above one GSO super-frame with its headers (about 68 kB), so that tbf need not segment it."""
+
+MIN_BUFFER_NS = 1_000_000
+"""The smallest default buffer, in time at the rate: what a switch port has at the very least."""
+
+PSCHED_TICK_NS = 64
+"""A tick of the packet scheduler's clock (include/net/pkt_sched.h, PSCHED_SHIFT 6)."""
+
+
+@dataclass(frozen=True)
+class Netem:
+    """A netem qdisc as the kernel stores it; every field is sent every time, for `change` keeps what it is not told.
+
+    Probabilities and correlations are u32 parts (P32 is one), times ns, rates bytes/s, `limit` packets (skbs).
+    `slot` is (min_ns, max_ns, packets, bytes, dist_delay_ns, dist_jitter_ns); `gemodel` is (p, r, h, k1) in the
+    kernel's sense of h and k1. `seed` None: the kernel has no seed (before 6.6).
+    """
+
+    delay_ns: int = 0
+    jitter_ns: int = 0
+    limit: int = 1000
+    rate_bytes_per_s: int = ORDER_RATE_BYTES_PER_S
+    loss_p32: int = 0
+    duplicate_p32: int = 0
+    reorder_p32: int = 0
+    corrupt_p32: int = 0
+    gap: int = 0
+    delay_corr: int = 0
+    loss_corr: int = 0
+    duplicate_corr: int = 0
+    reorder_corr: int = 0
+    corrupt_corr: int = 0
+    packet_overhead: int = 0
+    cell_size: int = 0
+    cell_overhead: int = 0
+    ecn: bool = False
+    slot: tuple[int, int, int, int, int, int] = (0, 0, 0, 0, 0, 0)
+    gemodel: tuple[int, int, int, int] | None = None
+    seed: int | None = None
+
+    def __str__(self) -> str:
+        """As the arguments of tc; what has no say is left out."""
+        words = ["netem", f"delay {self.delay_ns}ns"]
+        if self.jitter_ns:
+            words[-1] += f" {self.jitter_ns}ns"
+        for word, p32 in (
+            ("loss", self.loss_p32),
+            ("duplicate", self.duplicate_p32),
+            ("corrupt", self.corrupt_p32),
+        ):
+            if p32:
+                words.append(f"{word} {p32 * 100 / P32:.8g}%")
+        if self.reorder_p32:
+            words.append(f"reorder {self.reorder_p32 * 100 / P32:.8g}% gap {self.gap}")
+        words += [f"rate {self.rate_bytes_per_s * 8}bit", f"limit {self.limit}"]
+        if self.seed is not None:
+            words.append(f"seed {self.seed}")
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Shaper:
+    """The bottleneck: a tbf below netem. `burst_bytes` is canonical (see `canonical_burst`), `limit_bytes` the buffer."""
+
+    rate_bytes_per_s: int
+    burst_bytes: int
+    limit_bytes: int
+
+    def __str__(self) -> str:
+        return f"tbf rate {self.rate_bytes_per_s * 8}bit burst {self.burst_bytes} limit {self.limit_bytes}"
+
+
+@dataclass(frozen=True)
+class Egress:
+    """All that acts on what leaves one port: delay and loss first, then the bottleneck, if there is one."""
+
+    netem: Netem
+    shaper: Shaper | None = None
+
+
+def lower(lane: Lane, *, seed: int, has_seed: bool) -> tuple[Egress, Egress]:
+    """A lane's two egresses, (outbound on the site port, inbound on the hub port).
+
+    `seed` is the topology's; each direction derives its own from it. `has_seed` says whether this kernel takes one.
+    """
+    return (
+        _egress(lane, lane.outbound, derive_seed(seed, lane.name, "outbound") if has_seed else None),
+        _egress(lane, lane.inbound, derive_seed(seed, lane.name, "inbound") if has_seed else None),
+    )
+
+
+def _egress(lane: Lane, wish: Impairment, seed: int | None) -> Egress:
+    netem = Netem(
+        delay_ns=wish.delay_ns,
+        jitter_ns=wish.jitter_ns,
+        loss_p32=wish.loss_p32,
+        limit=limit_packets(lane, wish),
+        seed=seed,
+    )
+    return Egress(netem, _shaper(lane, wish))
+
+
+def limit_packets(lane: Lane, wish: Impairment) -> int:
+    """Netem's `limit` for one direction: all that may be in flight on the lane, and the buffer, in full-size packets.
+
+    The whole *round-trip* BDP counts, not half of it: a sender's window may stand in one direction at once, and the
+    child's queue counts as netem's own (sch->q.qlen). A limit that is not used costs nothing.
+    """
+    rate_bps = wish.rate_bps or lane.line_rate_bps
+    flight_ns = lane.rtt_ns + lane.outbound.jitter_ns + lane.inbound.jitter_ns
+    flight_bytes = -(-rate_bps * flight_ns // 8_000_000_000)
+    return -(-(flight_bytes + buffer_bytes(lane, wish)) // frame_bytes(lane.mtu)) + 1000
+
+
+def buffer_bytes(lane: Lane, wish: Impairment) -> int:
+    """The bottleneck's queue in bytes: as wished, or one BDP of the lane and at least 1 ms; never below two frames."""
+    rate_bps = wish.rate_bps or lane.line_rate_bps
+    frame = frame_bytes(lane.mtu)
+    queue = wish.buffer or Buffer(ns=max(lane.rtt_ns, MIN_BUFFER_NS))
+    return max(queue.to_bytes(rate_bps, frame), 2 * frame)
+
+
+def _shaper(lane: Lane, wish: Impairment) -> Shaper | None:
+    if wish.rate_bps is None:
+        return None
+    rate, frame = wish.rate_bps // 8, frame_bytes(lane.mtu)
+    limit = min(buffer_bytes(lane, wish), 2**32 - 1)
+    # A burst of more than 1 ms at the rate would let bursts through that the bottleneck is there to stop.
+    burst = max(2 * frame, min(MAX_BURST_BYTES, rate // 1000, limit))
+    return Shaper(rate, canonical_burst(rate, burst), limit)
+
+
+def frame_bytes(mtu: int) -> int:
+    """A full-size packet as a qdisc counts it."""
+    return mtu + ETHERNET_HEADER_BYTES
+
+
+def skb_bytes(frame: int) -> int:
+    """The memory of one queued packet of `frame` bytes: data rounded up to a slab, and the sk_buff itself.
+
+    Head room and shared info are 384 bytes, the sk_buff 256 (measured: 0.77 kB for 60 B, 2.3 kB for 1514 B, 16.6 kB
+    for 9014 B).
+    """
+    return int(2 ** (frame + 384 - 1).bit_length()) + 256
+
+
+def memory_bytes(egress: Egress, mtu: int) -> int:
+    """The memory that one direction may need when its queue is full of full-size packets."""
+    return egress.netem.limit * skb_bytes(frame_bytes(mtu))
+
+
+def derive_seed(seed: int, lane: str, direction: str) -> int:
+    """A seed of its own for every direction, the same whenever the topology's seed is the same."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{lane}/{direction}".encode()).digest()[:8], "big")
+
+
+def burst_ticks(rate_bytes_per_s: int, burst_bytes: int) -> int:
+    """What tbf stores for a burst: its time at the rate in scheduler ticks (psched_l2t_ns, then PSCHED_NS2TICKS)."""
+    factor, shift = 1_000_000_000, 0
+    while not (factor // rate_bytes_per_s) & 2**31 and not factor & 2**63:
+        factor, shift = factor << 1, shift + 1
+    multiplier = (factor // rate_bytes_per_s) & 0xFFFFFFFF
+    return ((burst_bytes * multiplier) >> shift) // PSCHED_TICK_NS
+
+
+def burst_from_ticks(rate_bytes_per_s: int, ticks: int) -> int:
+    """The largest burst that the kernel stores as `ticks`: many bursts read back as the same tick."""
+    burst = (ticks + 1) * PSCHED_TICK_NS * rate_bytes_per_s // 1_000_000_000
+    while burst_ticks(rate_bytes_per_s, burst) > ticks:
+        burst -= 1
+    while burst_ticks(rate_bytes_per_s, burst + 1) <= ticks:
+        burst += 1
+    return burst
+
+
+def canonical_burst(rate_bytes_per_s: int, burst_bytes: int) -> int:
+    """The burst that stands for all those which the kernel cannot tell from this one."""
+    return burst_from_ticks(rate_bytes_per_s, burst_ticks(rate_bytes_per_s, burst_bytes))
+
+
+def holding(egress: Egress, limit: int) -> Egress:
+    """The same egress with netem's limit no smaller than `limit`: what is queued already must find room."""
+    return replace(egress, netem=replace(egress.netem, limit=max(egress.netem.limit, limit)))
