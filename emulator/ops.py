@@ -1,0 +1,271 @@
+"""The operations that change what we own; each prints as the ip, tc or sysctl commands that would do the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .netem import Netem, Shaper
+from .state import Origin, Veth
+
+NF_CALL = ("iptables", "ip6tables", "arptables")
+"""br_netfilter's three switches, net.bridge.bridge-nf-call-*, in the order of State.nf_call."""
+
+
+@dataclass(frozen=True)
+class AddNamespace:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip netns add {self.name}"
+
+
+@dataclass(frozen=True)
+class DelNamespace:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip netns del {self.name}"
+
+
+@dataclass(frozen=True)
+class AddBridge:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip link add {self.name} type bridge stp_state 0 mcast_snooping 0"
+
+
+@dataclass(frozen=True)
+class WireBridge:
+    """Silence a bridge, note in its alias what br_netfilter was, and bring it up."""
+
+    name: str
+    nf_origin: tuple[int, int, int] | None = None
+
+    def __str__(self) -> str:
+        alias = f" alias {alias_of(self.nf_origin)}"
+        return (
+            f"sysctl -q net.ipv6.conf.{self.name}.disable_ipv6=1; "
+            f"ip link set {self.name}{alias} addrgenmode none type bridge stp_state 0 mcast_snooping 0; "
+            f"ip link set {self.name} up"
+        )
+
+
+@dataclass(frozen=True)
+class DelBridge:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip link del {self.name}"
+
+
+@dataclass(frozen=True)
+class SetNfCall:
+    values: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        pairs = zip(NF_CALL, self.values, strict=True)
+        return "sysctl -q " + " ".join(f"net.bridge.bridge-nf-call-{name}={value}" for name, value in pairs)
+
+
+@dataclass(frozen=True)
+class AddVeth:
+    """The pair alone; `HostUp` gives the far end its address."""
+
+    veth: Veth
+
+    def __str__(self) -> str:
+        v = self.veth
+        where = f" netns {v.namespace}" if v.namespace else ""
+        return f"ip link add {v.name} mtu {v.mtu} type veth peer name {v.peer} mtu {v.mtu}{where}"
+
+
+@dataclass(frozen=True)
+class DelVeth:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip link del {self.name}"
+
+
+@dataclass(frozen=True)
+class HostUp:
+    """Give a host its address and bring its interface and loopback up."""
+
+    veth: Veth
+
+    def __str__(self) -> str:
+        ip, dev = f"ip -n {self.veth.namespace}", self.veth.peer
+        return f"{ip} addr replace {self.veth.address} dev {dev}; {ip} link set lo up; {ip} link set {dev} up"
+
+
+@dataclass(frozen=True)
+class SetSegments:
+    """How many packets one super-frame leaving the far end may hold."""
+
+    veth: Veth
+
+    def __str__(self) -> str:
+        ip = f"ip -n {self.veth.namespace}" if self.veth.namespace else "ip"
+        return f"{ip} link set {self.veth.peer} gso_max_segs {self.veth.segments}"
+
+
+@dataclass(frozen=True)
+class MarkPort:
+    port: str
+    altname: str
+
+    def __str__(self) -> str:
+        return f"ip link property add dev {self.port} altname {self.altname}"
+
+
+@dataclass(frozen=True)
+class QuietPort:
+    """Nothing of the box's own leaves this port any more."""
+
+    port: str
+
+    def __str__(self) -> str:
+        return f"sysctl -q net.ipv6.conf.{self.port}.disable_ipv6=1; ip link set {self.port} addrgenmode none"
+
+
+@dataclass(frozen=True)
+class Enslave:
+    port: str
+    bridge: str
+
+    def __str__(self) -> str:
+        return f"ip link set {self.port} master {self.bridge}"
+
+
+@dataclass(frozen=True)
+class SetPort:
+    port: str
+    learning: bool
+    forward_mask: int
+
+    def __str__(self) -> str:
+        learning = "on" if self.learning else "off"
+        return (
+            f"ip link set {self.port} type bridge_slave learning {learning} group_fwd_mask {self.forward_mask:#06x}"
+        )
+
+
+@dataclass(frozen=True)
+class UpPort:
+    port: str
+
+    def __str__(self) -> str:
+        return f"ip link set {self.port} up"
+
+
+@dataclass(frozen=True)
+class Release:
+    port: str
+
+    def __str__(self) -> str:
+        return f"ip link set {self.port} nomaster"
+
+
+@dataclass(frozen=True)
+class RestorePort:
+    """Give an appliance's port back as it was; the mark goes last."""
+
+    port: str
+    altname: str
+    origin: Origin
+
+    def __str__(self) -> str:
+        up = "up" if self.origin.up else "down"
+        return (
+            f"ip link set {self.port} {up} addrgenmode {('eui64', 'none')[self.origin.addrgen == 1]}; "
+            f"sysctl -q net.ipv6.conf.{self.port}.disable_ipv6={int(not self.origin.ipv6)}; "
+            f"ip link property del dev {self.port} altname {self.altname}"
+        )
+
+
+@dataclass(frozen=True)
+class SetNetem:
+    port: str
+    netem: Netem
+
+    def __str__(self) -> str:
+        return f"tc qdisc replace dev {self.port} root handle 1: {self.netem}"
+
+
+@dataclass(frozen=True)
+class SetShaper:
+    port: str
+    shaper: Shaper
+
+    def __str__(self) -> str:
+        return f"tc qdisc replace dev {self.port} parent 1:1 handle 10: {self.shaper}"
+
+
+@dataclass(frozen=True)
+class DelShaper:
+    port: str
+
+    def __str__(self) -> str:
+        return f"tc qdisc del dev {self.port} parent 1:1 handle 10:"
+
+
+@dataclass(frozen=True)
+class DelEgress:
+    port: str
+
+    def __str__(self) -> str:
+        return f"tc qdisc del dev {self.port} root"
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Wait until at most `packets` stand in the port's queue, so that a smaller limit drops none of them.
+
+    `within_ns` is how long that may take: what stood in the queue leaves within the old delay.
+    """
+
+    port: str
+    packets: int
+    within_ns: int
+
+    def __str__(self) -> str:
+        return f"# wait until 'tc -s qdisc show dev {self.port}' shows a backlog of at most {self.packets}p"
+
+
+@dataclass(frozen=True)
+class Together:
+    """Changes of queues that reach the kernel in one message, so that no packet travels between two of them."""
+
+    ops: tuple[SetNetem | SetShaper, ...]
+
+    def __str__(self) -> str:
+        return "tc -batch <<END\n" + "\n".join(f"  {str(op)[3:]}" for op in self.ops) + "\nEND"
+
+
+Op = (
+    AddNamespace | DelNamespace | AddBridge | WireBridge | DelBridge | SetNfCall | AddVeth | DelVeth | HostUp
+    | SetSegments | MarkPort | QuietPort | Enslave | SetPort | UpPort | Release | RestorePort | SetNetem | SetShaper
+    | DelShaper | DelEgress | Drain | Together
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of a plan, and why it is in it."""
+
+    op: Op
+    why: str
+
+
+def alias_of(nf_origin: tuple[int, int, int] | None) -> str:
+    """The alias of our bridges: whose they are, and what br_netfilter was before them."""
+    return "longhaul" + ("" if nf_origin is None else "-nf" + "".join(map(str, nf_origin)))
+
+
+def nf_origin_of(alias: str) -> tuple[int, int, int] | None:
+    """The inverse of `alias_of`; an alias of somebody else's says nothing."""
+    digits = alias.removeprefix("longhaul-nf")
+    if digits == alias or len(digits) != len(NF_CALL) or not digits.isdigit():
+        return None
+    return int(digits[0]), int(digits[1]), int(digits[2])

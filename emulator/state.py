@@ -1,0 +1,154 @@
+"""What we own in the kernel, and its names there. Pure values; the operations that change them are in `ops`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .netem import Egress
+
+PREFIX = "lh"
+"""Every bridge, veth and namespace of ours begins with it; an appliance's ports carry an altname instead."""
+
+SWITCH = "lh-switch"
+"""The hub's switch, which joins the virtual lanes."""
+
+HOST_PORT = "eth0"
+"""What a host's only interface is called inside its namespace."""
+
+GROUP_FORWARD_MASK = 0xFFFD
+"""Link-local frames a port passes on: LLDP, LACP, STP... all but MAC pause, which a bridge may never forward."""
+
+GSO_SEGMENTS = 65535
+"""The kernel's default for gso_max_segs; 1 makes every packet of a lane with loss an skb of its own."""
+
+IFNAMSIZ = 15
+"""The longest name of an interface, in bytes (without the closing NUL)."""
+
+
+def namespace_of(host: str) -> str:
+    """The namespace of a virtual host."""
+    return f"{PREFIX}-{host}"
+
+
+def interface_name(role: str, host: str) -> str:
+    """An interface's name, at most 15 bytes: role "" is the lane's bridge, "h" and "s" its hub and site port, "x"
+    the host's port on the hub's switch. A longer name ends in a digest of the whole."""
+    name = f"{PREFIX}{role}-{host}"
+    if len(name) <= IFNAMSIZ:
+        return name
+    return name[: IFNAMSIZ - 5] + "-" + hashlib.sha256(host.encode()).hexdigest()[:4]
+
+
+def altname_of(lane: str, side: str, origin: Origin) -> str:
+    """The mark on an appliance's port; it also carries what the port was like before."""
+    return f"longhaul.{lane}.{side}.{origin.encode()}"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a port was like before it was ours, to be given back exactly."""
+
+    up: bool
+    ipv6: bool
+    addrgen: int
+
+    def encode(self) -> str:
+        return f"u{self.up:d}v{self.ipv6:d}g{self.addrgen}"
+
+    @classmethod
+    def decode(cls, altname: str) -> Origin:
+        """The inverse of `encode`, from the end of an altname. Raises ValueError."""
+        code = altname.rsplit(".", 1)[-1]
+        if len(code) < 6 or (code[0], code[2], code[4]) != ("u", "v", "g"):
+            raise ValueError(f"{altname} is not a mark of Longhaul's")
+        return cls(code[1] == "1", code[3] == "1", int(code[5:]))
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A bridge of ours. `up`, `ipv6` (any of its own addresses), `stp`, `snooping` as observed; wished: a wire.
+
+    `nf_origin` is what br_netfilter's three sysctls were before we came (None where it is not loaded).
+    """
+
+    up: bool = True
+    stp: bool = False
+    snooping: bool = False
+    ipv6: bool = False
+    nf_origin: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Veth:
+    """A veth pair of ours: the near end `name`, the far end `peer`, here or in `namespace`.
+
+    `address` (CIDR) and `peer_up` describe the far end in a host; `segments` is the far end's gso_max_segs.
+    """
+
+    name: str
+    peer: str
+    namespace: str | None = None
+    address: str | None = None
+    mtu: int = 1500
+    segments: int = GSO_SEGMENTS
+    peer_up: bool = True
+
+
+@dataclass(frozen=True)
+class Port:
+    """An interface that is, or is about to be, a port of one of our bridges.
+
+    `origin` None: one of our own veths, which needs no giving back. `altname` carries the mark of any other.
+    """
+
+    bridge: str | None
+    learning: bool = False
+    forward_mask: int = GROUP_FORWARD_MASK
+    up: bool = True
+    ipv6: bool = False
+    egress: Egress | None = None
+    altname: str | None = None
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """An interface that is not ours, with all that may be a reason to leave it alone."""
+
+    mtu: int
+    up: bool
+    ipv6: bool
+    addrgen: int
+    kind: str = ""
+    master: str = ""
+    qdisc: str = ""
+    addresses: tuple[str, ...] = ()
+    default_route: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the plan must know of the machine besides what we own. Never compared: it is not ours."""
+
+    links: Mapping[str, Link] = field(default_factory=dict)
+    memory_bytes: int = 2**63
+    has_seed: bool = True
+    nf_call: tuple[int, int, int] | None = None
+    namespaces: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class State:
+    """All that is ours in the kernel. Two equal states are the same kernel as far as we are concerned.
+
+    `nf_call` are br_netfilter's sysctls (iptables, ip6tables, arptables) while any bridge of ours stands, else None.
+    """
+
+    namespaces: frozenset[str] = frozenset()
+    bridges: Mapping[str, Bridge] = field(default_factory=dict)
+    veths: Mapping[str, Veth] = field(default_factory=dict)
+    ports: Mapping[str, Port] = field(default_factory=dict)
+    nf_call: tuple[int, int, int] | None = None
+    machine: Machine = field(default=Machine(), compare=False)
