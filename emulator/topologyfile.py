@@ -1,0 +1,202 @@
+"""Topology files: YAML to `model.Topology` and back, every mistake at once, each with its line.
+
+`topologyform` says what a user may write; `_lane`, `_delays` and `_direction` give it its meaning. Loss, jitter,
+rate and buffer hold per direction, exactly as given: nothing is ever halved.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from emulator import units, yamltree
+from emulator.errors import InputError
+from emulator.model import Buffer, Impairment, Lane, Ports, Topology, split_rtt
+from emulator.topologyform import DefaultsForm, DirectionForm, LaneForm, TopologyForm, form_at
+
+
+def load(path: str | Path) -> Topology:
+    """Read a topology file. Raises InputError with every mistake in it."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except OSError as error:
+        raise InputError.single(f"cannot be read: {error.strerror}", str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError.single("is not a text file in UTF-8", str(path)) from None
+    return loads(text, str(path))
+
+
+def loads(text: str, where: str = "topology") -> Topology:
+    """Read a topology from YAML text, called `where` in mistakes. Raises InputError with every mistake in it."""
+    source = yamltree.read(text, where)
+    assert isinstance(source.tree, dict)
+    form = _validated(source)
+    lanes = _lanes(source)
+    source.raise_mistakes()
+    assert form is not None
+    optional = {k: v for k, v in (("subnet", form.subnet), ("seed", form.seed)) if v is not None}
+    try:
+        return Topology(form.name, form.hub, tuple(lanes), **optional)  # type: ignore[arg-type]
+    except ValueError as error:
+        source.wrong((_blamed(str(error)),), str(error))
+        source.raise_mistakes()
+        raise
+
+
+def _blamed(text: str) -> str:
+    """The key that a contradiction between parts of the topology is shown at."""
+    return next((key for key in ("subnet", "port") if text.startswith(key)), "hub").replace("port", "lanes")
+
+
+def _validated(source: yamltree.Source) -> TopologyForm | None:
+    """The file as a form, or None with the mistakes noted."""
+    try:
+        return TopologyForm.model_validate(source.tree)
+    except ValidationError as invalid:
+        for error in invalid.errors():
+            path = tuple(str(part) for part in error["loc"])
+            source.wrong(path, _explain(error, path))
+        return None
+
+
+def _explain(error: Any, path: yamltree.Path) -> str:
+    """What pydantic found wrong, in our words: what was found and what was expected."""
+    match error["type"]:
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            known = list(form_at(path[:-1]).model_fields)
+            if close := difflib.get_close_matches(path[-1], known, 1):
+                return f"unknown key; did you mean {close[0]!r}?"
+            return f"unknown key; {', '.join(known)} are known here"
+        case _:
+            return f"a mapping was expected, not {error['input']!r}"
+
+
+def _lanes(source: yamltree.Source) -> list[Lane]:
+    """Every lane that can be built; the contradictions of the others are noted beside the earlier mistakes."""
+    assert isinstance(source.tree, dict)
+    lanes = []
+    forms = source.tree.get("lanes")
+    try:
+        defaults = DefaultsForm.model_validate(source.tree.get("defaults", {}))
+        for name, tree in forms.items() if isinstance(forms, dict) else ():
+            try:
+                lanes.append(_lane(name, LaneForm.model_validate(tree), defaults))
+            except ValidationError:
+                continue
+            except ValueError as error:
+                source.wrong(("lanes", name), str(error))
+    except ValidationError:
+        return []
+    return lanes
+
+
+def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
+    """What a lane's form means. Raises ValueError on contradictions."""
+    outbound_ns, inbound_ns = _delays(form)
+    lane = Lane(
+        name,
+        outbound=_direction(outbound_ns, form.outbound, form, defaults),
+        inbound=_direction(inbound_ns, form.inbound, form, defaults),
+        ports=Ports(form.ports.hub, form.ports.site) if form.ports else None,
+    )
+    mtu = form.mtu if form.mtu is not None else defaults.mtu
+    line = form.line_rate if form.line_rate is not None else defaults.line_rate
+    return replace(
+        lane,
+        mtu=lane.mtu if mtu is None else mtu,
+        line_rate_bps=lane.line_rate_bps if line is None else line,
+    )
+
+
+def _delays(form: LaneForm) -> tuple[int, int]:
+    """Outbound and inbound delay in ns, from the RTT and what either direction says itself."""
+    out, back, rtt = form.outbound.delay, form.inbound.delay, form.rtt
+    if rtt is None:
+        return out or 0, back or 0
+    if out is None and back is None:
+        return split_rtt(rtt)
+    out = rtt - (back or 0) if out is None else out
+    back = rtt - out if back is None else back
+    if out < 0 or back < 0:
+        raise ValueError(f"one direction's delay is above the RTT of {units.format_duration(rtt)}")
+    if out + back != rtt:
+        both = units.format_duration(out + back)
+        raise ValueError(
+            f"the delays add up to {both}, but rtt says {units.format_duration(rtt)}: leave one of them out"
+        )
+    return out, back
+
+
+def _direction(delay_ns: int, own: DirectionForm, lane: LaneForm, defaults: DefaultsForm) -> Impairment:
+    """One direction: its own word first, then the lane's, then the defaults'."""
+
+    def said(key: str) -> Any:
+        return next((v for form in (own, lane, defaults) if (v := getattr(form, key)) is not None), None)
+
+    parts = said("buffer")
+    return Impairment(
+        delay_ns,
+        jitter_ns=said("jitter") or 0,
+        loss_p32=said("loss") or 0,
+        rate_bps=said("rate") or None,
+        buffer=Buffer(**parts) if parts else None,
+    )
+
+
+def dumps(topology: Topology) -> str:
+    """YAML text that `loads` reads back to an equal topology."""
+    tree = {
+        "name": topology.name,
+        "hub": topology.hub,
+        "subnet": str(topology.subnet),
+        "seed": topology.seed,
+        "lanes": {lane.name: _lane_tree(lane) for lane in topology.lanes},
+    }
+    return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, allow_unicode=True, width=1000)
+
+
+def _lane_tree(lane: Lane) -> dict[str, object]:
+    """A lane as one would write it: an RTT and common impairments where both directions are alike."""
+    even = (lane.outbound.delay_ns, lane.inbound.delay_ns) == split_rtt(lane.rtt_ns)
+    outbound, inbound = (_direction_tree(d, with_delay=not even) for d in (lane.outbound, lane.inbound))
+    tree: dict[str, object] = {"rtt": units.compact(units.format_duration(lane.rtt_ns))} if even else {}
+    if even and outbound == inbound:
+        tree |= outbound
+    else:
+        tree |= {name: d for name, d in (("outbound", outbound), ("inbound", inbound)) if d}
+    tree |= {"mtu": lane.mtu, "line_rate": units.compact(units.format_rate(lane.line_rate_bps))}
+    if lane.ports:
+        tree["ports"] = {"hub": lane.ports.hub, "site": lane.ports.site}
+    return tree
+
+
+def _direction_tree(direction: Impairment, *, with_delay: bool) -> dict[str, object]:
+    """One direction's settings that are not at rest."""
+    texts = {
+        "delay": units.format_duration(direction.delay_ns) if with_delay else "",
+        "jitter": units.format_duration(direction.jitter_ns) if direction.jitter_ns else "",
+        "loss": units.format_probability(direction.loss_p32) if direction.loss_p32 else "",
+        "rate": units.format_rate(direction.rate_bps) if direction.rate_bps else "",
+        "buffer": buffer_text(direction.buffer) if direction.buffer else "",
+    }
+    return {key: units.compact(text) for key, text in texts.items() if text}
+
+
+def buffer_text(buffer: Buffer) -> str:
+    """A buffer as people read it: "8 MiB", "100 p", "5 ms"."""
+    parts = {"bytes": buffer.bytes, "packets": buffer.packets, "ns": buffer.ns}
+    return units.format_buffer({k: v for k, v in parts.items() if v is not None})  # type: ignore[arg-type]
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a topology file, for editors."""
+    return TopologyForm.model_json_schema()

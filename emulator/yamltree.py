@@ -1,0 +1,98 @@
+"""YAML text to a tree of dicts, lists and *texts*, in which every key knows its line.
+
+Scalars stay the text that was written, so that "0.0001" never passes through floating point and "on" is a name.
+What YAML readers let pass silently is a mistake here: a key given twice, a key without a value, an alias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import yaml
+
+from emulator.errors import InputError, Mistake
+
+Path = tuple[str, ...]
+Tree = str | list["Tree"] | dict[str, "Tree"]
+
+
+@dataclass
+class Source:
+    """A file called `where`: its tree, the line of every path in it, and what was wrong so far."""
+
+    where: str
+    tree: Tree = field(default_factory=dict)
+    lines: dict[Path, int] = field(default_factory=dict)
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def at(self, path: Path) -> str:
+        """ "file:line" of a path, or of its nearest parent that stands in the file."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return f"{self.where}:{self.lines.get(path, 1)}"
+
+    def wrong(self, path: Path, text: str) -> None:
+        """Note a mistake; a second one at the same path would only follow from the first."""
+        where, dotted = self.at(path), ".".join(path)
+        if (where, dotted) not in {(m.where, m.path) for m in self.mistakes}:
+            self.mistakes.append(Mistake(where, dotted, text))
+
+    def raise_mistakes(self) -> None:
+        """Raise InputError with everything noted, in the order of the lines, if anything was."""
+        if self.mistakes:
+            raise InputError(sorted(self.mistakes, key=lambda m: int(m.where.rsplit(":", 1)[1])))
+
+
+def read(text: str, where: str) -> Source:
+    """Parse one YAML document. Raises InputError when it is not YAML at all; other mistakes are noted."""
+    source = Source(where)
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise InputError.single(f"alias *{event.anchor}: write the value out", f"{where}:{line}")
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        raise InputError.single(f"not YAML: {said}", f"{where}:{line}") from None
+    except yaml.YAMLError as error:
+        raise InputError.single(f"not YAML: {str(error).splitlines()[0]}", where) from None
+    except RecursionError:
+        raise InputError.single("not understood: nested far too deep", where) from None
+    if node is None or not isinstance(node, yaml.MappingNode):
+        raise InputError.single("a mapping such as 'name: new-york' was expected", f"{where}:1")
+    source.tree = _mapping(source, node, ())
+    return source
+
+
+def _value(source: Source, node: yaml.Node, path: Path) -> Tree | None:
+    """A node's value; None when nothing was written."""
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(source, node, path)
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(source, item, path) or "" for item in node.value]
+    return None if node.tag == "tag:yaml.org,2002:null" else str(node.value)
+
+
+def _mapping(source: Source, node: yaml.MappingNode, path: Path) -> dict[str, Tree]:
+    """A mapping's values by key; keys that are unusable are noted and left out."""
+    tree: dict[str, Tree] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            source.mistakes.append(Mistake(f"{source.where}:{line}", ".".join(path), "a key must be a plain word"))
+            continue
+        key = str(key_node.value)
+        here = (*path, key)
+        if key in tree:
+            text = f"given twice, first in line {source.lines[here]}"
+            source.mistakes.append(Mistake(f"{source.where}:{line}", ".".join(here), text))
+            continue
+        source.lines[here] = line
+        value = _value(source, value_node, here)
+        if value is None:
+            source.wrong(here, "nothing is given: write a value or leave the key out")
+        else:
+            tree[key] = value
+    return tree

@@ -1,0 +1,181 @@
+"""Topology files: exact meaning, a round trip for any topology, and golden texts for every mistake."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator import topologyfile
+from emulator.errors import InputError
+from emulator.model import Buffer, Impairment, Lane, Ports, Topology
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = sorted((ROOT / "tests/golden/errors").glob("*.yaml"))
+MS = 10**6
+
+
+def lane(text: str, defaults: str = "{}") -> Lane:
+    """The one lane of a file, from what stands behind its name."""
+    return topologyfile.loads(f"{{name: x, hub: here, defaults: {defaults}, lanes: {{there: {text}}}}}").lane(
+        "there"
+    )
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_golden_errors(path: Path) -> None:
+    with pytest.raises(InputError) as wrong:
+        topologyfile.loads(path.read_text(), "topologies/x.yaml")
+    assert str(wrong.value) + "\n" == path.with_suffix(".txt").read_text()
+
+
+def test_five_mistakes_are_five() -> None:
+    with pytest.raises(InputError) as wrong:
+        topologyfile.load(ROOT / "tests/golden/errors/five-at-once.yaml")
+    assert [m.path for m in wrong.value.mistakes] == [
+        "hubb", "lanes.california.rtt", "lanes.japan.loss", "lanes.london", "lanes.london",
+    ]  # fmt: skip
+
+
+def test_the_founding_star() -> None:
+    star = topologyfile.load(ROOT / "topologies/new-york.yaml")
+    assert (star.name, star.hub, star.sites) == ("new-york", "new-york", ("california", "london", "japan"))
+    assert [one.rtt_ns for one in star.lanes] == [32 * MS, 80 * MS, 346 * MS]
+    assert {d.rate_bps for one in star.lanes for d in (one.outbound, one.inbound)} == {10**10}
+    assert star.rtt_ns("california", "japan") == 378 * MS
+
+
+def test_the_other_topologies() -> None:
+    far = topologyfile.load(ROOT / "topologies/single-lane.yaml").lane("far")
+    assert far.outbound == far.inbound == Impairment(delay_ns=35_500_000, rate_bps=10**9)
+    wide = topologyfile.load(ROOT / "topologies/wide-star.yaml")
+    assert len(wide.lanes) == 12
+    tokyo = wide.lane("tokyo")
+    assert (tokyo.outbound.delay_ns, tokyo.inbound.delay_ns) == (115 * MS, 111 * MS)
+
+
+def test_an_odd_nanosecond_is_not_lost() -> None:
+    one = lane("{rtt: 75ns}")
+    assert (one.outbound.delay_ns, one.inbound.delay_ns) == (38, 37)
+
+
+def test_lane_settings_hold_per_direction_and_are_never_halved() -> None:
+    one = lane("{rtt: 75ms, loss: 1%, jitter: 1ms, rate: 1Gbit, buffer: 8MiB}")
+    assert one.outbound == Impairment(37_500_000, MS, 42_949_673, 10**9, Buffer(bytes=8 * 2**20))
+    assert one.inbound == one.outbound
+
+
+def test_direction_over_lane_over_defaults() -> None:
+    one = lane(
+        "{rtt: 20ms, loss: 2%, outbound: {loss: 0, buffer: auto}, inbound: {rate: none, buffer: auto}}",
+        "{rate: 1Gbit, loss: 1%, buffer: 10p, mtu: 9000, line_rate: 25Gbit}",
+    )
+    assert one.outbound == Impairment(10 * MS, rate_bps=10**9)
+    assert one.inbound == Impairment(10 * MS, loss_p32=85_899_346)
+    assert (one.mtu, one.line_rate_bps) == (9000, 25 * 10**9)
+
+
+@pytest.mark.parametrize(
+    ("text", "delays"),
+    [
+        ("{rtt: 346ms, outbound: {delay: 180ms}}", (180, 166)),
+        ("{rtt: 346ms, inbound: {delay: 346ms}}", (0, 346)),
+        ("{rtt: 346ms, outbound: {delay: 100ms}, inbound: {delay: 246ms}}", (100, 246)),
+        ("{inbound: {delay: 5ms}}", (0, 5)),
+        ("{rate: 1Gbit}", (0, 0)),
+    ],
+)
+def test_delays(text: str, delays: tuple[int, int]) -> None:
+    one = lane(text)
+    assert (one.outbound.delay_ns, one.inbound.delay_ns) == (delays[0] * MS, delays[1] * MS)
+
+
+def test_words_that_yaml_takes_for_something_else_are_words() -> None:
+    star = topologyfile.loads("{name: on, hub: no, lanes: {null: {rtt: 1ms}, 010: {rtt: 2ms}, true: {rtt: 3ms}}}")
+    assert (star.name, star.hub, star.sites) == ("on", "no", ("null", "010", "true"))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"/absent\.yaml: cannot be read: No such file or directory$"):
+        topologyfile.load(tmp_path / "absent.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"/binary\.yaml: is not a text file in UTF-8$"):
+        topologyfile.load(tmp_path / "binary.yaml")
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "name: \x07", "{" * 5000])
+def test_hostile_text_is_one_clear_mistake(text: str) -> None:
+    with pytest.raises(InputError) as wrong:
+        topologyfile.loads(text)
+    assert len(wrong.value.mistakes) == 1
+
+
+@given(st.text(alphabet="{}[]:, \nabms0123rt&*<->!%'\"", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        topologyfile.loads(text)
+    except InputError as wrong:
+        assert wrong.mistakes
+
+
+def test_the_schema_knows_every_key() -> None:
+    schema = topologyfile.json_schema()
+    assert schema["additionalProperties"] is False
+    assert list(schema["properties"]) == ["name", "hub", "subnet", "seed", "defaults", "lanes"]
+    assert list(schema["$defs"]["LaneForm"]["properties"]) == [
+        "jitter", "loss", "rate", "buffer", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports",
+    ]  # fmt: skip
+    assert schema["required"] == ["name", "hub"]
+
+
+names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
+amounts = st.integers(1, 10**10)
+buffers = st.builds(Buffer, bytes=amounts) | st.builds(Buffer, packets=amounts) | st.builds(Buffer, ns=amounts)
+
+
+@st.composite
+def impairments(draw: st.DrawFn) -> Impairment:
+    """Any impairment that is free of contradictions."""
+    delay = draw(st.integers(0, 10**12))
+    rate = draw(st.none() | st.integers(8, 10**12))
+    return Impairment(
+        delay_ns=delay,
+        jitter_ns=draw(st.integers(0, delay)),
+        loss_p32=draw(st.integers(0, 2**32 - 1)),
+        rate_bps=rate,
+        buffer=draw(st.none() | buffers) if rate else None,
+    )
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Topology:
+    """Any topology of up to five lanes, some of them on ports."""
+    hub, *sites = draw(st.lists(names, min_size=1, max_size=6, unique=True))
+    lanes = [
+        Lane(
+            site,
+            outbound=draw(impairments()),
+            inbound=draw(impairments()),
+            ports=draw(st.none() | st.just(Ports(f"hub{index}", f"site{index}"))),
+            mtu=draw(st.integers(576, 65521)),
+            line_rate_bps=draw(st.integers(8, 10**12)),
+        )
+        for index, site in enumerate(sites)
+    ]
+    network = IPv4Network((draw(st.integers(0, 2**24 - 1)) << 8, 24))
+    return Topology(draw(st.text()), hub, tuple(lanes), network, draw(st.integers(0, 2**64)))
+
+
+@given(topologies())
+def test_round_trip(topology: Topology) -> None:
+    assert topologyfile.loads(topologyfile.dumps(topology)) == topology
+
+
+@given(topologies(), st.integers(0, 10**12))
+def test_round_trip_of_lanes_with_one_rtt(topology: Topology, rtt_ns: int) -> None:
+    lanes = tuple(Lane(one.name).with_rtt(rtt_ns) for one in topology.lanes)
+    plain = Topology("x", topology.hub, lanes)
+    assert topologyfile.loads(topologyfile.dumps(plain)) == plain
