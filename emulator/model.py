@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Interface, IPv4Network
 
+from .units import format_duration
+
 P32 = 2**32 - 1
 """A probability of one, as sch_netem stores it (u32)."""
 
@@ -61,7 +63,8 @@ class Impairment:
         if self.delay_ns < 0 or self.jitter_ns < 0:
             raise ValueError("delay and jitter cannot be negative")
         if self.jitter_ns > self.delay_ns:
-            raise ValueError(f"jitter {self.jitter_ns} ns exceeds delay {self.delay_ns} ns")
+            jitter, delay = format_duration(self.jitter_ns), format_duration(self.delay_ns)
+            raise ValueError(f"jitter {jitter} exceeds the one-way delay of {delay}")
         if not 0 <= self.loss_p32 <= P32:
             raise ValueError(f"loss {self.loss_p32} is not within 0..{P32}")
         if self.rate_bps is not None and self.rate_bps < 8:
@@ -124,6 +127,26 @@ class Lane:
 def split_rtt(rtt_ns: int) -> tuple[int, int]:
     """An RTT as (outbound, inbound) delays in ns that add up to it exactly; the odd nanosecond goes outbound."""
     return rtt_ns - rtt_ns // 2, rtt_ns // 2
+
+
+def split_delays(rtt_ns: int | None, outbound_ns: int | None, inbound_ns: int | None) -> tuple[int, int]:
+    """(outbound, inbound) delays in ns from what was said of them and of the RTT; an even split unless said otherwise.
+
+    With an RTT, the direction that is not given is the rest of it; without, it is 0. Raises ValueError when the
+    three contradict each other.
+    """
+    if rtt_ns is None:
+        return outbound_ns or 0, inbound_ns or 0
+    if outbound_ns is None and inbound_ns is None:
+        return split_rtt(rtt_ns)
+    outbound = rtt_ns - (inbound_ns or 0) if outbound_ns is None else outbound_ns
+    inbound = rtt_ns - outbound if inbound_ns is None else inbound_ns
+    if outbound < 0 or inbound < 0:
+        raise ValueError(f"one direction's delay is above the RTT of {format_duration(rtt_ns)}")
+    if outbound + inbound != rtt_ns:
+        both, rtt = format_duration(outbound + inbound), format_duration(rtt_ns)
+        raise ValueError(f"the delays add up to {both}, but rtt says {rtt}: leave one of them out")
+    return outbound, inbound
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Topology files: YAML to `model.Topology` and back, every mistake at once, each with its line.
 
-`topologyform` says what a user may write; `_lane`, `_delays` and `_direction` give it its meaning. Loss, jitter,
+`topologyform` says what a user may write; `_lane` and `_direction` give it its meaning. Loss, jitter,
 rate and buffer hold per direction, exactly as given: nothing is ever halved.
 """
 
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from emulator import units, yamltree
 from emulator.errors import InputError
-from emulator.model import Buffer, Impairment, Lane, Ports, Topology, split_rtt
+from emulator.model import Buffer, Impairment, Lane, Ports, Topology, split_delays, split_rtt
 from emulator.topologyform import DefaultsForm, DirectionForm, LaneForm, TopologyForm, form_at
 
 
@@ -101,7 +101,7 @@ def _lanes(source: yamltree.Source) -> list[Lane]:
 
 def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
     """What a lane's form means. Raises ValueError on contradictions."""
-    outbound_ns, inbound_ns = _delays(form)
+    outbound_ns, inbound_ns = split_delays(form.rtt, form.outbound.delay, form.inbound.delay)
     lane = Lane(
         name,
         outbound=_direction(outbound_ns, form.outbound, form, defaults),
@@ -115,25 +115,6 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
         mtu=lane.mtu if mtu is None else mtu,
         line_rate_bps=lane.line_rate_bps if line is None else line,
     )
-
-
-def _delays(form: LaneForm) -> tuple[int, int]:
-    """Outbound and inbound delay in ns, from the RTT and what either direction says itself."""
-    out, back, rtt = form.outbound.delay, form.inbound.delay, form.rtt
-    if rtt is None:
-        return out or 0, back or 0
-    if out is None and back is None:
-        return split_rtt(rtt)
-    out = rtt - (back or 0) if out is None else out
-    back = rtt - out if back is None else back
-    if out < 0 or back < 0:
-        raise ValueError(f"one direction's delay is above the RTT of {units.format_duration(rtt)}")
-    if out + back != rtt:
-        both = units.format_duration(out + back)
-        raise ValueError(
-            f"the delays add up to {both}, but rtt says {units.format_duration(rtt)}: leave one of them out"
-        )
-    return out, back
 
 
 def _direction(delay_ns: int, own: DirectionForm, lane: LaneForm, defaults: DefaultsForm) -> Impairment:
@@ -161,7 +142,7 @@ def dumps(topology: Topology) -> str:
         "seed": topology.seed,
         "lanes": {lane.name: _lane_tree(lane) for lane in topology.lanes},
     }
-    return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, allow_unicode=True, width=1000)
+    return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=1000)
 
 
 def _lane_tree(lane: Lane) -> dict[str, object]:
