@@ -18,13 +18,16 @@ P32 = 2**32 - 1
 LINE_RATE_BPS = 10_000_000_000
 """The speed of the ports when nothing else is said: the founding 10 Gbit/s."""
 
+SUBNET = IPv4Network("10.77.0.0/24")
+"""Where the hosts of virtual lanes live when nothing else is said."""
+
 NAME_PATTERN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 """A site's name: a host name label of RFC 1123, in lower case."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """The bottleneck's queue, apart from the delay: exactly one of bytes, packets (of full MTU) or ns at the rate."""
+    """The bottleneck's queue, apart from the delay: one of bytes, packets (of full MTU) or ns at the rate."""
 
     bytes: int | None = None
     packets: int | None = None
@@ -130,7 +133,7 @@ def split_rtt(rtt_ns: int) -> tuple[int, int]:
 
 
 def split_delays(rtt_ns: int | None, outbound_ns: int | None, inbound_ns: int | None) -> tuple[int, int]:
-    """(outbound, inbound) delays in ns from what was said of them and of the RTT; an even split unless said otherwise.
+    """(outbound, inbound) delays in ns from what was said of them and of the RTT; even unless said otherwise.
 
     With an RTT, the direction that is not given is the rest of it; without, it is 0. Raises ValueError when the
     three contradict each other.
@@ -160,7 +163,7 @@ class Topology:
     name: str
     hub: str
     lanes: tuple[Lane, ...] = ()
-    subnet: IPv4Network = IPv4Network("10.77.0.0/24")
+    subnet: IPv4Network = SUBNET
     seed: int = 1
 
     def __post_init__(self) -> None:
