@@ -1,0 +1,111 @@
+"""The command line: `longhaul COMMAND`. Thin over `appliance`; commands are imported when they are called.
+
+Start-up counts: in the lab every import is read through the host's file system, so nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import click
+
+from emulator import __version__
+from emulator.errors import InputError, LonghaulError
+
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group whose commands stand in a table of "module:attribute" and help line, and are imported when called."""
+
+    commands_at: ClassVar[dict[str, tuple[str, str]]] = {
+        "up": ("emulator.cli_core:up", "Bring a topology up."),
+        "down": ("emulator.cli_core:down", "Take everything of ours down and give the ports back."),
+        "status": ("emulator.cli_core:status", "Show every lane: asked, installed, dropped, drifted."),
+        "plan": ("emulator.cli_core:plan", "Show the ip and tc commands that 'up' would stand for."),
+        "set": ("emulator.cli_core:change", "Change a live lane without losing a packet."),
+        "verify": ("emulator.cli_measure:verify", "Measure every RTT and write a certificate."),
+        "sweep": ("emulator.cli_measure:sweep", "Measure throughput against RTT and print the table."),
+        "bdp": ("emulator.cli_measure:bdp", "Compute BDP, windows and expected throughput."),
+        "lab": ("emulator.cli_lab:lab", "Build, boot and use the lab."),
+        "schema": ("emulator.cli_core:schema", "Print the JSON Schema of a topology file."),
+        "completion": ("emulator.cli_core:completion", "Print the completion script of a shell."),
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands, in the order in which one needs them."""
+        return list(self.commands_at)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in self.commands_at:
+            return None
+        module, attribute = self.commands_at[cmd_name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands for --help, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self.commands_at.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="longhaul")
+def cli() -> None:
+    """Longhaul: a long-fat-network emulator for Linux.
+
+    Gives lanes between network ports the round-trip time of remote data centres.
+
+    \b
+    Examples:
+      longhaul lab build                                       once: build the lab
+      longhaul lab run -- longhaul plan topologies/new-york.yaml
+      sudo longhaul up topologies/new-york.yaml                on a box of your own
+      longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max
+    """
+
+
+def main(argv: Sequence[str] | None = None, obj: object = None) -> int:
+    """Run one command line and return its exit code; failures go to stderr, as JSON when --json is given.
+
+    `obj` is the Appliance to work on; the machine's own when None.
+    """
+    args = list(sys.argv[1:] if argv is None else argv)
+    own_args = args[: args.index("--")] if "--" in args else args
+    as_json = "--json" in own_args
+    try:
+        answer: Any = cli.main(args, prog_name="longhaul", standalone_mode=False, obj=obj)
+    except LonghaulError as error:
+        _report(error, as_json)
+        return error.exit_code
+    except click.ClickException as error:
+        if as_json:
+            _report(InputError.single(error.format_message()), as_json)
+        else:
+            error.show()
+        return error.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    return answer if isinstance(answer, int) else 0
+
+
+def _report(error: LonghaulError, as_json: bool) -> None:
+    """Tell the failure on stderr."""
+    mistakes = error.mistakes if isinstance(error, InputError) else ()
+    if as_json:
+        problem = {
+            "error": str(error),
+            "kind": type(error).__name__,
+            "exit_code": error.exit_code,
+            "mistakes": [{"where": m.where, "path": m.path, "text": m.text} for m in mistakes],
+        }
+        click.echo(json.dumps(problem), err=True)
+        return
+    click.echo(str(error), err=True)
+    if len(mistakes) > 1:
+        click.echo(f"{len(mistakes)} mistakes; nothing was changed", err=True)

@@ -1,0 +1,150 @@
+"""How commands answer: JSON for programs, plain lines and tables for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from emulator import units
+
+if TYPE_CHECKING:
+    from emulator.appliance import DirectionStatus, LaneStatus, Status
+    from emulator.ops import Step
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def json_option(command: F) -> F:
+    """The `--json` that every command has."""
+    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON; a failure is JSON on stderr.")(
+        command
+    )
+
+
+def emit_json(value: object) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def command_line(step: Step) -> str:
+    """A step as the shell command it stands for, its reason as a comment at the end of the first line."""
+    first, *rest = str(step.op).splitlines()
+    return "\n".join([f"{first}  # {step.why}", *rest])
+
+
+def emit_steps(steps: Sequence[Step], as_json: bool, summary: str, *, listed: bool) -> None:
+    """What was done, or would be: every step when `listed`, then the summary."""
+    if as_json:
+        rows = [{"command": str(step.op), "why": step.why} for step in steps]
+        emit_json({"summary": summary, "changed": bool(steps), "steps": rows})
+        return
+    for step in steps if listed else ():
+        click.echo(command_line(step))
+    click.echo(f"# {summary}" if listed else summary)
+
+
+def status_json(status: Status) -> dict[str, Any]:
+    """The status for programs; units are in the names."""
+    return {
+        "topology": status.topology.name if status.topology else None,
+        "lanes": [
+            {
+                "name": one.lane.name,
+                "rtt_ns": one.lane.rtt_ns,
+                "outbound": _direction_json(one.outbound),
+                "inbound": _direction_json(one.inbound),
+            }
+            for one in status.lanes
+        ],
+        "drift": [{"command": str(step.op), "why": step.why} for step in status.drift],
+    }
+
+
+def _direction_json(direction: DirectionStatus) -> dict[str, Any]:
+    netem, shaper, counters = direction.netem, direction.shaper, direction.counters
+    return {
+        "port": direction.port,
+        "delay_ns": netem.delay_ns if netem else None,
+        "jitter_ns": netem.jitter_ns if netem else None,
+        "loss_p32": netem.loss_p32 if netem else None,
+        "limit_packets": netem.limit if netem else None,
+        "rate_bps": shaper.rate_bytes_per_s * 8 if shaper else None,
+        "buffer_bytes": shaper.limit_bytes if shaper else None,
+        "packets": counters.packets,
+        "bytes": counters.bytes,
+        "queued_packets": counters.queued_packets,
+        "drops_limit": counters.drops_limit,
+        "drops_buffer": counters.drops_buffer,
+        "drops_loss": counters.drops_loss,
+    }
+
+
+COLUMNS = (
+    "lane",
+    "RTT asked",
+    "direction",
+    "delay",
+    "loss",
+    "rate",
+    "buffer",
+    "limit",
+    "queued",
+    "by limit",
+    "by buffer",
+)
+
+
+def emit_status(status: Status) -> None:
+    """The status for people: a table of two rows a lane, and under it whatever has drifted."""
+    if status.topology is None:
+        click.echo("nothing is up: longhaul up FILE")
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        box=box.SIMPLE_HEAD, title=f"{status.topology.name}: {len(status.lanes)} lanes", title_justify="left"
+    )
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column in ("lane", "direction") else "right", no_wrap=True)
+    for one in status.lanes:
+        for row in _rows(one):
+            table.add_row(*row)
+    console = Console(highlight=False)
+    console.print(table, width=max(console.width, 120) if not console.is_terminal else None)
+    click.echo(
+        "Drops by limit are the emulator's fault and void a measurement; drops by buffer are the bottleneck's."
+    )
+    for step in status.drift:
+        click.echo(f"drift: {step.why}; it would take: {step.op}")
+
+
+def _rows(one: LaneStatus) -> list[list[str]]:
+    """A lane's two rows."""
+    rtt = units.format_duration(one.lane.rtt_ns)
+    return [
+        [one.lane.name, rtt, "outbound", *_cells(one.outbound)],
+        ["", "", "inbound", *_cells(one.inbound)],
+    ]
+
+
+def _cells(direction: DirectionStatus) -> list[str]:
+    """One direction as installed: delay, loss, rate, buffer, limit, queued, drops by limit, drops by buffer."""
+    netem, shaper, counters = direction.netem, direction.shaper, direction.counters
+    delay = units.format_duration(netem.delay_ns) if netem else "gone"
+    if netem and netem.jitter_ns:
+        delay += f" ±{units.format_duration(netem.jitter_ns)}"
+    return [
+        delay,
+        units.format_probability(netem.loss_p32) if netem and netem.loss_p32 else "-",
+        units.format_rate(shaper.rate_bytes_per_s * 8) if shaper else "-",
+        units.format_size(shaper.limit_bytes) if shaper else "-",
+        f"{netem.limit} p" if netem else "-",
+        str(counters.queued_packets),
+        "unknown" if counters.drops_limit is None else str(counters.drops_limit),
+        str(counters.drops_buffer),
+    ]
