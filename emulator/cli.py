@@ -36,11 +36,11 @@ class LazyGroup(click.Group):
         "completion": ("emulator.cli_core:completion", "Print the completion script of a shell."),
     }
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The commands, in the order in which one needs them."""
         return list(self.commands_at)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import one command."""
         if cmd_name not in self.commands_at:
             return None
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list of commands for --help, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self.commands_at.items()])
@@ -84,14 +84,21 @@ def main(argv: Sequence[str] | None = None, obj: object = None) -> int:
         _report(error, as_json)
         return error.exit_code
     except click.ClickException as error:
-        if as_json:
-            _report(InputError.single(error.format_message()), as_json)
-        else:
-            error.show()
+        _report_usage(error, as_json)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED
     return answer if isinstance(answer, int) else 0
+
+
+def _report_usage(error: click.ClickException, as_json: bool) -> None:
+    """Tell a command line that makes no sense on stderr, in click's words."""
+    if not as_json:
+        error.show()
+        return
+    param = error.param if isinstance(error, click.BadParameter) else None
+    where = param.opts[0] if param else ""
+    _report(InputError.single(error.message or error.format_message(), where), as_json)
 
 
 def _report(error: LonghaulError, as_json: bool) -> None:

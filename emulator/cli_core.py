@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the commands and change nothing.")
 
 
-class Quantity(click.ParamType):
-    """An option's value with a unit, read by one of the parsers of `units`; `word` is one more value, for 0 or {}."""
+class Quantity(click.ParamType):  # type: ignore[type-arg]
+    """An option's value with a unit, read by a parser of `units`; `word` is one more value, meaning 0 or {}."""
 
     def __init__(self, name: str, parse: Callable[[str], Any], word: str = "", meaning: object = None) -> None:
         self.name, self.parse, self.word, self.meaning = name, parse, word, meaning
@@ -119,8 +119,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
 @click.command(
     "set",
-    epilog="\b\nExamples:\n  longhaul set california --rtt 40ms\n  longhaul set japan --loss 0.01% --direction inbound\n"
-    "  longhaul set japan --rate 1Gbit --buffer 8MiB\n  longhaul set california --off",
+    epilog="\b\nExamples:\n  longhaul set california --rtt 40ms\n"
+    "  longhaul set japan --loss 0.01% --direction inbound\n  longhaul set japan --rate 1Gbit --buffer 8MiB\n  longhaul set california --off",
 )
 @click.argument("lane")
 @click.option("--rtt", "rtt_ns", type=TIME, help="Round-trip time, split evenly over both directions.")
@@ -139,7 +139,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def change(
-    ctx: click.Context, lane: str, direction: str, off: bool, dry_run: bool, as_json: bool, **values: Any
+    ctx: click.Context, /, lane: str, direction: str, off: bool, dry_run: bool, as_json: bool, **values: Any
 ) -> None:
     """Change LANE while it is in use: only what is named changes, and no packet is lost or overtaken."""
     named = any(value is not None for value in values.values())
@@ -163,9 +163,9 @@ def change(
 
 
 @click.command(epilog="\b\nExample:\n  longhaul schema > topology.schema.json")
-@json_option
-def schema(as_json: bool) -> None:
-    """Print the JSON Schema of a topology file, for editors; it is JSON with and without --json."""
+@click.option("--json", is_flag=True, expose_value=False, help="As it is anyway.")
+def schema() -> None:
+    """Print the JSON Schema of a topology file, for editors."""
     from emulator import topologyfile
 
     emit_json(topologyfile.json_schema())
