@@ -119,8 +119,11 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
 @click.command(
     "set",
-    epilog="\b\nExamples:\n  longhaul set california --rtt 40ms\n"
-    "  longhaul set japan --loss 0.01% --direction inbound\n  longhaul set japan --rate 1Gbit --buffer 8MiB\n  longhaul set california --off",
+    epilog="\b\nExamples:\n"
+    "  longhaul set california --rtt 40ms\n"
+    "  longhaul set japan --loss 0.01% --direction inbound\n"
+    "  longhaul set japan --rate 1Gbit --buffer 8MiB\n"
+    "  longhaul set california --off",
 )
 @click.argument("lane")
 @click.option("--rtt", "rtt_ns", type=TIME, help="Round-trip time, split evenly over both directions.")

@@ -1,0 +1,107 @@
+"""Imports point one way, and heavy or dangerous modules have one door each."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((ROOT / "emulator").rglob("*.py"))
+}
+
+LAYERS = [
+    ["units", "errors"],
+    ["model"],
+    ["netem", "change"],
+    ["state", "analysis"],
+    ["ops"],
+    ["plan"],
+    ["kernel", "yamltree", "topologyform"],
+    ["reconcile", "topologyfile"],
+    ["hosts", "measure", "results"],
+    ["appliance"],
+    ["sweep", "verify", "report", "lab"],
+    ["cli_output"],
+    ["cli_core", "cli_measure", "cli_lab"],
+    ["cli"],
+    ["__main__"],
+]
+"""From the innermost to the outermost; a part may import only from its own layer or from further in."""
+
+PURE = ("units", "errors", "model", "netem", "change", "state", "ops", "plan", "analysis")
+"""Standard library only; and of that nothing that reads files, clocks, sockets or dice."""
+
+IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", "threading", "io", "shutil", "sys"}
+DOORS = {
+    "pyroute2": ("emulator.kernel.",),
+    "subprocess": ("emulator.measure.process", "emulator.lab."),
+    "pydantic": ("emulator.topologyform", "emulator.topologyfile", "emulator.hosts.profiles"),
+}
+
+
+def imports(module: str) -> set[str]:
+    """The full names that a module imports when it runs; those under TYPE_CHECKING are left out."""
+    path = MODULES[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(_without_type_checking(ast.parse(path.read_text()))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            full = ".".join(part for part in (base, node.module or "") if part)
+            found |= {f"{full}.{alias.name}" if f"{full}.{alias.name}" in MODULES else full for alias in node.names}
+    return found
+
+
+def _without_type_checking(tree: ast.Module) -> ast.Module:
+    tree.body = [n for n in tree.body if not (isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test))]
+    return tree
+
+
+def layer(module: str) -> int:
+    """The layer that a module of ours belongs to, by its first name below `emulator`."""
+    part = module.split(".")[1]
+    found = [number for number, parts in enumerate(LAYERS) if part in parts]
+    assert found, f"{module} has no place in LAYERS yet: give it one"
+    return found[0]
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m != "emulator"])
+def test_imports_point_inwards(module: str) -> None:
+    ours = {name for name in imports(module) if name.startswith("emulator.")}
+    outward = sorted(name for name in ours if layer(name) > layer(module))
+    if module == "emulator.cli_core":
+        outward.remove("emulator.cli")  # the completion script describes the whole command line
+    assert outward == []
+
+
+@pytest.mark.parametrize("part", PURE)
+def test_pure_parts_use_the_standard_library_only_and_do_no_io(part: str) -> None:
+    if f"emulator.{part}" not in MODULES:
+        pytest.fail(f"emulator/{part}.py is gone: take it out of PURE")
+    roots = {name.split(".")[0] for name in imports(f"emulator.{part}")}
+    assert roots - {"emulator"} <= sys.stdlib_module_names
+    assert roots & IMPURE == set()
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_every_door_is_used_by_its_keepers_only(library: str) -> None:
+    users = {m for m in MODULES if library in {name.split(".")[0] for name in imports(m)}}
+    assert {m for m in users if not m.startswith(DOORS[library])} == set()
+    assert users, f"nobody uses {library} any more"
+
+
+def test_the_command_line_starts_without_heavy_imports() -> None:
+    code = "import emulator.cli, sys; print(*{m.split('.')[0] for m in sys.modules})"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert loaded & {"pydantic", "pyroute2", "rich", "yaml", "asyncio", "multiprocessing"} == set()
+    assert "click" in loaded
