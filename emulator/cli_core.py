@@ -9,7 +9,7 @@ import click
 
 from emulator import units
 from emulator.change import Change
-from emulator.cli_output import emit_json, emit_status, emit_steps, json_option, status_json
+from emulator.cli_output import count, emit_json, emit_status, emit_steps, json_option, status_json
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def up(ctx: click.Context, file: str, dry_run: bool, as_json: bool) -> None:
     topology = topologyfile.load(file)
     appliance = _appliance(ctx)
     steps = appliance.plan(topology) if dry_run else appliance.up(topology)
-    lanes = f"{len(topology.lanes)} lane{'s' * (len(topology.lanes) != 1)}"
+    lanes = count(len(topology.lanes), "lane")
     would = "would be up" if dry_run else "is up"
-    what = f"{len(steps)} steps" if steps else "nothing to change"
+    what = count(len(steps), "step") if steps else "nothing to change"
     emit_steps(steps, as_json, f"{topology.name} {would}: {lanes}, {what}", listed=dry_run)
 
 
@@ -83,7 +83,7 @@ def down(ctx: click.Context, dry_run: bool, as_json: bool) -> None:
     """Remove all that is ours and give the ports back as they were."""
     appliance = _appliance(ctx)
     steps = appliance.plan_down() if dry_run else appliance.down()
-    what = f"{len(steps)} steps" if steps else "nothing was up"
+    what = count(len(steps), "step") if steps else "nothing was up"
     emit_steps(steps, as_json, f"{'would be down' if dry_run else 'down'}: {what}", listed=dry_run)
 
 
@@ -97,7 +97,7 @@ def plan(ctx: click.Context, file: str, as_json: bool) -> None:
 
     topology = topologyfile.load(file)
     steps = _appliance(ctx).plan(topology)
-    emit_steps(steps, as_json, f"{len(steps)} steps" if steps else "nothing to change", listed=True)
+    emit_steps(steps, as_json, count(len(steps), "step") if steps else "nothing to change", listed=True)
 
 
 @click.command(epilog="\b\nExamples:\n  longhaul status\n  longhaul status --json")
@@ -160,7 +160,7 @@ def change(
     except ValueError as error:
         raise InputError.single(str(error), path=lane) from None
     steps = appliance.plan(topology.with_lane(changed)) if dry_run else appliance.set_lane(changed)
-    what = f"{len(steps)} steps" if steps else "nothing to change"
+    what = count(len(steps), "step") if steps else "nothing to change"
     rtt = units.format_duration(changed.rtt_ns)
     emit_steps(steps, as_json, f"{lane} {'would be' if dry_run else 'is'} at {rtt}: {what}", listed=dry_run)
 

@@ -84,7 +84,7 @@ def _direction_json(direction: DirectionStatus) -> dict[str, Any]:
 
 COLUMNS = (
     "lane",
-    "RTT asked",
+    "RTT",
     "direction",
     "delay",
     "loss",
@@ -102,29 +102,35 @@ def emit_status(status: Status) -> None:
     if status.topology is None:
         click.echo("nothing is up: longhaul up FILE")
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(
-        box=box.SIMPLE_HEAD, title=f"{status.topology.name}: {len(status.lanes)} lanes", title_justify="left"
-    )
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column in ("lane", "direction") else "right", no_wrap=True)
-    for one in status.lanes:
-        for row in _rows(one):
-            table.add_row(*row)
-    console = Console(highlight=False)
-    console.print(table, width=max(console.width, 120) if not console.is_terminal else None)
+    rows = [row for one in status.lanes for row in _rows(one)]
+    click.echo(f"{status.topology.name}: {count(len(status.lanes), 'lane')}\n")
+    emit_table(COLUMNS, rows, left=("lane", "direction"))
     click.echo(
-        "Drops by limit are the emulator's fault and void a measurement; drops by buffer are the bottleneck's."
+        "\nDrops by limit are the emulator's fault and void a measurement; drops by buffer are the bottleneck's."
     )
     for step in status.drift:
-        click.echo(f"drift: {step.why}; it would take: {step.op}")
+        click.echo(f"drift: {step.why}; as asked again by: {step.op}")
+
+
+def count(number: int, word: str) -> str:
+    """ "1 lane", "3 lanes"."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[str] = ()) -> None:
+    """A plain table, as wide as it must be: nothing is cut off. Columns stand right unless named in `left`."""
+    cells = [tuple(columns), *map(tuple, rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    for row in cells:
+        aligned = (
+            text.ljust(width) if column in left else text.rjust(width)
+            for text, width, column in zip(row, widths, columns, strict=True)
+        )
+        click.echo("  ".join(aligned).rstrip())
 
 
 def _rows(one: LaneStatus) -> list[list[str]]:
-    """A lane's two rows."""
+    """A lane's two rows: the RTT asked for, and each direction as it is."""
     rtt = units.format_duration(one.lane.rtt_ns)
     return [
         [one.lane.name, rtt, "outbound", *_cells(one.outbound)],

@@ -65,7 +65,7 @@ def test_every_command_of_ours_that_is_shown_exists() -> None:
         re.findall(r"\blonghaul ([a-z]+)", re.sub(r"```yaml.*?```", "", README.read_text(), flags=re.DOTALL))
     )
     assert set(LazyGroup.commands_at) <= shown
-    assert {word for word in re.findall(r"^(?:\$ )?longhaul ([a-z]+)", README.read_text(), re.MULTILINE)} <= set(
+    assert set(re.findall(r"^(?:\$ )?longhaul ([a-z]+)", README.read_text(), re.MULTILINE)) <= set(
         LazyGroup.commands_at
     )
 

@@ -1,0 +1,166 @@
+"""up, down, status, plan and set over the real planner, on paper."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paper import PaperAppliance, PaperCounters
+
+from emulator import cli
+
+STAR = str(Path(__file__).parent.parent / "topologies/new-york.yaml")
+MS = 10**6
+
+
+class Terminal:
+    """One user at the command line of one appliance."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys, self.appliance = capsys, PaperAppliance()
+
+    def run(self, *args: str, code: int = 0) -> str:
+        """What a command prints; its exit code must be `code`."""
+        assert cli.main(args, obj=self.appliance) == code
+        out, err = self.capsys.readouterr()
+        return err if code == 2 else out
+
+    def json(self, *args: str, code: int = 0) -> Any:
+        """What a command answers with --json."""
+        return json.loads(self.run(*args, "--json", code=code))
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """A terminal with nothing up."""
+    return Terminal(capsys)
+
+
+@pytest.fixture
+def star(terminal: Terminal) -> Terminal:
+    """A terminal with the founding star up."""
+    terminal.run("up", STAR)
+    return terminal
+
+
+def test_up_says_what_is_up_and_is_idempotent(terminal: Terminal) -> None:
+    assert terminal.run("up", STAR) == "new-york is up: 3 lanes, 75 steps\n"
+    assert terminal.run("up", STAR) == "new-york is up: 3 lanes, nothing to change\n"
+    assert terminal.json("up", STAR) == {
+        "summary": "new-york is up: 3 lanes, nothing to change",
+        "changed": False,
+        "steps": [],
+    }
+
+
+def test_a_dry_run_shows_the_plan_and_changes_nothing(terminal: Terminal) -> None:
+    shown = terminal.run("up", "--dry-run", STAR)
+    assert shown.endswith("# new-york would be up: 3 lanes, 75 steps\n")
+    assert terminal.appliance.asked is None
+    assert shown.splitlines()[:-1] == terminal.run("plan", STAR).splitlines()[:-1]
+    assert terminal.run("down", "--dry-run") == "# would be down: nothing was up\n"
+
+
+def test_a_plan_is_a_shell_script_with_reasons(terminal: Terminal) -> None:
+    lines = terminal.run("plan", STAR).splitlines()
+    assert "ip netns add lh-japan  # a host" in lines
+    assert lines[-1] == "# 75 steps"
+    assert all(line.split()[0] in ("ip", "tc", "sysctl", "#") for line in lines)
+
+
+def test_the_plan_in_json(terminal: Terminal) -> None:
+    answer = terminal.json("plan", STAR)
+    assert (answer["changed"], len(answer["steps"])) == (True, 75)
+    assert {"command": "ip netns add lh-japan", "why": "a host"} in answer["steps"]
+
+
+def test_down_takes_everything_away(star: Terminal) -> None:
+    assert star.run("down", "--dry-run").endswith("# would be down: 15 steps\n")
+    assert star.run("down") == "down: 15 steps\n"
+    assert star.run("down") == "down: nothing was up\n"
+    assert star.run("status") == "nothing is up: longhaul up FILE\n"
+    assert star.json("status") == {"topology": None, "lanes": [], "drift": []}
+
+
+def test_the_status_table(star: Terminal) -> None:
+    star.run("set", "japan", "--loss", "0.01%", "--jitter", "1ms", "--direction", "inbound")
+    star.run("set", "london", "--rate", "none")
+    star.appliance.counters = {
+        "lhs-california": PaperCounters(queued_packets=12, drops_limit=3, drops_buffer=45),
+        "lhh-japan": PaperCounters(drops_limit=None, drops_loss=None),
+    }
+    assert star.run("status") == (Path(__file__).parent / "golden/status.txt").read_text()
+
+
+def test_the_status_in_json(star: Terminal) -> None:
+    star.appliance.counters = {"lhs-japan": PaperCounters(packets=9, bytes=99, drops_limit=3, drops_buffer=45)}
+    answer = star.json("status")
+    assert (answer["topology"], answer["drift"]) == ("new-york", [])
+    assert answer["lanes"][2]["rtt_ns"] == 346 * MS
+    assert answer["lanes"][2]["outbound"] == {
+        "port": "lhs-japan",
+        "delay_ns": 173 * MS,
+        "jitter_ns": 0,
+        "loss_p32": 0,
+        "limit_packets": 572335,
+        "rate_bps": 10**10,
+        "buffer_bytes": 432_500_000,
+        "packets": 9,
+        "bytes": 99,
+        "queued_packets": 0,
+        "drops_limit": 3,
+        "drops_buffer": 45,
+        "drops_loss": 0,
+    }
+
+
+def test_drift_is_shown_and_exits_with_eight(star: Terminal) -> None:
+    star.appliance.lose_queue("lhs-japan")
+    drift = [line for line in star.run("status", code=8).splitlines() if line.startswith("drift: ")]
+    assert len(drift) == 2
+    assert drift[0].startswith(
+        "drift: impaired before the first packet; as asked again by: tc qdisc replace dev lhs-japan root"
+    )
+    answer = star.json("status", code=8)
+    assert answer["lanes"][2]["outbound"]["delay_ns"] is None
+    assert answer["drift"][1]["why"] == "the bottleneck"
+    star.run("up", STAR)
+    assert star.json("status")["drift"] == []
+
+
+def test_set_changes_what_it_names(star: Terminal) -> None:
+    assert star.run("set", "california", "--rtt", "40ms") == "california is at 40 ms: 1 step\n"
+    star.run("set", "california", "--loss", "1%", "--direction", "outbound")
+    star.run("set", "california", "--buffer", "100p", "--outbound-delay", "25ms")
+    assert star.appliance.asked
+    lane = star.appliance.asked.lane("california")
+    assert (lane.outbound.delay_ns, lane.inbound.delay_ns) == (25 * MS, 20 * MS)
+    assert (lane.outbound.loss_p32, lane.inbound.loss_p32) == (42_949_673, 0)
+    assert lane.outbound.buffer
+    assert lane.outbound.buffer == lane.inbound.buffer
+    assert (lane.outbound.buffer.packets, lane.outbound.rate_bps) == (100, 10**10)
+    star.run("set", "california", "--buffer", "auto")
+    star.run("set", "california", "--off")
+    off = star.appliance.asked.lane("california").outbound
+    assert (off.delay_ns, off.loss_p32, off.buffer, off.rate_bps) == (0, 0, None, 10**10)
+
+
+def test_a_dry_set_changes_nothing(star: Terminal) -> None:
+    before = star.appliance.asked
+    lines = star.run("set", "japan", "--rtt", "40ms", "--dry-run").splitlines()
+    assert lines[0].startswith("tc -batch <<END  # ")
+    assert lines[-1] == "# japan would be at 40 ms: 4 steps"
+    assert star.appliance.asked == before
+
+
+def test_what_set_refuses(star: Terminal) -> None:
+    assert star.run("set", "berlin", "--off", code=2) == (
+        "berlin: no such lane; there are california, london, japan\n"
+    )
+    assert star.run("set", "japan", "--jitter", "1s", code=2) == (
+        "japan: jitter 1 s exceeds the one-way delay of 173 ms\n"
+    )
+    star.run("down")
+    assert star.run("set", "japan", "--off", code=2) == "japan: nothing is up: longhaul up FILE\n"
