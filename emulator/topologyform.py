@@ -107,6 +107,8 @@ class LaneForm(DefaultsForm):
 class TopologyForm(Form):
     """A Longhaul topology: a hub and its lanes."""
 
+    model_config = ConfigDict(title="Longhaul topology")
+
     name: Word
     hub: Word = Field(description="the local data centre, at the middle of the star")
     subnet: Subnet | None = Field(default=None, description="addresses of the hub and the sites of virtual lanes")

@@ -19,7 +19,7 @@ LAYERS = [
     ["units", "errors"],
     ["model"],
     ["netem", "change"],
-    ["state", "analysis"],
+    ["state", "analysis", "verdict"],
     ["ops"],
     ["plan"],
     ["kernel", "yamltree", "topologyform"],
