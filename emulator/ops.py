@@ -146,9 +146,7 @@ class SetPort:
 
     def __str__(self) -> str:
         learning = "on" if self.learning else "off"
-        return (
-            f"ip link set {self.port} type bridge_slave learning {learning} group_fwd_mask {self.forward_mask:#06x}"
-        )
+        return f"ip link set {self.port} type bridge_slave learning {learning} group_fwd_mask {self.forward_mask:#06x}"
 
 
 @dataclass(frozen=True)
