@@ -1,0 +1,31 @@
+"""The one door to the operating system: observe all that is ours, apply one operation, read the queues' counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..ops import Op
+from ..state import State
+
+
+@dataclass(frozen=True)
+class QueueCounters:
+    """What one egress has counted since its queue was made: packets are skbs, a super-frame counts once."""
+
+    packets: int
+    bytes: int
+    drops: int
+    queued_packets: int
+    queued_bytes: int
+    shaper_drops: int
+
+
+class Kernel(Protocol):
+    """`apply` raises KernelError and changes nothing when the operation is refused."""
+
+    def observe(self) -> State: ...
+
+    def apply(self, op: Op) -> None: ...
+
+    def counters(self) -> dict[str, QueueCounters]: ...

@@ -1,0 +1,209 @@
+"""A kernel in memory that refuses what the real one refuses. Serves tests and dry runs."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import singledispatchmethod
+
+from .. import ops
+from ..errors import KernelError
+from ..netem import ORDER_RATE_BYTES_PER_S, Egress
+from ..ops import Op
+from ..state import GSO_SEGMENTS, PREFIX, Bridge, Link, Machine, Origin, Port, State, Veth
+from . import QueueCounters
+
+NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True)
+
+
+@dataclass
+class FakeKernel:
+    """Starts with the interfaces `links` of somebody else's. `fail_at` makes one operation, counted from 0, fail."""
+
+    links: dict[str, Link] = field(default_factory=dict)
+    nf_call: tuple[int, int, int] | None = None
+    memory_bytes: int = 2**40
+    fail_at: int | None = None
+    log: list[Op] = field(default_factory=list)
+    namespaces: set[str] = field(default_factory=set)
+    bridges: dict[str, Bridge] = field(default_factory=dict)
+    veths: dict[str, Veth] = field(default_factory=dict)
+    ports: dict[str, Port] = field(default_factory=dict)
+    marked: dict[str, Link] = field(default_factory=dict)
+
+    def observe(self) -> State:
+        """As the real door does: a veth's end is a port of ours once it joined, has a queue or is silent."""
+        machine = Machine(dict(self.links), self.memory_bytes, True, self.nf_call, frozenset(self.namespaces))
+        ports = {n: p for n, p in self.ports.items() if p.altname or self._ends(n)}
+        nf_call = self.nf_call if self.bridges else None
+        return State(frozenset(self.namespaces), dict(self.bridges), dict(self.veths), ports, nf_call, machine)
+
+    def counters(self) -> dict[str, QueueCounters]:
+        """All zero: no packet travels on paper."""
+        return {n: QueueCounters(0, 0, 0, 0, 0, 0) for n, p in self.ports.items() if p.egress}
+
+    def apply(self, op: Op) -> None:
+        """Do one operation, or refuse it whole. Raises KernelError."""
+        if self.fail_at == len(self.log):
+            self.fail_at = None
+            raise KernelError(op, errno.EIO, "injected")
+        self._do(op)
+        self.log.append(op)
+
+    def _ends(self, name: str) -> bool:
+        return any(name in (v.name, v.peer) for v in self.veths.values() if v.namespace is None or v.name == name)
+
+    def _need(self, op: Op, there: bool, code: int) -> None:
+        if not there:
+            raise KernelError(op, code, errno.errorcode[code])
+
+    def _port(self, op: Op, name: str) -> Port:
+        self._need(op, name in self.ports or name in self.links, errno.ENODEV)
+        return self.ports.setdefault(name, replace(NEW_PORT, up=name in self.links and self.links[name].up))
+
+    @singledispatchmethod
+    def _do(self, op: Op) -> None:
+        raise TypeError(f"no such operation: {op!r}")
+
+    @_do.register
+    def _(self, op: ops.AddNamespace) -> None:
+        self._need(op, op.name not in self.namespaces, errno.EEXIST)
+        self.namespaces.add(op.name)
+
+    @_do.register
+    def _(self, op: ops.DelNamespace) -> None:
+        self._need(op, op.name in self.namespaces, errno.ENOENT)
+        self.namespaces.discard(op.name)
+        self._drop(v.name for v in list(self.veths.values()) if v.namespace == op.name)
+
+    @_do.register
+    def _(self, op: ops.AddBridge) -> None:
+        self._need(op, op.name not in self.bridges, errno.EEXIST)
+        self._need(op, op.name.startswith(PREFIX), errno.EINVAL)
+        self.bridges[op.name] = Bridge(up=False, ipv6=True)
+
+    @_do.register
+    def _(self, op: ops.WireBridge) -> None:
+        self._need(op, op.name in self.bridges, errno.ENODEV)
+        self.bridges[op.name] = Bridge(nf_origin=op.nf_origin)
+
+    @_do.register
+    def _(self, op: ops.DelBridge) -> None:
+        self._need(op, op.name in self.bridges, errno.ENODEV)
+        del self.bridges[op.name]
+        for name, port in self.ports.items():
+            if port.bridge == op.name:
+                self.ports[name] = replace(port, bridge=None, learning=True, forward_mask=0)
+
+    @_do.register
+    def _(self, op: ops.SetNfCall) -> None:
+        self._need(op, self.nf_call is not None, errno.ENOENT)
+        self.nf_call = op.values
+
+    @_do.register
+    def _(self, op: ops.AddVeth) -> None:
+        v = op.veth
+        taken = {e for w in self.veths.values() for e in (w.name, w.peer if w.namespace is None else w.name)}
+        self._need(op, v.name not in taken | self.links.keys(), errno.EEXIST)
+        self._need(op, v.namespace is None or v.namespace in self.namespaces, errno.ENOENT)
+        self.veths[v.name] = replace(v, address=None, peer_up=v.namespace is None, segments=GSO_SEGMENTS)
+        self.ports |= {n: NEW_PORT for n in (v.name, v.peer) if n == v.name or v.namespace is None}
+
+    @_do.register
+    def _(self, op: ops.DelVeth) -> None:
+        self._need(op, op.name in self.veths, errno.ENODEV)
+        self._drop([op.name])
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for veth in [self.veths.pop(name) for name in names]:
+            for end in (veth.name, veth.peer):
+                self.ports.pop(end, None)
+
+    @_do.register
+    def _(self, op: ops.HostUp) -> None:
+        self._need(op, op.veth.name in self.veths, errno.ENODEV)
+        self.veths[op.veth.name] = replace(self.veths[op.veth.name], address=op.veth.address, peer_up=True)
+
+    @_do.register
+    def _(self, op: ops.SetSegments) -> None:
+        self._need(op, op.veth.name in self.veths, errno.ENODEV)
+        self.veths[op.veth.name] = replace(self.veths[op.veth.name], segments=op.veth.segments)
+
+    @_do.register
+    def _(self, op: ops.MarkPort) -> None:
+        link = self.links.pop(op.port, None)
+        self._need(op, link is not None, errno.ENODEV)
+        assert link is not None
+        origin = Origin.decode(op.altname)
+        quiet = not link.ipv6 and link.addrgen == 1
+        self.ports[op.port] = replace(NEW_PORT, up=link.up, ipv6=not quiet, altname=op.altname, origin=origin)
+        self.marked[op.port] = link
+
+    @_do.register
+    def _(self, op: ops.RestorePort) -> None:
+        self._need(op, op.port in self.ports, errno.ENODEV)
+        del self.ports[op.port]
+        self.links[op.port] = self.marked.pop(op.port)
+
+    @_do.register
+    def _(self, op: ops.QuietPort) -> None:
+        self.ports[op.port] = replace(self._port(op, op.port), ipv6=False)
+
+    @_do.register
+    def _(self, op: ops.UpPort) -> None:
+        self.ports[op.port] = replace(self._port(op, op.port), up=True)
+
+    @_do.register
+    def _(self, op: ops.Enslave) -> None:
+        port = self._port(op, op.port)
+        self._need(op, op.bridge in self.bridges, errno.ENODEV)
+        self._need(op, port.bridge in (None, op.bridge), errno.EBUSY)
+        self.ports[op.port] = replace(port, bridge=op.bridge)
+
+    @_do.register
+    def _(self, op: ops.Release) -> None:
+        self.ports[op.port] = replace(self._port(op, op.port), bridge=None, learning=True, forward_mask=0)
+
+    @_do.register
+    def _(self, op: ops.SetPort) -> None:
+        port = self._port(op, op.port)
+        self._need(op, port.bridge is not None, errno.EOPNOTSUPP)
+        self._need(op, not op.forward_mask & 2, errno.EINVAL)
+        self.ports[op.port] = replace(port, learning=op.learning, forward_mask=op.forward_mask)
+
+    @_do.register
+    def _(self, op: ops.SetNetem) -> None:
+        port = self._port(op, op.port)
+        self._need(op, op.netem.rate_bytes_per_s <= ORDER_RATE_BYTES_PER_S, errno.ERANGE)
+        shaper = port.egress.shaper if port.egress else None
+        self.ports[op.port] = replace(port, egress=Egress(op.netem, shaper))
+
+    @_do.register
+    def _(self, op: ops.SetShaper) -> None:
+        port = self._port(op, op.port)
+        self._need(op, port.egress is not None, errno.ENOENT)
+        assert port.egress is not None
+        self.ports[op.port] = replace(port, egress=replace(port.egress, shaper=op.shaper))
+
+    @_do.register
+    def _(self, op: ops.DelShaper) -> None:
+        port = self._port(op, op.port)
+        self._need(op, port.egress is not None and port.egress.shaper is not None, errno.ENOENT)
+        assert port.egress is not None
+        self.ports[op.port] = replace(port, egress=replace(port.egress, shaper=None))
+
+    @_do.register
+    def _(self, op: ops.DelEgress) -> None:
+        port = self._port(op, op.port)
+        self._need(op, port.egress is not None, errno.ENOENT)
+        self.ports[op.port] = replace(port, egress=None)
+
+    @_do.register
+    def _(self, op: ops.Drain) -> None:
+        self._port(op, op.port)
+
+    @_do.register
+    def _(self, op: ops.Together) -> None:
+        for one in op.ops:
+            self._do(one)

@@ -1,0 +1,92 @@
+"""From any topology to any other, whatever fails on the way. On the fake kernel, with real interfaces in the mix."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from emulator.errors import KernelError
+from emulator.kernel.fake import FakeKernel
+from emulator.model import Buffer, Impairment, Lane, Ports, Topology
+from emulator.plan import nothing, plan, wanted
+from emulator.reconcile import apply
+from emulator.state import Link, State
+
+FAT = Impairment(delay_ns=125_000_001, rate_bps=10_000_000_000)
+LOSSY = Impairment(delay_ns=300_000_000, jitter_ns=5, loss_p32=42, rate_bps=50_000_000, buffer=Buffer(packets=64))
+REAL = Ports("nic0", "nic1")
+TOPOLOGIES = [
+    Topology("empty", "hub"),
+    Topology("one", "hub", (Lane("japan", FAT, FAT),)),
+    Topology("one-lossy", "hub", (Lane("japan", FAT, LOSSY),)),
+    Topology("one-unshaped", "hub", (Lane("japan", Impairment(7), Impairment(9)),)),
+    Topology("jumbo", "hub", (Lane("japan", FAT, FAT, mtu=9000), Lane("england", LOSSY, FAT, mtu=9000))),
+    Topology("real", "hub", (Lane("japan", FAT, FAT, ports=REAL),)),
+    Topology("crossed", "hub", (Lane("japan", FAT, LOSSY, ports=Ports("nic1", "nic2")), Lane("california", FAT))),
+    Topology("other-hub", "pivot", (Lane("england", LOSSY, LOSSY), Lane("japan", FAT, FAT, ports=REAL))),
+]
+
+
+def machine() -> FakeKernel:
+    links = {f"nic{n}": Link(mtu=1500, up=n == 1, ipv6=n != 2, addrgen=0) for n in range(3)}
+    return FakeKernel(links, nf_call=(1, 1, 0))
+
+
+def go(kernel: FakeKernel, topology: Topology) -> State:
+    have = kernel.observe()
+    apply(kernel, wanted(topology, have), have)
+    return kernel.observe()
+
+
+def test_from_any_topology_to_any_other() -> None:
+    kernel, rng = machine(), random.Random(7)
+    for _ in range(300):
+        topology = rng.choice(TOPOLOGIES)
+        state = go(kernel, topology)
+        assert state == wanted(topology, state)
+        assert plan(wanted(topology, state), state) == []
+
+
+@pytest.mark.parametrize("old", TOPOLOGIES, ids=lambda t: t.name)
+@pytest.mark.parametrize("new", TOPOLOGIES, ids=lambda t: t.name)
+def test_a_failure_at_any_step_leaves_the_kernel_as_it_was(old: Topology, new: Topology) -> None:
+    base = machine()
+    before = go(base, old)
+    for step in range(len(plan(wanted(new, before), before))):
+        kernel = machine()
+        go(kernel, old)
+        kernel.fail_at = len(kernel.log) + step
+        with pytest.raises(KernelError):
+            go(kernel, new)
+        assert kernel.observe() == before
+        assert (kernel.links, kernel.nf_call) == (base.links, base.nf_call)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)
+def test_killed_at_any_step_the_next_up_converges(topology: Topology) -> None:
+    fresh = machine().observe()
+    for step in range(len(plan(wanted(topology, fresh), fresh))):
+        kernel = machine()
+        have = kernel.observe()
+        for done in plan(wanted(topology, have), have)[:step]:
+            kernel.apply(done.op)
+        state = go(kernel, topology)
+        assert state == wanted(topology, state)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)
+def test_down_gives_everything_back(topology: Topology) -> None:
+    kernel, untouched = machine(), machine()
+    have = go(kernel, topology)
+    apply(kernel, nothing(have), have)
+    assert replace(kernel, log=[]) == untouched
+
+
+def test_the_walk_notices_a_kernel_that_forgets() -> None:
+    """The proof that the walk can fail: a queue lost behind our back is a plan to put it back."""
+    kernel = machine()
+    state = go(kernel, TOPOLOGIES[1])
+    kernel.ports["lhs-japan"] = replace(kernel.ports["lhs-japan"], egress=None)
+    assert [type(step.op).__name__ for step in plan(state, kernel.observe())] == ["SetNetem", "SetShaper"]
