@@ -26,6 +26,7 @@ LAYERS = [
     ["reconcile", "topologyfile"],
     ["hosts", "measure", "results"],
     ["appliance"],
+    ["cell"],
     ["sweep", "verify", "report", "lab"],
     ["cli_output"],
     ["cli_core", "cli_measure", "cli_lab"],
@@ -34,7 +35,7 @@ LAYERS = [
 ]
 """From the innermost to the outermost; a part may import only from its own layer or from further in."""
 
-PURE = ("units", "errors", "model", "netem", "change", "state", "ops", "plan", "analysis")
+PURE = ("units", "errors", "model", "netem", "change", "state", "ops", "plan", "analysis", "verdict")
 """Standard library only; and of that nothing that reads files, clocks, sockets or dice."""
 
 IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", "threading", "io", "shutil", "sys"}

@@ -1,0 +1,196 @@
+"""What a TCP stream through a lane can reach, what it did reach, and what held it back. Pure: numbers in, numbers out.
+
+Throughputs are payload in bytes per second (float), everything asked for is an integer with its unit in the name.
+Sources: RFC 6349 (framework), RFC 8312 section 5 (CUBIC), Mathis et al. 1997, "The Macroscopic Behavior of the TCP
+Congestion Avoidance Algorithm".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NS = 1_000_000_000
+ETHERNET_HEADER_BYTES = 14
+WIRE_OVERHEAD_BYTES = 38
+"""Preamble, header, FCS and gap of a frame on a real wire; netem and tbf count the header alone."""
+IP_TCP_HEADER_BYTES = 52
+"""IPv4 20, TCP 20, timestamps 12."""
+INITCWND_SEGMENTS = 10
+MATHIS_C = math.sqrt(3 / 2)
+"""Every segment acknowledged; 0.87 with delayed acknowledgements."""
+PLATEAU_SHARE = 0.9
+SETTLED_DRIFT = 0.05
+
+
+def mss_bytes(mtu: int) -> int:
+    """Payload of one full segment with timestamps: 1448 at MTU 1500."""
+    return mtu - IP_TCP_HEADER_BYTES
+
+
+def bdp_bytes(rate_bps: int, rtt_ns: int) -> int:
+    """What a full pipe holds: rate x RTT, rounded up to a byte."""
+    return -(-rate_bps * rtt_ns // (8 * NS))
+
+
+def line_bytes_per_s(rate_bps: int, mtu: int, on_wire: bool = False) -> float:
+    """The most payload a line carries: 1448/1514 of the rate through netem or tbf, 1448/1538 on a real wire."""
+    overhead = WIRE_OVERHEAD_BYTES if on_wire else ETHERNET_HEADER_BYTES
+    return rate_bps / 8 * mss_bytes(mtu) / (mtu + overhead)
+
+
+def window_bytes_per_s(window_bytes: int, rtt_ns: int) -> float:
+    """The window law: one window a round trip. Infinite at RTT 0."""
+    return window_bytes * NS / rtt_ns if rtt_ns else math.inf
+
+
+def slow_start_ns(window_bytes: int, rtt_ns: int, mtu: int, initcwnd: int = INITCWND_SEGMENTS) -> int:
+    """How long the window doubles each round trip until it is `window_bytes`."""
+    doublings = math.log2(max(1.0, window_bytes / (initcwnd * mss_bytes(mtu))))
+    return round(rtt_ns * doublings)
+
+
+def mean_with_slow_start(steady_bytes_per_s: float, slow_start_ns: int, rtt_ns: int, run_ns: int) -> float:
+    """The mean of a run that begins with the slow start and is steady after it."""
+    return steady_bytes_per_s * max(0.0, 1 - max(0, slow_start_ns - rtt_ns) / run_ns)
+
+
+def reno_window_segments(loss: float, constant: float = MATHIS_C) -> float:
+    """Mean congestion window of Reno at a loss probability (Mathis)."""
+    return constant / math.sqrt(loss)
+
+
+def cubic_window_segments(loss: float, rtt_ns: int) -> float:
+    """Mean congestion window of CUBIC at a loss probability: RFC 8312 equation 6, or Reno's where that is larger."""
+    friendly: float = 1.054 * math.pow(rtt_ns / NS / loss, 0.75)
+    return max(friendly, reno_window_segments(loss))
+
+
+def cubic_k_s(window_max_segments: float) -> float:
+    """Seconds CUBIC takes to grow back to the window where it lost a segment (RFC 8312: C 0.4, beta 0.7)."""
+    return float(math.cbrt(0.3 * window_max_segments / 0.4))
+
+
+def loss_bytes_per_s(loss: float, rtt_ns: int, mtu: int, congestion_control: str) -> float:
+    """What random loss allows one stream. BBR does not slow down for loss: infinite, as at RTT 0 or no loss."""
+    if not loss or not rtt_ns or congestion_control.startswith("bbr"):
+        return math.inf
+    segments = cubic_window_segments(loss, rtt_ns) if congestion_control == "cubic" else reno_window_segments(loss)
+    return segments * mss_bytes(mtu) * NS / rtt_ns
+
+
+@dataclass(frozen=True)
+class Path:
+    """What the streams run over: the bottleneck, the RTT, and how they react."""
+
+    rate_bps: int
+    rtt_ns: int
+    mtu: int = 1500
+    loss: float = 0.0
+    streams: int = 1
+    congestion_control: str = "cubic"
+
+    @property
+    def bdp_bytes(self) -> int:
+        """Rate x RTT."""
+        return bdp_bytes(self.rate_bps, self.rtt_ns)
+
+    @property
+    def line_bytes_per_s(self) -> float:
+        """The most payload the bottleneck carries."""
+        return line_bytes_per_s(self.rate_bps, self.mtu)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The least of the laws, and which law it is: "line", "window" or "loss"."""
+
+    bytes_per_s: float
+    limit: str
+
+
+def predict(path: Path, window_bytes: int | None) -> Prediction:
+    """The steady throughput of all streams together; `window_bytes` is what one stream may have in flight."""
+    laws = [Prediction(path.line_bytes_per_s, "line")]
+    if window_bytes is not None:
+        laws.append(Prediction(path.streams * window_bytes_per_s(window_bytes, path.rtt_ns), "window"))
+    per_stream = loss_bytes_per_s(path.loss, path.rtt_ns, path.mtu, path.congestion_control)
+    laws.append(Prediction(path.streams * per_stream, "loss"))
+    return min(laws, key=lambda law: law.bytes_per_s)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Bytes received between two moments of a run, in seconds from its start."""
+
+    start_s: float
+    end_s: float
+    bytes: int
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The mean of the interval."""
+        return self.bytes / (self.end_s - self.start_s)
+
+
+@dataclass(frozen=True)
+class Steady:
+    """The plateau after the slow start. `settled` is false while the last half still drifts by more than 5 %."""
+
+    from_s: float
+    bytes_per_s: float
+    settled: bool
+
+
+def mean_bytes_per_s(intervals: Sequence[Interval]) -> float:
+    """Bytes over time, of the intervals together."""
+    return sum(i.bytes for i in intervals) / sum(i.end_s - i.start_s for i in intervals)
+
+
+def mean_until(intervals: Sequence[Interval], end_s: float) -> float:
+    """The mean from the start of the run to `end_s` (whole intervals)."""
+    return mean_bytes_per_s([i for i in intervals if i.end_s <= end_s + 1e-3] or intervals[:1])
+
+
+def steady(intervals: Sequence[Interval]) -> Steady:
+    """The mean after the slow start: from one interval past the first that reaches 90 % of the last half's mean.
+
+    The last interval is left out when it is short: a run's end is not its rate. Raises ValueError without intervals.
+    """
+    if not intervals:
+        raise ValueError("a run without intervals has no steady mean")
+    longest = max(i.end_s - i.start_s for i in intervals)
+    whole = [i for i in intervals if i.end_s - i.start_s >= 0.9 * longest]
+    half = whole[len(whole) // 2 :]
+    reference = mean_bytes_per_s(half)
+    first = next(n for n, i in enumerate(whole) if i.bytes_per_s >= PLATEAU_SHARE * reference)
+    plateau = whole[min(first + 1, len(whole) - len(half)) :]
+    return Steady(plateau[0].start_s, mean_bytes_per_s(plateau), abs(drift(half)) <= SETTLED_DRIFT)
+
+
+def drift(intervals: Sequence[Interval]) -> float:
+    """How much the rate changes from first to last along the least-squares line, as a share of the mean."""
+    times = [(i.start_s + i.end_s) / 2 for i in intervals]
+    rates = [i.bytes_per_s for i in intervals]
+    middle, mean = sum(times) / len(times), sum(rates) / len(rates)
+    spread = sum((t - middle) ** 2 for t in times)
+    if not spread or not mean:
+        return 0.0
+    slope = sum((t - middle) * (r - mean) for t, r in zip(times, rates, strict=True)) / spread
+    return slope * (times[-1] - times[0]) / mean
+
+
+def transfer_time_ratio(line_bytes_per_s: float, measured_bytes_per_s: float) -> float:
+    """RFC 6349: actual over ideal transfer time."""
+    return line_bytes_per_s / measured_bytes_per_s
+
+
+def efficiency(sent_bytes: int, retransmitted_bytes: int) -> float:
+    """RFC 6349: the share of what was sent that was not sent again."""
+    return (sent_bytes - retransmitted_bytes) / sent_bytes
+
+
+def buffer_delay(mean_rtt_ns: float, baseline_rtt_ns: float) -> float:
+    """RFC 6349: how much the RTT grew under load, as a share of the baseline."""
+    return (mean_rtt_ns - baseline_rtt_ns) / baseline_rtt_ns
