@@ -6,8 +6,10 @@ Sockets opened, /proc/sys/net read and processes started meanwhile belong to tha
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +19,7 @@ RUN = Path("/run/netns")
 """Where iproute2 keeps named namespaces; ours are the same kind, so that `ip netns exec` works with them."""
 
 _CLONE_NEWNET = 0x40000000
+_MS_BIND, _MS_REC, _MS_SHARED, _MNT_DETACH = 4096, 16384, 1 << 20, 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -50,3 +53,48 @@ def _setns(fd: int, name: str) -> None:
     if _libc.setns(fd, _CLONE_NEWNET) != 0:
         reason = os.strerror(ctypes.get_errno())
         raise MissingError(f"cannot enter {name}: {reason}; run as root, or in the lab: longhaul lab run -- ...")
+
+
+def create(namespace: str) -> None:
+    """Make a named namespace as iproute2 does: an empty file with the namespace bound over it. Raises OSError."""
+    RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not RUN.is_mount():
+        _mount(RUN, RUN, _MS_BIND | _MS_REC)
+    _mount("none", RUN, _MS_SHARED | _MS_REC)
+    path = RUN / namespace
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+    try:
+        _in_new_thread(lambda: _bind_new(path))
+    except OSError:
+        path.unlink()
+        raise
+
+
+def delete(namespace: str) -> None:
+    """Unbind and forget the name; the kernel ends the namespace with its last process or socket. Raises OSError."""
+    path = RUN / namespace
+    if _libc.umount2(os.fsencode(path), _MNT_DETACH) != 0 and ctypes.get_errno() != errno.EINVAL:
+        _raise(path)
+    path.unlink()
+
+
+def _bind_new(path: Path) -> None:
+    # In a thread of its own: unshare(2) would move the caller for good.
+    if _libc.unshare(_CLONE_NEWNET) != 0:
+        _raise(path)
+    _mount("/proc/thread-self/ns/net", path, _MS_BIND)
+
+
+def _in_new_thread(work: Callable[[], None]) -> None:
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(work).result()
+
+
+def _mount(source: Path | str, target: Path, flags: int) -> None:
+    if _libc.mount(os.fsencode(source), os.fsencode(target), b"none", flags, None) != 0:
+        _raise(target)
+
+
+def _raise(path: Path) -> None:
+    code = ctypes.get_errno()
+    raise OSError(code, os.strerror(code), str(path))

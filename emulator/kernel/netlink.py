@@ -1,0 +1,228 @@
+"""The real kernel behind the door, over netlink. With `codec` the only importer of pyroute2."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyroute2 import IPRoute
+from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST
+from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_NEWQDISC
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
+
+from .. import ops
+from ..errors import KernelError, MissingError, VerifyError
+from ..ops import Op
+from ..state import State
+from . import QueueCounters, codec, netns
+from .observe import NETEM_HANDLE, SHAPER_HANDLE, counters, netem_backlog, observe
+
+NETEM_CLASS = NETEM_HANDLE | 1
+ADDRGEN_NONE = 1
+IN_THE_LAB = "try it in the lab, which needs neither: longhaul lab run -- longhaul ..."
+
+
+class NetlinkKernel:
+    """One netlink socket in the namespace where the lanes are. Not for two threads at once."""
+
+    def __init__(self) -> None:
+        codec.register()
+        self._ip = IPRoute()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._ip.close()
+
+    def observe(self) -> State:
+        """Read back all that is ours, and what the plan must know of the rest."""
+        return observe(self._ip)
+
+    def counters(self) -> dict[str, QueueCounters]:
+        """The queues' counters, by port."""
+        return counters(self._ip)
+
+    def apply(self, op: Op) -> None:
+        """Do one operation. Raises KernelError, or MissingError when the machine lacks netem or the right."""
+        try:
+            getattr(self, f"_{type(op).__name__}")(op)
+        except NetlinkError as error:
+            raise _explained(op, error.code) from error
+        except OSError as error:
+            raise _explained(op, error.errno or errno.EIO) from error
+
+    def _index(self, name: str) -> int:
+        found = self._ip.link_lookup(ifname=name)
+        if not found:
+            raise OSError(errno.ENODEV, name)
+        return int(found[0])
+
+    def _link(self, name: str, **attributes: Any) -> None:
+        self._ip.link("set", index=self._index(name), **attributes)
+
+    def _AddNamespace(self, op: ops.AddNamespace) -> None:  # noqa: N802 (called by the name of the operation)
+        netns.create(op.name)
+
+    def _DelNamespace(self, op: ops.DelNamespace) -> None:  # noqa: N802
+        netns.delete(op.name)
+
+    def _AddBridge(self, op: ops.AddBridge) -> None:  # noqa: N802
+        self._ip.link("add", ifname=op.name, kind="bridge", br_stp_state=0, br_mcast_snooping=0)
+
+    def _WireBridge(self, op: ops.WireBridge) -> None:  # noqa: N802
+        _quiet(op.name)
+        self._ip.link("set", index=self._index(op.name), kind="bridge", br_stp_state=0, br_mcast_snooping=0)
+        self._link(op.name, ifalias=ops.alias_of(op.nf_origin))
+        self._addrgen(op.name, ADDRGEN_NONE)
+        self._link(op.name, state="up")
+
+    def _DelBridge(self, op: ops.DelBridge) -> None:  # noqa: N802
+        self._ip.link("del", index=self._index(op.name))
+
+    def _SetNfCall(self, op: ops.SetNfCall) -> None:  # noqa: N802
+        for name, value in zip(ops.NF_CALL, op.values, strict=True):
+            Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}").write_text(str(value))
+
+    def _AddVeth(self, op: ops.AddVeth) -> None:  # noqa: N802
+        v = op.veth
+        peer: dict[str, Any] = {"ifname": v.peer, "mtu": v.mtu}
+        if v.namespace is None:
+            self._ip.link("add", ifname=v.name, kind="veth", mtu=v.mtu, peer=peer)
+            return
+        there = os.open(netns.RUN / v.namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._ip.link("add", ifname=v.name, kind="veth", mtu=v.mtu, peer=peer | {"net_ns_fd": there})
+        finally:
+            os.close(there)
+
+    def _DelVeth(self, op: ops.DelVeth) -> None:  # noqa: N802
+        self._ip.link("del", index=self._index(op.name))
+
+    def _HostUp(self, op: ops.HostUp) -> None:  # noqa: N802
+        v = op.veth
+        assert v.namespace and v.address
+        address, prefix = v.address.split("/")
+        with _socket_in(v.namespace) as ip:
+            index = ip.link_lookup(ifname=v.peer)[0]
+            _quiet(v.peer)
+            ip.addr("replace", index=index, address=address, prefixlen=int(prefix))
+            ip.link("set", index=1, state="up")
+            ip.link("set", index=index, state="up")
+
+    def _SetSegments(self, op: ops.SetSegments) -> None:  # noqa: N802
+        v = op.veth
+        if v.namespace is None:
+            self._link(v.peer, gso_max_segs=v.segments)
+            return
+        with _socket_in(v.namespace) as ip:
+            ip.link("set", index=ip.link_lookup(ifname=v.peer)[0], gso_max_segs=v.segments)
+
+    def _MarkPort(self, op: ops.MarkPort) -> None:  # noqa: N802
+        self._ip.link("property_add", index=self._index(op.port), altname=op.altname)
+
+    def _RestorePort(self, op: ops.RestorePort) -> None:  # noqa: N802
+        self._link(op.port, state="up" if op.origin.up else "down")
+        self._addrgen(op.port, op.origin.addrgen)
+        _sysctl_ipv6(op.port, disabled=not op.origin.ipv6)
+        self._ip.link("property_del", index=self._index(op.port), altname=op.altname)
+
+    def _QuietPort(self, op: ops.QuietPort) -> None:  # noqa: N802
+        _quiet(op.port)
+        self._addrgen(op.port, ADDRGEN_NONE)
+
+    def _addrgen(self, name: str, mode: int) -> None:
+        inet6 = {"attrs": [("IFLA_INET6_ADDR_GEN_MODE", mode)]}
+        self._link(name, IFLA_AF_SPEC={"attrs": [("AF_INET6", inet6)]})
+
+    def _Enslave(self, op: ops.Enslave) -> None:  # noqa: N802
+        self._link(op.port, master=self._index(op.bridge))
+
+    def _Release(self, op: ops.Release) -> None:  # noqa: N802
+        self._link(op.port, master=0)
+
+    def _SetPort(self, op: ops.SetPort) -> None:  # noqa: N802
+        self._ip.link(
+            "set",
+            index=self._index(op.port),
+            kind="bridge_slave",
+            brport_learning=int(op.learning),
+            brport_group_fwd_mask=op.forward_mask,
+        )
+
+    def _UpPort(self, op: ops.UpPort) -> None:  # noqa: N802
+        self._link(op.port, state="up")
+
+    def _SetNetem(self, op: ops.SetNetem) -> None:  # noqa: N802
+        self._send(self._queue(op))
+
+    def _SetShaper(self, op: ops.SetShaper) -> None:  # noqa: N802
+        self._send(self._queue(op))
+
+    def _Together(self, op: ops.Together) -> None:  # noqa: N802
+        self._send(*(self._queue(one) for one in op.ops))
+
+    def _queue(self, op: ops.SetNetem | ops.SetShaper) -> tcmsg:
+        if isinstance(op, ops.SetNetem):
+            return self._qdisc(op.port, NETEM_HANDLE, 0xFFFFFFFF, "netem", codec.encode_netem(op.netem))
+        return self._qdisc(op.port, SHAPER_HANDLE, NETEM_CLASS, "tbf", codec.encode_shaper(op.shaper))
+
+    def _qdisc(self, port: str, handle: int, parent: int, kind: str = "", body: Any = None) -> tcmsg:
+        message = tcmsg()
+        message["index"], message["handle"], message["parent"] = self._index(port), handle, parent
+        if kind:
+            message["attrs"] = [("TCA_KIND", kind), ("TCA_OPTIONS", body)]
+            message["header"]["type"] = RTM_NEWQDISC
+            message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
+        else:
+            message["header"]["type"] = RTM_DELQDISC
+            message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK
+        return message
+
+    def _send(self, *messages: tcmsg) -> None:
+        """All messages in one sendmsg(2): the kernel handles them one after the other without returning between."""
+        tuple(self._ip.nlm_request_batch(list(messages)))
+
+    def _DelShaper(self, op: ops.DelShaper) -> None:  # noqa: N802
+        self._send(self._qdisc(op.port, SHAPER_HANDLE, NETEM_CLASS))
+
+    def _DelEgress(self, op: ops.DelEgress) -> None:  # noqa: N802
+        # With the handle left out: whatever stands at the root goes.
+        self._send(self._qdisc(op.port, 0, 0xFFFFFFFF))
+
+    def _Drain(self, op: ops.Drain) -> None:  # noqa: N802
+        index, end = self._index(op.port), time.monotonic_ns() + op.within_ns
+        while (queued := netem_backlog(self._ip, index)) > op.packets:
+            if time.monotonic_ns() > end:
+                raise VerifyError(f"{op.port}: {queued} packets still queued, {op.packets} expected after the change")
+            time.sleep(0.001)
+
+
+@contextmanager
+def _socket_in(namespace: str) -> Iterator[Any]:
+    """A socket inside a host's namespace, the thread there too; closed at once, for it would keep a dead one alive."""
+    with netns.inside(namespace), IPRoute() as ip:
+        yield ip
+
+
+def _quiet(name: str) -> None:
+    _sysctl_ipv6(name, disabled=True)
+
+
+def _sysctl_ipv6(name: str, *, disabled: bool) -> None:
+    path = Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6")
+    if path.exists():  # a kernel without IPv6 sends none
+        path.write_text(str(int(disabled)))
+
+
+def _explained(op: Op, code: int) -> Exception:
+    if code in (errno.EPERM, errno.EACCES):
+        return MissingError(f"not permitted: {op}\nrun as root (CAP_NET_ADMIN, CAP_SYS_ADMIN), or {IN_THE_LAB}")
+    queue = isinstance(op, ops.SetNetem | ops.SetShaper)
+    if code == errno.ENOENT and queue:
+        return MissingError(f"this kernel has no sch_netem or sch_tbf: {op}\nload the module, or {IN_THE_LAB}")
+    return KernelError(op, code, os.strerror(code))

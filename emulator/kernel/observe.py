@@ -1,0 +1,230 @@
+"""Read the kernel back: from netlink dumps to a State. What is ours is known by name or by mark, never by memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyroute2 import IPRoute
+
+from ..netem import Egress
+from ..ops import NF_CALL, nf_origin_of
+from ..state import HOST_PORT, PREFIX, Bridge, Link, Machine, Origin, Port, State, Veth
+from . import QueueCounters, codec, netns
+
+NETEM_HANDLE = 0x10000
+SHAPER_HANDLE = 0x100000
+ROOT = 0xFFFFFFFF
+IFF_UP = 1
+OUR_VETH = re.compile(rf"{PREFIX}[hsx]-")
+ADDRGEN_NONE = 1
+SEED_SINCE = (6, 6)
+
+
+def observe(ip: Any) -> State:
+    """All that is ours, and in `machine` what is not but matters."""
+    links = {link.get_attr("IFLA_IFNAME"): link for link in ip.get_links()}
+    names = {link["index"]: name for name, link in links.items()}
+    hosts = {n for n in netns.names() if n.startswith(f"{PREFIX}-")}
+    egresses, roots = _egresses(ip)
+    veths = _veths(links, names, hosts)
+    ends = {e for v in veths.values() for e in (v.name, v.peer if v.namespace is None else v.name)}
+    ports = {n: _port(link, names, egresses) for n, link in links.items() if n in ends or _mark(link)}
+    bridges = {n: _bridge(link) for n, link in links.items() if _kind(link) == "bridge" and n.startswith(f"{PREFIX}-")}
+    rest = links.keys() - ports.keys() - bridges.keys()
+    nf_call = _nf_call()
+    machine = Machine(
+        {n: _foreign(links[n], names, roots) for n in rest} | _addressed(ip, links, names, roots, rest),
+        _memory_bytes(),
+        _has_seed(),
+        nf_call,
+        frozenset(netns.names()),
+    )
+    return State(frozenset(hosts), bridges, veths, ports, nf_call if bridges else None, machine)
+
+
+def counters(ip: Any) -> dict[str, QueueCounters]:
+    """What every netem of ours counted, by port; `shaper_drops` are its child's, which netem counts as its own too."""
+    names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in ip.get_links()}
+    netems: dict[int, Any] = {}
+    shaper_drops: dict[int, int] = {}
+    for qdisc in ip.get_qdiscs():
+        if qdisc.get_attr("TCA_KIND") == "netem" and qdisc["parent"] == ROOT:
+            netems[qdisc["index"]] = qdisc.get_attr("TCA_STATS2")
+        elif qdisc.get_attr("TCA_KIND") == "tbf" and qdisc["handle"] == SHAPER_HANDLE:
+            shaper_drops[qdisc["index"]] = qdisc.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["drops"]
+    return {names[i]: _counted(stats, shaper_drops.get(i, 0)) for i, stats in netems.items() if i in names}
+
+
+def netem_backlog(ip: Any, index: int) -> int:
+    """The packets in the root queue of one interface."""
+    for qdisc in ip.get_qdiscs(index=index):
+        if qdisc["index"] == index and qdisc["parent"] == ROOT:
+            return int(qdisc.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["qlen"])
+    return 0
+
+
+def _counted(stats: Any, shaper_drops: int) -> QueueCounters:
+    basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
+    return QueueCounters(
+        basic["packets"], basic["bytes"], queue["drops"], queue["qlen"], queue["backlog"], shaper_drops
+    )
+
+
+def _egresses(ip: Any) -> tuple[dict[int, Egress], dict[int, str]]:
+    """Our queues by interface index, and the kind of every root qdisc."""
+    netems, shapers, roots = {}, {}, {}
+    for qdisc in ip.get_qdiscs():
+        kind, index = qdisc.get_attr("TCA_KIND"), qdisc["index"]
+        if qdisc["parent"] == ROOT:
+            roots[index] = kind
+            if kind == "netem":
+                netems[index] = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
+        elif kind == "tbf" and qdisc["handle"] == SHAPER_HANDLE:
+            shapers[index] = codec.decode_shaper(qdisc.get_attr("TCA_OPTIONS"))
+    return {i: Egress(netem, shapers.get(i)) for i, netem in netems.items()}, roots
+
+
+@dataclass(frozen=True)
+class _End:
+    namespace: str
+    name: str
+    address: str | None
+    up: bool
+    segments: int
+
+
+def _veths(links: dict[str, Any], names: dict[int, str], hosts: set[str]) -> dict[str, Veth]:
+    ends = {near: end for host in hosts for near, end in _host_end(host)}
+    veths = {}
+    for name, link in links.items():
+        if not OUR_VETH.match(name) or _kind(link) != "veth":
+            continue
+        mtu, peer = link.get_attr("IFLA_MTU"), names.get(link.get_attr("IFLA_LINK"))
+        if link.get_attr("IFLA_LINK_NETNSID") is None and peer in links:
+            if name.startswith(f"{PREFIX}h-"):
+                veths[name] = Veth(name, peer, mtu=mtu, segments=links[peer].get_attr("IFLA_GSO_MAX_SEGS"))
+        elif end := ends.get(link["index"]):
+            veths[name] = Veth(name, end.name, end.namespace, end.address, mtu, end.segments, end.up)
+        else:
+            veths[name] = Veth(name, HOST_PORT, "", mtu=mtu)
+    return veths
+
+
+def _host_end(host: str) -> list[tuple[int, _End]]:
+    """The host's interface by the index of its other end. The socket is closed at once: it would pin the namespace."""
+    with netns.inside(host), IPRoute() as ip:
+        found = [link for link in ip.get_links() if link.get_attr("IFLA_IFNAME") == HOST_PORT]
+        if not found:
+            return []
+        link = found[0]
+        addresses = [
+            f"{a.get_attr('IFA_ADDRESS')}/{a['prefixlen']}"
+            for a in ip.get_addr(family=2)
+            if a["index"] == link["index"]
+        ]
+    up, segments = bool(link["flags"] & IFF_UP), link.get_attr("IFLA_GSO_MAX_SEGS")
+    return [(link.get_attr("IFLA_LINK"), _End(host, HOST_PORT, addresses[0] if addresses else None, up, segments))]
+
+
+def _port(link: Any, names: dict[int, str], egresses: dict[int, Egress]) -> Port:
+    info = link.get_attr("IFLA_LINKINFO")
+    slave = info.get_attr("IFLA_INFO_SLAVE_DATA") if info else None
+    altname = _mark(link)
+    ipv6, addrgen = _ipv6(link)
+    return Port(
+        bridge=names.get(link.get_attr("IFLA_MASTER")),
+        learning=bool(slave.get_attr("IFLA_BRPORT_LEARNING")) if slave else True,
+        forward_mask=slave.get_attr("IFLA_BRPORT_GROUP_FWD_MASK") if slave else 0,
+        up=bool(link["flags"] & IFF_UP),
+        ipv6=ipv6 or addrgen != ADDRGEN_NONE,
+        egress=egresses.get(link["index"]),
+        altname=altname,
+        origin=Origin.decode(altname) if altname else None,
+    )
+
+
+def _bridge(link: Any) -> Bridge:
+    data = link.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA")
+    ipv6, addrgen = _ipv6(link)
+    return Bridge(
+        up=bool(link["flags"] & IFF_UP),
+        stp=bool(data.get_attr("IFLA_BR_STP_STATE")),
+        snooping=bool(data.get_attr("IFLA_BR_MCAST_SNOOPING")),
+        ipv6=ipv6 or addrgen != ADDRGEN_NONE,
+        nf_origin=nf_origin_of(link.get_attr("IFLA_IFALIAS") or ""),
+    )
+
+
+def _foreign(link: Any, names: dict[int, str], roots: dict[int, str]) -> Link:
+    ipv6, addrgen = _ipv6(link)
+    return Link(
+        mtu=link.get_attr("IFLA_MTU"),
+        up=bool(link["flags"] & IFF_UP),
+        ipv6=ipv6,
+        addrgen=addrgen,
+        kind=_kind(link),
+        master=names.get(link.get_attr("IFLA_MASTER"), ""),
+        qdisc=roots.get(link["index"], ""),
+    )
+
+
+def _addressed(
+    ip: Any, links: dict[str, Any], names: dict[int, str], roots: dict[int, str], rest: set[str]
+) -> dict[str, Link]:
+    """The foreign interfaces again that have addresses or the default route: reasons to leave them alone."""
+    addresses: dict[str, list[str]] = {}
+    for address in ip.get_addr(family=2):
+        addresses.setdefault(names.get(address["index"], ""), []).append(address.get_attr("IFA_ADDRESS"))
+    default = {names.get(r.get_attr("RTA_OIF"), "") for r in ip.get_default_routes(family=2)}
+    found = {}
+    for name in rest & (addresses.keys() | default):
+        plain = _foreign(links[name], names, roots)
+        found[name] = Link(
+            **{**plain.__dict__, "addresses": tuple(addresses.get(name, ())), "default_route": name in default}
+        )
+    return found
+
+
+def _kind(link: Any) -> str:
+    info = link.get_attr("IFLA_LINKINFO")
+    return (info.get_attr("IFLA_INFO_KIND") or "") if info else ""
+
+
+def _mark(link: Any) -> str | None:
+    properties = link.get_attr("IFLA_PROP_LIST")
+    for name in properties.get_attrs("IFLA_ALT_IFNAME") if properties else ():
+        if name.startswith("longhaul."):
+            return str(name)
+    return None
+
+
+def _ipv6(link: Any) -> tuple[bool, int]:
+    """Whether IPv6 is on, and the addrgen mode; off where the kernel has none."""
+    spec = link.get_attr("IFLA_AF_SPEC")
+    inet6 = spec.get_attr("AF_INET6") if spec else None
+    if not inet6:
+        return False, ADDRGEN_NONE
+    conf = inet6.get_attr("IFLA_INET6_CONF") or {}
+    return not conf.get("disable_ipv6", 0), inet6.get_attr("IFLA_INET6_ADDR_GEN_MODE") or 0
+
+
+def _nf_call() -> tuple[int, int, int] | None:
+    paths = [Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}") for name in NF_CALL]
+    if not all(path.exists() for path in paths):
+        return None
+    first, second, third = (int(path.read_text()) for path in paths)
+    return first, second, third
+
+
+def _memory_bytes() -> int:
+    line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
+    return int(line.split()[1]) * 1024
+
+
+def _has_seed() -> bool:
+    numbers = re.findall(r"\d+", os.uname().release)
+    return (int(numbers[0]), int(numbers[1])) >= SEED_SINCE
