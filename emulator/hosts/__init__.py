@@ -1,0 +1,1 @@
+"""Where commands run, and the TCP settings there."""

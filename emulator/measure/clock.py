@@ -1,0 +1,19 @@
+"""Whose clock measures: the lab's virtual one is exact, a machine's own is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+VIRTUAL_TOLERANCE_NS = 10_000
+REAL_TOLERANCE_NS = 1_000_000
+
+
+def is_virtual(kernel_command_line: str) -> bool:
+    """Whether a kernel with this command line jumps from timer to timer instead of waiting."""
+    return any(word.startswith("time-travel") for word in kernel_command_line.split())
+
+
+def rtt_tolerance_ns() -> int:
+    """By how much a measured RTT may differ here from what was asked for."""
+    virtual = is_virtual(Path("/proc/cmdline").read_text())
+    return VIRTUAL_TOLERANCE_NS if virtual else REAL_TOLERANCE_NS

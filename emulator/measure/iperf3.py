@@ -1,0 +1,88 @@
+"""Throughput by iperf3: argv and parser of `-J --get-server-output`. Only the receiver's figures are used.
+
+What the sender counts also sits in its own send buffer (up to 148 MiB too high has been seen), and its intervals are
+quantised; the receiver's are what arrived.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from emulator.analysis import Interval
+from emulator.errors import MeasureError
+
+PORT = 5201
+SETUP_ROUND_TRIPS = 20
+"""Control connection, parameters, streams, results: what a test takes beside its duration."""
+_LARGEST_BLOCK, _SMALLEST_BLOCK = 2**20, 2**12
+
+
+@dataclass(frozen=True)
+class Run:
+    """One iperf3 test, all streams together, as the receiver saw it; `retransmits` is the sender's."""
+
+    received_bytes: int
+    received_s: float
+    intervals: tuple[Interval, ...]
+    sent_bytes: int
+    retransmits: int
+    congestion_control: str
+    version: str
+    sender_cpu_percent: float
+    receiver_cpu_percent: float
+
+
+def server_argv() -> list[str]:
+    """A server for one test; a server that has done a long test is busy for seconds after it."""
+    return ["iperf3", "-s", "-1", "-p", str(PORT)]
+
+
+def client_argv(
+    address: str, duration_s: int, streams: int, congestion_control: str | None, rate_bps: int, interval_s: float
+) -> list[str]:
+    """A client that sends for `duration_s`, in blocks of about a millisecond of the rate (4 KiB to 1 MiB)."""
+    block = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, 1 << (rate_bps // 8000).bit_length()))
+    algorithm = ["-C", congestion_control] if congestion_control else []
+    # -Z sends without copying: half the CPU, the same bytes.
+    return [
+        *("iperf3", "-c", address, "-p", str(PORT), "-t", str(duration_s), "-P", str(streams)),
+        *("-Z", "-l", str(block), "-i", f"{interval_s:g}", "-J", "--get-server-output"),
+        *algorithm,
+    ]
+
+
+def longest_s(duration_s: int, rtt_ns: int) -> float:
+    """When to give up on a client: its duration, the set-up's round trips, and a minute for queues to drain."""
+    return duration_s + SETUP_ROUND_TRIPS * rtt_ns / 1e9 + 60
+
+
+def parse(text: str) -> Run:
+    """Read a client's JSON. Raises MeasureError with iperf3's own words when the test failed."""
+    try:
+        report = json.loads(text)
+    except ValueError:
+        raise MeasureError(f"iperf3 answered no JSON but {text.strip()[:200]!r}") from None
+    if error := report.get("error"):
+        raise MeasureError(f"iperf3: {error}")
+    try:
+        return _run(report)
+    except (KeyError, TypeError, ZeroDivisionError) as gone:
+        raise MeasureError(f"iperf3's JSON lacks {gone}: 3.17 or newer is needed at both ends") from None
+
+
+def _run(report: dict[str, Any]) -> Run:
+    received, sent = report["end"]["sum_received"], report["end"]["sum_sent"]
+    intervals = report["server_output_json"]["intervals"]
+    return Run(
+        received_bytes=received["bytes"],
+        received_s=received["seconds"],
+        intervals=tuple(Interval(i["sum"]["start"], i["sum"]["end"], i["sum"]["bytes"]) for i in intervals),
+        sent_bytes=sent["bytes"],
+        retransmits=sent["retransmits"],
+        congestion_control=report["end"]["sender_tcp_congestion"],
+        version=report["start"]["version"],
+        sender_cpu_percent=report["end"]["cpu_utilization_percent"]["host_total"],
+        receiver_cpu_percent=report["end"]["cpu_utilization_percent"]["remote_total"],
+    )

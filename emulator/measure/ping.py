@@ -1,0 +1,61 @@
+"""Round-trip times by iputils' ping: argv and parser.
+
+`-3` keeps three decimals of every line (without it, iputils rounds to three significant digits: "32.0 ms").
+The first echo pays for ARP and is never counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from emulator.errors import MeasureError
+
+_REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([\d.]+) ms")
+_SENT = re.compile(r"(\d+) packets transmitted")
+GRID_S = 0.2
+
+
+def argv(address: str, count: int, precise: bool = True) -> list[str]:
+    """A ping of `count` counted echoes, one every 0.2 s, and one before them that is not counted."""
+    every_digit = ["-3"] if precise else []
+    return ["ping", "-n", *every_digit, "-i", str(GRID_S), "-c", str(count + 1), "-W", "2", address]
+
+
+def longest_s(count: int, rtt_ns: int) -> float:
+    """When to give up on a ping: its grid, a few round trips, and time to start in a slow lab."""
+    return (count + 1) * GRID_S + 10 * rtt_ns / 1e9 + 30
+
+
+def precise_argv() -> list[str]:
+    """Succeeds where ping knows `-3` (iputils 20231222 and later)."""
+    return ["ping", "-3", "-V"]
+
+
+@dataclass(frozen=True)
+class Ping:
+    """The counted round trips in ns, in order, and how many echoes got no answer."""
+
+    rtts_ns: tuple[int, ...]
+    lost: int
+
+
+def parse(text: str) -> Ping:
+    """Read what ping printed. Raises MeasureError when there is no summary, or no reply but the first."""
+    sent = _SENT.search(text)
+    if not sent:
+        words = text.strip().splitlines()[-1:] or ["nothing"]
+        raise MeasureError(f"ping answered nonsense: {words[0]}")
+    replies = {int(seq): round(Fraction(ms) * 1_000_000) for seq, ms in _REPLY.findall(text)}
+    counted = [rtt for seq, rtt in sorted(replies.items()) if seq > 1]
+    if not counted:
+        raise MeasureError(f"none of {sent[1]} echoes was answered: is the topology up?")
+    return Ping(tuple(counted), int(sent[1]) - 1 - len(counted))
+
+
+def quantile(sorted_values: Sequence[int], share: float) -> int:
+    """The value at or below which `share` of the values lie (nearest rank)."""
+    rank = max(1, -(-len(sorted_values) * round(share * 100) // 100))
+    return sorted_values[rank - 1]

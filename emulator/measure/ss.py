@@ -1,0 +1,118 @@
+"""What the sender's kernel says of its streams: `ss -tinmH` as argv and parser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from emulator.errors import MeasureError
+
+_WORD = re.compile(r"\b([a-z_]+):(\d+)(us|ms)?")
+_RTT = re.compile(r"\brtt:([\d.]+)/")
+_RETRANS = re.compile(r"\bretrans:\d+/(\d+)")
+_SEND_BUFFER = re.compile(r"skmem:\(.*?\btb(\d+)")
+
+
+@dataclass(frozen=True)
+class Socket:
+    """One TCP connection, seen from the end that sends. Times are totals since it began."""
+
+    local: str
+    mss_bytes: int
+    cwnd_segments: int
+    bytes_sent: int
+    bytes_retransmitted: int
+    bytes_acked: int
+    unacked_segments: int
+    retransmits: int
+    rtt_us: float
+    busy_us: int
+    rwnd_limited_us: int
+    sndbuf_limited_us: int
+    peer_window_bytes: int
+    send_buffer_bytes: int
+    app_limited: bool
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """What was sent and not acknowledged."""
+        return self.unacked_segments * self.mss_bytes
+
+
+def argv(address: str, port: int) -> list[str]:
+    """Every connection to a server."""
+    return ["ss", "-tinmH", "dst", address, "dport", "=", f":{port}"]
+
+
+def parse(text: str) -> list[Socket]:
+    """Read what `ss -tinmH` printed: two lines a socket. Raises MeasureError."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return [_socket(one, other) for one, other in zip(lines[::2], lines[1::2], strict=False)]
+
+
+def _socket(addresses: str, details: str) -> Socket:
+    words = {name: int(value) * (1000 if unit == "ms" else 1) for name, value, unit in _WORD.findall(details)}
+    rtt, send_buffer = _RTT.search(details), _SEND_BUFFER.search(details)
+    if not rtt or not send_buffer or not {"cwnd", "mss"} <= words.keys() or not addresses[:1].isalnum():
+        raise MeasureError(f"ss answered something that cannot be read: {addresses[:60]!r}, {details[:60]!r}")
+    retrans = _RETRANS.search(details)
+    return Socket(
+        local=addresses.split()[-2],
+        mss_bytes=words["mss"],
+        cwnd_segments=words["cwnd"],
+        bytes_sent=words.get("bytes_sent", 0),
+        bytes_retransmitted=words.get("bytes_retrans", 0),
+        bytes_acked=words.get("bytes_acked", 0),
+        unacked_segments=words.get("unacked", 0),
+        retransmits=int(retrans[1]) if retrans else 0,
+        rtt_us=float(rtt[1]) * 1000,
+        busy_us=words.get("busy", 0),
+        rwnd_limited_us=words.get("rwnd_limited", 0),
+        sndbuf_limited_us=words.get("sndbuf_limited", 0),
+        peer_window_bytes=words.get("snd_wnd", 0),
+        send_buffer_bytes=int(send_buffer[1]),
+        app_limited=" app_limited " in details,
+    )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a series of looks at the same streams says of them; shares are of their busy time."""
+
+    in_flight_bytes: int
+    most_in_flight_bytes: int
+    peer_window_bytes: int
+    send_buffer_bytes: int
+    rtt_ns: int
+    rwnd_share: float
+    sndbuf_share: float
+
+
+def summarize(looks: Sequence[Sequence[Socket]]) -> Seen:
+    """Means over all looks, of one stream. Raises MeasureError when the streams were never seen at work.
+
+    The kernel's own sndbuf_limited misses a writer that sleeps until a third of its buffer is free; but a stream
+    that always has more to send and is "app_limited" nevertheless can only be waiting for its send buffer.
+    """
+    sockets = [socket for look in looks for socket in look]
+    if len(looks) < 2 or not all(socket.peer_window_bytes for socket in sockets):
+        raise MeasureError("ss did not show the streams at work: did iperf3 end early?")
+    busy, rwnd, sndbuf = (
+        sum(getattr(s, name) for s in looks[-1]) - sum(getattr(s, name) for s in looks[0])
+        for name in ("busy_us", "rwnd_limited_us", "sndbuf_limited_us")
+    )
+    starved = sum(s.app_limited for s in sockets) / len(sockets)
+    return Seen(
+        in_flight_bytes=round(_mean([s.in_flight_bytes for s in sockets])),
+        most_in_flight_bytes=max(s.in_flight_bytes for s in sockets),
+        peer_window_bytes=round(_mean([s.peer_window_bytes for s in sockets])),
+        send_buffer_bytes=round(_mean([s.send_buffer_bytes for s in sockets])),
+        rtt_ns=round(_mean([s.rtt_us for s in sockets]) * 1000),
+        rwnd_share=rwnd / busy if busy else 0.0,
+        sndbuf_share=max(sndbuf / busy if busy else 0.0, starved),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

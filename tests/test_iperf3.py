@@ -1,0 +1,59 @@
+"""The parser of iperf3's JSON, on captures of iperf3 3.18 in the lab: 10 Gbit/s, 32 ms, 3 s."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from emulator.analysis import Interval
+from emulator.errors import MeasureError
+from emulator.measure import iperf3
+
+CAPTURES = Path(__file__).parent / "captures"
+ONE_STREAM = (CAPTURES / "iperf3-32ms-1.json").read_text()
+
+
+def test_the_receivers_figures_of_one_stream() -> None:
+    run = iperf3.parse(ONE_STREAM)
+    assert (run.received_bytes, run.received_s, run.retransmits) == (243269632, 3.033002, 1764)
+    assert (run.congestion_control, run.version) == ("cubic", "iperf 3.18")
+    assert run.intervals[:2] == (Interval(0, 1.001001, 60817408), Interval(1.001001, 2.001, 90177536))
+    assert sum(interval.bytes for interval in run.intervals) == run.received_bytes
+
+
+def test_four_streams_are_summed_at_the_receiver() -> None:
+    run = iperf3.parse((CAPTURES / "iperf3-32ms-4.json").read_text())
+    assert (run.received_bytes, run.sent_bytes, len(run.intervals)) == (625999872, 631242752, 4)
+    assert sum(interval.bytes for interval in run.intervals) == run.received_bytes
+
+
+def test_a_failed_test_is_an_error_in_iperf3s_words() -> None:
+    with pytest.raises(MeasureError, match="^iperf3: unable to connect to server .* Connection refused$"):
+        iperf3.parse((CAPTURES / "iperf3-refused.json").read_text())
+
+
+def test_nonsense_is_an_error() -> None:
+    with pytest.raises(MeasureError, match="^iperf3 answered no JSON but 'Segmentation fault'$"):
+        iperf3.parse("Segmentation fault\n")
+
+
+def test_an_answer_without_the_receivers_intervals_is_an_error() -> None:
+    report = json.loads(ONE_STREAM)
+    del report["server_output_json"]
+    said = "^iperf3's JSON lacks 'server_output_json': 3.17 or newer is needed at both ends$"
+    with pytest.raises(MeasureError, match=said):
+        iperf3.parse(json.dumps(report))
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "block"), [(10**10, 2**20), (10**9, 2**17), (10**8, 2**14), (10**6, 2**12), (8, 2**12)]
+)
+def test_blocks_shrink_with_the_rate(rate_bps: int, block: int) -> None:
+    argv = iperf3.client_argv("10.0.0.1", 10, 8, "bbr", rate_bps, 0.2)
+    assert argv == (f"iperf3 -c 10.0.0.1 -p 5201 -t 10 -P 8 -Z -l {block} -i 0.2 -J --get-server-output -C bbr".split())
+
+
+def test_patience_covers_the_set_up() -> None:
+    assert iperf3.longest_s(40, 346 * 10**6) == pytest.approx(40 + 6.92 + 60)
