@@ -30,12 +30,12 @@ def test_four_streams_are_summed_at_the_receiver() -> None:
 
 
 def test_a_failed_test_is_an_error_in_iperf3s_words() -> None:
-    with pytest.raises(MeasureError, match="^iperf3: unable to connect to server .* Connection refused$"):
+    with pytest.raises(MeasureError, match=r"^iperf3: unable to connect to server .* Connection refused$"):
         iperf3.parse((CAPTURES / "iperf3-refused.json").read_text())
 
 
 def test_nonsense_is_an_error() -> None:
-    with pytest.raises(MeasureError, match="^iperf3 answered no JSON but 'Segmentation fault'$"):
+    with pytest.raises(MeasureError, match=r"^iperf3 answered no JSON but 'Segmentation fault'$"):
         iperf3.parse("Segmentation fault\n")
 
 

@@ -29,13 +29,13 @@ def test_checked_raises_with_the_programs_last_words() -> None:
 
 
 def test_a_missing_program_says_what_to_do() -> None:
-    with pytest.raises(MissingError, match="^no-such-program is not installed: run scripts/install$"):
+    with pytest.raises(MissingError, match=r"^no-such-program is not installed: run scripts/install$"):
         process.run(["no-such-program"], 10)
 
 
 def test_a_program_that_does_not_end_is_killed_with_its_children() -> None:
     # The child holds the program's stdout: were it not killed too, reading that to its end would take 1000 s.
-    with pytest.raises(MeasureError, match="did not end within 0.05 s"):
+    with pytest.raises(MeasureError, match=r"did not end within 0.05 s"):
         process.run(["sh", "-c", "sleep 1000 & wait"], 0.05)
 
 
