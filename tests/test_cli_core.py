@@ -1,25 +1,48 @@
-"""up, down, status, plan and set over the real planner, on paper."""
+"""up, down, status, plan and set: the real appliance over the kernel in memory."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from paper import PaperAppliance, PaperCounters
 
 from emulator import cli
+from emulator.appliance import Appliance
+from emulator.kernel import QueueCounters
+from emulator.kernel.fake import FakeKernel
+from emulator.model import Lane
+from emulator.ops import DelEgress
 
 STAR = str(Path(__file__).parent.parent / "topologies/new-york.yaml")
 MS = 10**6
 
 
+@dataclass
+class CountingKernel(FakeKernel):
+    """The kernel in memory, with counters as if there had been traffic."""
+
+    counted: dict[str, QueueCounters] = field(default_factory=dict)
+
+    def counters(self) -> dict[str, QueueCounters]:
+        """What a test says, else zero."""
+        return super().counters() | self.counted
+
+
 class Terminal:
     """One user at the command line of one appliance."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self.capsys, self.appliance = capsys, PaperAppliance()
+    def __init__(self, capsys: pytest.CaptureFixture[str], state_dir: Path) -> None:
+        self.capsys, self.kernel = capsys, CountingKernel()
+        self.appliance = Appliance(self.kernel, state_dir)
+
+    def lane(self, name: str) -> Lane:
+        """A lane as it is asked for now."""
+        topology = self.appliance.topology()
+        assert topology
+        return topology.lane(name)
 
     def run(self, *args: str, code: int = 0) -> str:
         """What a command prints; its exit code must be `code`."""
@@ -33,9 +56,9 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
+def terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Terminal:
     """A terminal with nothing up."""
-    return Terminal(capsys)
+    return Terminal(capsys, tmp_path)
 
 
 @pytest.fixture
@@ -58,7 +81,7 @@ def test_up_says_what_is_up_and_is_idempotent(terminal: Terminal) -> None:
 def test_a_dry_run_shows_the_plan_and_changes_nothing(terminal: Terminal) -> None:
     shown = terminal.run("up", "--dry-run", STAR)
     assert shown.endswith("# new-york would be up: 3 lanes, 75 steps\n")
-    assert terminal.appliance.asked is None
+    assert terminal.kernel.log == []
     assert shown.splitlines()[:-1] == terminal.run("plan", STAR).splitlines()[:-1]
     assert terminal.run("down", "--dry-run") == "# would be down: nothing was up\n"
 
@@ -87,15 +110,12 @@ def test_down_takes_everything_away(star: Terminal) -> None:
 def test_the_status_table(star: Terminal) -> None:
     star.run("set", "japan", "--loss", "0.01%", "--jitter", "1ms", "--direction", "inbound")
     star.run("set", "london", "--rate", "none")
-    star.appliance.counters = {
-        "lhs-california": PaperCounters(queued_packets=12, drops_limit=3, drops_buffer=45),
-        "lhh-japan": PaperCounters(drops_limit=None, drops_loss=None),
-    }
+    star.kernel.counted = {"lhs-california": QueueCounters(9, 99, 48, 12, 18168, 45)}
     assert star.run("status") == (Path(__file__).parent / "golden/status.txt").read_text()
 
 
 def test_the_status_in_json(star: Terminal) -> None:
-    star.appliance.counters = {"lhs-japan": PaperCounters(packets=9, bytes=99, drops_limit=3, drops_buffer=45)}
+    star.kernel.counted = {"lhs-japan": QueueCounters(9, 99, 48, 0, 0, 45)}
     answer = star.json("status")
     assert (answer["topology"], answer["drift"]) == ("new-york", [])
     assert answer["lanes"][2]["rtt_ns"] == 346 * MS
@@ -117,7 +137,7 @@ def test_the_status_in_json(star: Terminal) -> None:
 
 
 def test_drift_is_shown_and_exits_with_eight(star: Terminal) -> None:
-    star.appliance.lose_queue("lhs-japan")
+    star.kernel.apply(DelEgress("lhs-japan"))
     drift = [line for line in star.run("status", code=8).splitlines() if line.startswith("drift: ")]
     assert len(drift) == 2
     assert drift[0].startswith(
@@ -134,8 +154,7 @@ def test_set_changes_what_it_names(star: Terminal) -> None:
     assert star.run("set", "california", "--rtt", "40ms") == "california is at 40 ms: 1 step\n"
     star.run("set", "california", "--loss", "1%", "--direction", "outbound")
     star.run("set", "california", "--buffer", "100p", "--outbound-delay", "25ms")
-    assert star.appliance.asked
-    lane = star.appliance.asked.lane("california")
+    lane = star.lane("california")
     assert (lane.outbound.delay_ns, lane.inbound.delay_ns) == (25 * MS, 20 * MS)
     assert (lane.outbound.loss_p32, lane.inbound.loss_p32) == (42_949_673, 0)
     assert lane.outbound.buffer
@@ -143,22 +162,20 @@ def test_set_changes_what_it_names(star: Terminal) -> None:
     assert (lane.outbound.buffer.packets, lane.outbound.rate_bps) == (100, 10**10)
     star.run("set", "california", "--buffer", "auto")
     star.run("set", "california", "--off")
-    off = star.appliance.asked.lane("california").outbound
+    off = star.lane("california").outbound
     assert (off.delay_ns, off.loss_p32, off.buffer, off.rate_bps) == (0, 0, None, 10**10)
 
 
 def test_a_dry_set_changes_nothing(star: Terminal) -> None:
-    before = star.appliance.asked
+    before = star.appliance.topology()
     lines = star.run("set", "japan", "--rtt", "40ms", "--dry-run").splitlines()
     assert lines[0].startswith("tc -batch <<END  # ")
     assert lines[-1] == "# japan would be at 40 ms: 4 steps"
-    assert star.appliance.asked == before
+    assert star.appliance.topology() == before
 
 
 def test_what_set_refuses(star: Terminal) -> None:
-    assert star.run("set", "berlin", "--off", code=2) == (
-        "berlin: no such lane; there are california, london, japan\n"
-    )
+    assert star.run("set", "berlin", "--off", code=2) == ("berlin: no such lane; there are california, london, japan\n")
     assert star.run("set", "japan", "--jitter", "1s", code=2) == (
         "japan: jitter 1 s exceeds the one-way delay of 173 ms\n"
     )
