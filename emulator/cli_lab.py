@@ -1,0 +1,164 @@
+"""`longhaul lab`: build the lab, tell about it, run a command or a shell in it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from emulator.lab.cache import Progress
+
+DURATION = {"s": 1, "m": 60, "h": 3600}
+
+
+@click.group()
+def lab() -> None:
+    """Linux's own TCP, bridge and netem in virtual time: no root, no netem, no NICs needed.
+
+    \b
+    longhaul lab run -- longhaul up topologies/new-york.yaml
+    longhaul lab shell
+    """
+
+
+@lab.command()
+@click.option("--json", "as_json", is_flag=True, help="Tell the result as JSON.")
+def build(as_json: bool) -> None:
+    """Build the kernel and the root image unless they are there.
+
+    \b
+    longhaul lab build
+    """
+    from emulator.lab import image, kernel
+
+    with _bar() as progress:
+        linux, root = kernel.build(progress), image.build(progress)
+    click.echo(json.dumps({"kernel": str(linux), "image": str(root)}) if as_json else f"{linux}\n{root}")
+
+
+@lab.command()
+@click.option("--json", "as_json", is_flag=True, help="Tell the same as JSON.")
+def info(as_json: bool) -> None:
+    """Kernel, image, their sizes, and whether the lab can run here.
+
+    \b
+    longhaul lab info --json
+    """
+    from emulator.lab import boot, cache, image, kernel
+
+    linux, root = kernel.place() / "linux", image.place() / "root"
+    facts = {
+        "cache": str(cache.folder()),
+        "kernel": str(linux),
+        "kernel_bytes": linux.stat().st_size if linux.exists() else None,
+        "image": str(root),
+        "image_bytes": _size(root) if root.exists() else None,
+        "why_not": boot.why_not(),
+    }
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    for name, size in (("kernel", facts["kernel_bytes"]), ("image", facts["image_bytes"])):
+        state = f"{size / 2**20:.0f} MiB" if isinstance(size, int) else "not built yet: longhaul lab build"
+        click.echo(f"{name:8}{facts[name]}  ({state})")
+    reasons = boot.why_not()
+    click.echo("runs here" if not reasons else "cannot run here: " + "; ".join(reasons))
+
+
+@lab.command(context_settings={"ignore_unknown_options": False})
+@click.option("--real-time", is_flag=True, help="Let the clock run as outside; figures are then not exact.")
+@click.option("--mem", default="8G", show_default=True, help="The guest's memory.")
+@click.option("--seed", default=1, show_default=True, help="Where all the guest's random numbers come from.")
+@click.option("--timeout", help="End the command after so long by the wall clock (90s, 10m, 1h); exit code 124.")
+@click.option("--start-date", default="2001-09-09T01:46:40", show_default=True, help="The virtual clock's start, UTC.")
+@click.option("--stall", default=120.0, show_default=True, help="CPU seconds without the clock moving; exit code 125.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(
+    real_time: bool, mem: str, seed: int, timeout: str | None, start_date: str, stall: float, command: tuple[str, ...]
+) -> None:
+    """Run COMMAND as root of the lab, with this folder visible and writable. Exits as COMMAND does.
+
+    \b
+    longhaul lab run -- ip link
+    longhaul lab run --seed 7 --timeout 10m -- python3 -m pytest tests/lab
+    """
+    from emulator.lab import boot
+
+    with _bar() as progress:
+        code = boot.run(
+            command,
+            cwd=Path.cwd(),
+            real_time=real_time,
+            memory=mem,
+            seed=seed,
+            timeout_s=_seconds(timeout),
+            start_ns=_start_ns(start_date),
+            stall_cpu_s=stall,
+            progress=progress,
+        )
+    sys.exit(code)
+
+
+@lab.command()
+@click.option("--mem", default="8G", show_default=True, help="The guest's memory.")
+def shell(mem: str) -> None:
+    """An interactive shell in the lab, in real time.
+
+    \b
+    longhaul lab shell
+    """
+    from emulator.lab import boot
+
+    sys.exit(boot.shell(mem))
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    number, unit = (text[:-1], DURATION[text[-1]]) if text[-1:] in DURATION else (text, 1)
+    try:
+        return float(number) * unit
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no time: write 90s, 10m or 1h", param_hint="--timeout") from None
+
+
+def _start_ns(text: str) -> int:
+    from datetime import UTC, datetime
+
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 10**9
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no date: write 2001-09-09T01:46:40", param_hint="--start-date") from None
+
+
+def _size(root: Path) -> int:
+    return sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    """A progress bar on stderr that appears with the first step and costs nothing when there is none."""
+    shown: dict[str, object] = {}
+
+    def progress(step: str, done: int, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        bar = shown.get("bar")
+        if not isinstance(bar, Bar):
+            bar = shown["bar"] = Bar(console=Console(stderr=True))
+            bar.start()
+        tasks = {task.description: task.id for task in bar.tasks}
+        bar.update(tasks[step] if step in tasks else bar.add_task(step), completed=done, total=total)
+
+    try:
+        yield progress
+    finally:
+        if bar := shown.get("bar"):
+            bar.stop()  # type: ignore[attr-defined]

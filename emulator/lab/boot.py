@@ -1,0 +1,286 @@
+"""Boot the lab, run one command in it, leave nothing behind. No root, no capability, no network is needed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import LabError, LabStalled, LabTimeout
+from . import image, kernel
+from .cache import Progress
+
+START_NS = 10**18
+"""The virtual clock's start: 2001-09-09 01:46:40 UTC, the same in every boot."""
+
+STALL_CPU_S = 120.0
+"""So much CPU time without a beat of the virtual clock is a live-lock, not work."""
+
+POLL_S = 0.02
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PYTHONPATH = "/opt/longhaul/src:/opt/longhaul/site-packages"
+RUNTIME_PREFIX = "longhaul-lab-"
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended in the lab: its exit code (128 + n after signal n) and its output."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+Sink = Callable[[bytes], object]
+
+
+def capture(argv: Sequence[str], **options: object) -> Completed:
+    """As `run`, with the output returned."""
+    out, err = bytearray(), bytearray()
+    code = run(argv, stdout=out.extend, stderr=err.extend, **options)  # type: ignore[arg-type]
+    return Completed(code, bytes(out), bytes(err))
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    real_time: bool = False,
+    memory: str = "8G",
+    seed: int = 1,
+    timeout_s: float | None = None,
+    start_ns: int = START_NS,
+    stall_cpu_s: float = STALL_CPU_S,
+    cpu: int | None = None,
+    stdout: Sink | None = None,
+    stderr: Sink | None = None,
+    progress: Progress = lambda *_: None,
+) -> int:
+    """Run `argv` as root of a lab and return its exit code; builds the lab first when it is not there.
+
+    Raises LabTimeout, LabStalled, or LabError with the console's last lines when the lab does not boot.
+    """
+    linux, root = kernel.build(progress), image.build(progress)
+    here = (cwd or Path.cwd()).resolve()
+    with _runtime_folder() as runtime, _cpu(cpu) as pinned:
+        spec = _spec(argv, here, env or {}, seed, runtime, real_time=real_time)
+        (runtime / "spec.json").write_text(json.dumps(spec))
+        clock = [] if real_time else ["time-travel=inf-cpu", f"time-travel-start={start_ns}"]
+        command = [*_pinned(pinned), *_kernel_argv(linux, root, runtime, memory), *clock, "con0=null,fd:1"]
+        sinks = (stdout or _to(sys.stdout.fileno()), stderr or _to(sys.stderr.fileno()))
+        with _Guest(command, runtime) as guest:
+            return guest.follow(sinks, timeout_s, None if real_time else stall_cpu_s, " ".join(argv))
+
+
+def shell(memory: str = "8G") -> int:
+    """An interactive bash on this terminal, in real time."""
+    if not sys.stdin.isatty():
+        raise LabError("a shell needs a terminal; for a command use: longhaul lab run -- COMMAND")
+    linux, root = kernel.build(lambda *_: None), image.build(lambda *_: None)
+    with _runtime_folder() as runtime:
+        spec = _spec(["bash", "-i"], Path.cwd(), {}, 1, runtime, real_time=True) | {"terminal": True}
+        (runtime / "spec.json").write_text(json.dumps(spec))
+        command = [*_kernel_argv(linux, root, runtime, memory), "con0=fd:0,fd:1"]
+        import termios
+
+        before = termios.tcgetattr(0)
+        try:
+            subprocess.run(command, env=_host_env(runtime), check=False)
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+        return int((runtime / "exit").read_text() or 0) if (runtime / "exit").exists() else 1
+
+
+def why_not() -> list[str]:
+    """The reasons why the lab cannot run on this machine; none when it can."""
+    reasons = []
+    if sys.platform != "linux" or os.uname().machine != "x86_64":
+        reasons.append(f"the lab needs Linux on x86-64, this is {sys.platform} on {os.uname().machine}")
+    if not os.access(_runtime_parent(), os.W_OK):
+        reasons.append(f"{_runtime_parent()} is not writable: set TMPDIR to a folder that is")
+    elif os.statvfs(_runtime_parent()).f_flag & os.ST_NOEXEC:
+        reasons.append(f"{_runtime_parent()} is mounted noexec: set TMPDIR to a folder that is not")
+    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
+    if scope.exists() and scope.read_text().strip() == "3":
+        reasons.append("ptrace is forbidden: set kernel.yama.ptrace_scope to 2 or less")
+    return reasons
+
+
+def _spec(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], seed: int, runtime: Path, *, real_time: bool
+) -> dict[str, object]:
+    inside = {
+        "PATH": PATH,
+        "PYTHONPATH": PYTHONPATH,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        "TERM": os.environ.get("TERM", "dumb"),
+        "LONGHAUL_LAB": "real" if real_time else "virtual",
+        "LONGHAUL_SEED": str(seed),
+        "PYTHONHASHSEED": str(seed % 2**32),
+    }
+    return {
+        "run": str(runtime),
+        "source": str(image.PROJECT),
+        "cwd": str(cwd),
+        "argv": list(argv),
+        "env": inside | dict(env),
+        "seed": seed,
+        "terminal": False,
+    }
+
+
+def _kernel_argv(linux: Path, root: Path, runtime: Path, memory: str) -> list[str]:
+    shutil.copy(Path(__file__).with_name("guest.py"), runtime)
+    return [
+        str(linux), f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", f"rootflags={root}", "ro", "quiet",
+        "init=/lab/init", f"longhaul_run={runtime}", f"uml_dir={runtime}/", "con=null", "ssl=null",
+    ]  # fmt: skip
+
+
+def _pinned(cpu: int | None) -> list[str]:
+    """Die with the launcher; stay on one CPU: UML and what it traces would wake each other across CPUs otherwise."""
+    return ["setpriv", "--pdeathsig", "KILL", *([] if cpu is None else ["taskset", "-c", str(cpu)])]
+
+
+def _host_env(runtime: Path) -> dict[str, str]:
+    return {"PATH": PATH, "TMPDIR": str(runtime), "HOME": str(runtime)}
+
+
+def _to(fd: int) -> Sink:
+    def write(data: bytes) -> None:
+        while data:
+            data = data[os.write(fd, data) :]
+
+    return write
+
+
+def _runtime_parent() -> Path:
+    return Path(os.environ.get("TMPDIR") or "/dev/shm")
+
+
+@contextmanager
+def _runtime_folder() -> Iterator[Path]:
+    """A folder for one boot. Its lock tells the living from what a killed launcher left, which is swept away here."""
+    if reasons := why_not():
+        raise LabError("\n".join(reasons))
+    for old in _runtime_parent().glob(f"{RUNTIME_PREFIX}*"):
+        with suppress(OSError), (old / "lock").open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=RUNTIME_PREFIX, dir=_runtime_parent()))
+    try:
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _cpu(asked: int | None) -> Iterator[int]:
+    """A CPU that no other lab of this user has; shared only when there are more labs than CPUs."""
+    cpus = [asked] if asked is not None else sorted(os.sched_getaffinity(0))
+    held = None
+    for cpu in cpus:
+        path = _runtime_parent() / f"longhaul-cpu{cpu}-{os.getuid()}"
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            continue
+        held = (cpu, fd)
+        break
+    try:
+        yield held[0] if held else cpus[time.monotonic_ns() % len(cpus)]
+    finally:
+        if held:
+            os.close(held[1])
+
+
+class _Guest:
+    """The running lab: its process group, the files it writes, and the watch over it."""
+
+    def __init__(self, command: list[str], runtime: Path) -> None:
+        self._runtime, self._offsets = runtime, {"stdout": 0, "stderr": 0}
+        self._beat, self._beat_cpu_s = b"", 0.0
+        self._console = (runtime / "console").open("wb")
+        self._process = subprocess.Popen(
+            command, env=_host_env(runtime), stdin=subprocess.DEVNULL, stdout=self._console,
+            stderr=subprocess.STDOUT, process_group=0,
+        )  # fmt: skip
+
+    def __enter__(self) -> _Guest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._console.close()
+
+    def follow(self, sinks: tuple[Sink, Sink], timeout_s: float | None, stall_cpu_s: float | None, name: str) -> int:
+        """Pass the output on until the lab is off. Returns the command's exit code."""
+        started, looked = time.monotonic(), time.monotonic()
+        while self._process.poll() is None:
+            self._forward(sinks)
+            now = time.monotonic()
+            if timeout_s is not None and now - started > timeout_s:
+                raise LabTimeout(f"{name}: not done after {timeout_s:g} s; give it longer with --timeout")
+            if stall_cpu_s is not None and now - looked > 1:
+                looked = now
+                self._check_stall(stall_cpu_s, name)
+            time.sleep(POLL_S)
+        self._forward(sinks)
+        ended = self._runtime / "exit"
+        if not ended.exists():
+            console = (self._runtime / "console").read_text(errors="replace").splitlines()[-8:]
+            raise LabError("the lab ended before the command did:\n" + "\n".join(console))
+        return int(ended.read_text())
+
+    def _forward(self, sinks: tuple[Sink, Sink]) -> None:
+        for name, sink in zip(self._offsets, sinks, strict=True):
+            with suppress(FileNotFoundError), (self._runtime / name).open("rb") as file:
+                file.seek(self._offsets[name])
+                while data := file.read(1 << 20):
+                    self._offsets[name] += len(data)
+                    sink(data)
+
+    def _check_stall(self, stall_cpu_s: float, name: str) -> None:
+        path, used = self._runtime / "heartbeat", group_cpu_s(self._process.pid)
+        beat = str(path.stat().st_mtime_ns).encode() if path.exists() else b""
+        if beat != self._beat:
+            self._beat, self._beat_cpu_s = beat, used
+        elif used - self._beat_cpu_s > stall_cpu_s:
+            last = json.loads(path.read_bytes() or b"[]") if path.exists() else []
+            wanted = "; ".join(last) or name
+            raise LabStalled(
+                f"{name}: {used - self._beat_cpu_s:.0f} s of CPU went by and the virtual clock stood still.\n"
+                f"Wanting the CPU when it last moved: {wanted}.\nA program that waits must sleep, not spin; "
+                "or use --real-time, or a larger --stall"
+            )
+
+
+def group_cpu_s(group: int) -> float:
+    """CPU seconds that a process group has used, the dead children of its members included (proc(5))."""
+    ticks = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                if int(fields[2]) == group:
+                    ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
