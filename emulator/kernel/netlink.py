@@ -146,13 +146,10 @@ class NetlinkKernel:
         self._link(op.port, master=0)
 
     def _SetPort(self, op: ops.SetPort) -> None:  # noqa: N802
-        self._ip.link(
-            "set",
-            index=self._index(op.port),
-            kind="bridge_slave",
-            brport_learning=int(op.learning),
-            brport_group_fwd_mask=op.forward_mask,
-        )
+        # link("set", kind="bridge_slave") is accepted and changes nothing (pyroute2 0.9.7).
+        values = [("IFLA_BRPORT_LEARNING", int(op.learning)), ("IFLA_BRPORT_GROUP_FWD_MASK", op.forward_mask)]
+        info = [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", {"attrs": values})]
+        self._link(op.port, IFLA_LINKINFO={"attrs": info})
 
     def _UpPort(self, op: ops.UpPort) -> None:  # noqa: N802
         self._link(op.port, state="up")

@@ -58,9 +58,9 @@ def _setns(fd: int, name: str) -> None:
 def create(namespace: str) -> None:
     """Make a named namespace as iproute2 does: an empty file with the namespace bound over it. Raises OSError."""
     RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if not RUN.is_mount():
-        _mount(RUN, RUN, _MS_BIND | _MS_REC)
-    _mount("none", RUN, _MS_SHARED | _MS_REC)
+    if not _is_mount(RUN):
+        _mount(RUN, RUN, _MS_BIND)
+        _mount("none", RUN, _MS_SHARED)
     path = RUN / namespace
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
     try:
@@ -76,6 +76,11 @@ def delete(namespace: str) -> None:
     if _libc.umount2(os.fsencode(path), _MNT_DETACH) != 0 and ctypes.get_errno() != errno.EINVAL:
         _raise(path)
     path.unlink()
+
+
+def _is_mount(path: Path) -> bool:
+    # Not os.path.ismount: it takes a folder bound over itself for an ordinary one.
+    return any(line.split()[4] == str(path) for line in Path("/proc/self/mountinfo").read_text().splitlines())
 
 
 def _bind_new(path: Path) -> None:

@@ -1,0 +1,170 @@
+"""The real door: what the fake promises, the real kernel keeps; `ip -j` and `tc -j` are the witnesses."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator import topologyfile
+from emulator.appliance import Appliance
+from emulator.errors import KernelError, RefusedError
+from emulator.kernel.netlink import NetlinkKernel
+from emulator.model import Buffer, Impairment, Lane, Ports, Topology
+from emulator.ops import Op
+from emulator.plan import nothing, plan, wanted
+from emulator.reconcile import apply
+
+TOPOLOGIES = Path(__file__).parents[2] / "topologies"
+FAT = Impairment(delay_ns=125_000_001, rate_bps=10_000_000_000)
+LOSSY = Impairment(delay_ns=300_000_000, jitter_ns=5, loss_p32=42, rate_bps=50_000_000, buffer=Buffer(packets=64))
+WALK = [
+    Topology("empty", "hub"),
+    Topology("one", "hub", (Lane("japan", FAT, FAT),)),
+    Topology("one-lossy", "hub", (Lane("japan", FAT, LOSSY),)),
+    Topology("one-unshaped", "hub", (Lane("japan", Impairment(7), Impairment(9)),)),
+    Topology("jumbo", "hub", (Lane("japan", FAT, FAT, mtu=9000), Lane("england", LOSSY, FAT, mtu=9000))),
+    Topology("real", "hub", (Lane("japan", FAT, FAT, ports=Ports("nic0", "nic1")),)),
+    Topology("crossed", "hub", (Lane("japan", FAT, LOSSY, ports=Ports("nic1", "nic2")), Lane("california", FAT))),
+    Topology("fast", "hub", (Lane("japan", Impairment(1000, rate_bps=100_000_000_000), FAT),)),
+]
+
+
+class FailingKernel(NetlinkKernel):
+    """The real kernel, with one operation that fails."""
+
+    fail_at: int | None = None
+
+    def apply(self, op: Op) -> None:
+        if self.fail_at == 0:
+            self.fail_at = None
+            raise KernelError(op, 5, "injected")
+        if self.fail_at is not None:
+            self.fail_at -= 1
+        super().apply(op)
+
+
+def sh(command: str) -> str:
+    return subprocess.run(["sh", "-c", command], check=True, text=True, capture_output=True).stdout
+
+
+def oracle() -> Any:
+    """All that iproute2 sees, less what merely counts or differs from boot to boot."""
+    links = json.loads(sh("ip -d -j link show"))
+    noise = {"ifindex", "address", "link_index", "stats64", "carrier_changes", "gc_timer", "min_mtu", "max_mtu"}
+    plain = [{k: v for k, v in link.items() if k not in noise} for link in links]
+    files = sh("sysctl -a 2>/dev/null | grep -E 'bridge-nf-call|disable_ipv6|tcp_mem' || true")
+    return (
+        sorted(map(str, plain)),
+        sh("tc qdisc show"),
+        sh("ip -br addr"),
+        sh("ls /run/netns 2>/dev/null || true"),
+        files,
+    )
+
+
+@pytest.fixture
+def kernel() -> Iterator[FailingKernel]:
+    for name in ("nic0", "nic1", "nic2"):
+        sh(f"ip link add {name} type dummy; ip link set {name} up")
+    door = FailingKernel()
+    yield door
+    have = door.observe()
+    apply(door, nothing(have), have)
+    for name in ("nic0", "nic1", "nic2"):
+        sh(f"ip link del {name}")
+    door.close()
+
+
+def go(kernel: NetlinkKernel, topology: Topology) -> None:
+    have = kernel.observe()
+    apply(kernel, wanted(topology, have), have)
+    after = kernel.observe()
+    assert after == wanted(topology, after)
+
+
+def test_from_any_topology_to_any_other(kernel: FailingKernel) -> None:
+    rng = random.Random(7)
+    for _ in range(12):
+        go(kernel, rng.choice(WALK))
+
+
+@pytest.mark.parametrize("new", [WALK[2], WALK[6]], ids=lambda t: t.name)
+def test_a_failure_at_any_step_leaves_the_kernel_as_it_was(kernel: FailingKernel, new: Topology) -> None:
+    go(kernel, WALK[1])
+    before, seen = kernel.observe(), oracle()
+    for step in range(len(plan(wanted(new, before), before))):
+        kernel.fail_at = step
+        with pytest.raises(KernelError, match="injected"):
+            go(kernel, new)
+        assert kernel.observe() == before
+    assert oracle() == seen
+
+
+def test_killed_at_any_step_the_next_up_converges(kernel: FailingKernel) -> None:
+    """After each number of steps nothing of ours is left but what the kernel holds, as after kill -9."""
+    fresh = kernel.observe()
+    for step in range(0, len(plan(wanted(WALK[6], fresh), fresh)), 3):
+        have = kernel.observe()
+        for done in plan(wanted(WALK[6], have), have)[:step]:
+            kernel.apply(done.op)
+        go(kernel, WALK[6])
+        have = kernel.observe()
+        apply(kernel, nothing(have), have)
+
+
+def test_down_leaves_the_machine_as_it_was(kernel: FailingKernel, tmp_path: Path) -> None:
+    appliance, before = Appliance(kernel, tmp_path), oracle()
+    for topology in WALK:
+        appliance.up(topology)
+        appliance.down()
+        assert oracle() == before
+
+
+def test_tc_sees_what_was_asked(kernel: FailingKernel, tmp_path: Path) -> None:
+    Appliance(kernel, tmp_path).up(WALK[2])
+    netem, tbf = json.loads(sh("tc -j qdisc show dev lhh-japan"))
+    assert (netem["kind"], netem["options"]["delay"]["delay"]) == ("netem", pytest.approx(0.3))
+    assert netem["options"]["limit"] == kernel.observe().ports["lhh-japan"].egress.netem.limit  # type: ignore[union-attr]
+    assert (tbf["kind"], tbf["options"]["rate"], tbf["options"]["lat"] > 0) == ("tbf", 6_250_000, True)
+    port = next(link for link in json.loads(sh("ip -d -j link show")) if link["ifname"] == "lhh-japan")
+    slave = port["linkinfo"]["info_slave_data"]
+    assert (slave["learning"], int(slave["group_fwd_mask"], 16), port["inet6_addr_gen_mode"]) == (False, 0xFFFD, "none")
+
+
+def test_up_twice_changes_nothing_and_drift_is_seen_and_mended(kernel: FailingKernel, tmp_path: Path) -> None:
+    appliance = Appliance(kernel, tmp_path)
+    star = topologyfile.load(TOPOLOGIES / "new-york.yaml")
+    assert appliance.up(star) and appliance.up(star) == []
+    sh("tc qdisc del dev lhs-japan root")
+    assert [type(step.op).__name__ for step in appliance.status().drift] == ["SetNetem", "SetShaper"]
+    appliance.up(star)
+    assert appliance.status().drift == []
+
+
+def test_what_is_somebody_elses_is_refused_by_name(kernel: FailingKernel, tmp_path: Path) -> None:
+    sh("ip addr add 192.0.2.1/24 dev nic0; tc qdisc add dev nic1 root netem delay 1ms")
+    before = oracle()
+    with pytest.raises(RefusedError) as error:
+        Appliance(kernel, tmp_path).up(replace(WALK[5]))
+    assert "nic0: has the address 192.0.2.1" in str(error.value)
+    assert "nic1: has a netem qdisc of somebody else's" in str(error.value)
+    assert oracle() == before
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in TOPOLOGIES.glob("*.yaml")))
+def test_every_topology_comes_up(kernel: FailingKernel, tmp_path: Path, name: str) -> None:
+    topology = topologyfile.load(TOPOLOGIES / name)
+    Appliance(kernel, tmp_path).up(topology)
+    first, last = topology.sites[0], topology.sites[-1]
+    target = str(topology.address(last).ip)
+    said = sh(f"ip netns exec lh-{topology.hub} ping -q -c 2 -i 2 {target}")
+    asked_ms = topology.lane(last).rtt_ns / 1e6
+    assert abs(float(said.split(" = ")[1].split("/")[0]) - asked_ms) < 0.01, said
+    assert first in topology.sites
