@@ -33,8 +33,9 @@ def lab_outputs() -> list[str]:
     ran = subprocess.run(
         command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
     )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.split(f"{MARK}\n")
+    outputs = ran.stdout.split(f"{MARK}\n")
+    assert len(outputs) == len(of("lab")), ran.stdout + ran.stderr
+    return outputs
 
 
 @pytest.mark.parametrize("number", of("host"), ids=lambda n: f"line{EXAMPLES[n].line}")
