@@ -19,9 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def json_option(command: F) -> F:
     """The `--json` that every command has."""
-    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON; a failure is JSON on stderr.")(
-        command
-    )
+    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON; a failure is JSON on stderr.")(command)
 
 
 def emit_json(value: object) -> None:

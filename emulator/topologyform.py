@@ -66,9 +66,7 @@ class Form(BaseModel):
 
 class _Common(Form):
     jitter: Duration | None = Field(default=None, description="spread of the delay, per direction; order is kept")
-    loss: Loss | None = Field(
-        default=None, description="probability of losing a packet, per direction, never halved"
-    )
+    loss: Loss | None = Field(default=None, description="probability of losing a packet, per direction, never halved")
     rate: Rate | None = Field(default=None, description="bottleneck per direction; 'none' for the ports' own speed")
     buffer: Depth | None = Field(
         default=None, description="the bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP"

@@ -30,9 +30,7 @@ def lab_outputs() -> list[str]:
     """What all lab examples print, from one boot; they build on each other."""
     script = f"\necho '{MARK}'\n".join(f"{EXAMPLES[n].command}" for n in of("lab"))
     command = ["longhaul", "lab", "run", "--", "sh", "-c", f"exec 2>&1\n{script}"]
-    ran = subprocess.run(
-        command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
-    )
+    ran = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
     outputs = ran.stdout.split(f"{MARK}\n")
     assert len(outputs) == len(of("lab")), ran.stdout + ran.stderr
     return outputs
@@ -42,9 +40,7 @@ def lab_outputs() -> list[str]:
 def test_host_example(number: int) -> None:
     example = EXAMPLES[number]
     command = ["bash", "-c", f"exec 2>&1; {example.command}"]
-    ran = subprocess.run(
-        command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
-    )
+    ran = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
     assert agrees(example.output, ran.stdout), f"README.md:{example.line} shows something else than\n{ran.stdout}"
 
 
@@ -62,9 +58,7 @@ def test_there_are_examples_of_both_kinds() -> None:
 def test_every_command_of_ours_that_is_shown_exists() -> None:
     from emulator.cli import LazyGroup
 
-    shown = set(
-        re.findall(r"\blonghaul ([a-z]+)", re.sub(r"```yaml.*?```", "", README.read_text(), flags=re.DOTALL))
-    )
+    shown = set(re.findall(r"\blonghaul ([a-z]+)", re.sub(r"```yaml.*?```", "", README.read_text(), flags=re.DOTALL)))
     assert set(LazyGroup.commands_at) <= shown
     assert set(re.findall(r"^(?:\$ )?longhaul ([a-z]+)", README.read_text(), re.MULTILINE)) <= set(
         LazyGroup.commands_at

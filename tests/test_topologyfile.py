@@ -20,9 +20,7 @@ MS = 10**6
 
 def lane(text: str, defaults: str = "{}") -> Lane:
     """The one lane of a file, from what stands behind its name."""
-    return topologyfile.loads(f"{{name: x, hub: here, defaults: {defaults}, lanes: {{there: {text}}}}}").lane(
-        "there"
-    )
+    return topologyfile.loads(f"{{name: x, hub: here, defaults: {defaults}, lanes: {{there: {text}}}}}").lane("there")
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
