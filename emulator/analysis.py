@@ -110,11 +110,15 @@ class Prediction:
     limit: str
 
 
-def predict(path: Path, window_bytes: int | None) -> Prediction:
-    """The steady throughput of all streams together; `window_bytes` is what one stream may have in flight."""
+def predict(path: Path, window_bytes: int | None, loaded_rtt_ns: int | None = None) -> Prediction:
+    """The steady throughput of all streams together; `window_bytes` is what one stream may have in flight.
+
+    `loaded_rtt_ns` is the RTT the streams see, with their own bursts queued; None: the lane's.
+    """
     laws = [Prediction(path.line_bytes_per_s, "line")]
     if window_bytes is not None:
-        laws.append(Prediction(path.streams * window_bytes_per_s(window_bytes, path.rtt_ns), "window"))
+        seen_ns = path.rtt_ns if loaded_rtt_ns is None else loaded_rtt_ns
+        laws.append(Prediction(path.streams * window_bytes_per_s(window_bytes, seen_ns), "window"))
     per_stream = loss_bytes_per_s(path.loss, path.rtt_ns, path.mtu, path.congestion_control)
     laws.append(Prediction(path.streams * per_stream, "loss"))
     return min(laws, key=lambda law: law.bytes_per_s)

@@ -84,7 +84,7 @@ class Netem:
 
 @dataclass(frozen=True)
 class Shaper:
-    """The bottleneck: a tbf below netem. `burst_bytes` is canonical (see `canonical_burst`), `limit_bytes` the buffer."""
+    """The bottleneck: a tbf below netem. `burst_bytes` is canonical (`canonical_burst`), `limit_bytes` the buffer."""
 
     rate_bytes_per_s: int
     burst_bytes: int

@@ -11,12 +11,14 @@ from emulator import units
 from emulator.results import CellResult, CellSpec
 
 MIB = 2**20
-DETAILS = ("RTT asked", "RTT measured", "steady", "whole run", "predicted", "limited by")
+DETAILS = (
+    "RTT asked", "RTT measured", "steady", "whole run", "predicted", "by limit", "by buffer", "limited by",
+)  # fmt: skip
 INVALID_MARK = "✗"
 UNSETTLED_MARK = "~"
 LEGEND = (
-    f"MiB/s of payload at the receiver. {INVALID_MARK}: invalid, reasons below. "
-    f"{UNSETTLED_MARK}: the rate still drifted when the run ended."
+    "MiB/s of payload at the receiver; packets dropped by the emulator's limit and by the bottleneck's buffer. "
+    f"{INVALID_MARK}: invalid, reasons below. {UNSETTLED_MARK}: the rate still drifted when the run ended."
 )
 
 
@@ -80,6 +82,8 @@ def _details_row(result: CellResult, named: bool) -> tuple[str, ...]:
         steady_text(result),
         mib(result.mean_bytes_per_s),
         mib(result.predicted_bytes_per_s),
+        "unknown" if result.drops_limit is None else str(result.drops_limit),
+        str(result.drops_buffer),
         result.limiter,
     )
 

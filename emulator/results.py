@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,11 @@ class CellSpec:
         algorithm = self.congestion_control or self.profile.congestion_control or "cubic"
         loss = outbound.loss_p32 / P32
         return analysis.Path(outbound.rate_bps, self.lane.rtt_ns, self.lane.mtu, loss, self.streams, algorithm)
+
+    @property
+    def expected_bytes_per_s(self) -> float:
+        """A guess from the profile's buffers, made before anything is measured."""
+        return analysis.predict(self.path, self.profile.tcp_rmem[2] if self.profile.tcp_rmem else 4 * 2**20).bytes_per_s
 
     @property
     def column(self) -> str:
@@ -128,9 +133,7 @@ class CellResult:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CellResult:
-        """The inverse of `to_json`. Raises InputError when another version wrote it."""
-        if value.get("format") != FORMAT:
-            raise InputError.single(f"results of format {value.get('format')}; this version reads {FORMAT}")
+        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
         values = {k: v for k, v in value.items() if k != "format"}
         values["spec"] = CellSpec.from_json(values["spec"])
         values["intervals"] = tuple(Interval(*i) for i in values["intervals"])
@@ -150,21 +153,29 @@ def write_atomically(path: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One execution of a sweep on disk."""
+    """One execution of a sweep on disk; it can be taken up again."""
 
     path: Path
 
     @classmethod
-    def create(cls, path: Path, facts: Mapping[str, Any]) -> RunFolder:
-        """Make the folder; `facts` say what was asked for. An existing one is taken up again."""
-        folder = cls(path)
+    def create(cls, path: Path, facts: Mapping[str, Any], specs: Sequence[CellSpec], in_lab: bool) -> RunFolder:
+        """Make the folder and keep what was asked for; `facts` is whatever else is worth knowing."""
         try:
-            (path / "cells").mkdir(parents=True, exist_ok=True)
+            (path / "cells").mkdir(parents=True)
         except OSError as error:
             raise InputError.single(f"the run folder cannot be made: {error.strerror}", str(path)) from None
-        if not (path / "run.json").exists():
-            write_atomically(path / "run.json", json.dumps({"format": FORMAT, **facts}, indent=2) + "\n")
-        return folder
+        asked = {"format": FORMAT, **facts, "in_lab": in_lab, "cells": [spec.to_json() for spec in specs]}
+        write_atomically(path / "run.json", json.dumps(asked, indent=1) + "\n")
+        return cls(path)
+
+    def asked(self) -> tuple[list[CellSpec], bool]:
+        """The cells that were asked for, and whether in the lab. Raises InputError when this is no run folder."""
+        file = self.path / "run.json"
+        asked = _read(file)
+        try:
+            return [CellSpec.from_json(cell) for cell in asked["cells"]], asked["in_lab"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError.single(f"cannot be read as a run: {error}", str(file)) from None
 
     def save(self, result: CellResult) -> None:
         """Keep one result."""
@@ -190,8 +201,20 @@ class RunFolder:
         write_atomically(self.path / name, text)
 
 
+def _read(file: Path) -> dict[str, Any]:
+    """A JSON file of this format. Raises InputError."""
+    try:
+        value = json.loads(file.read_text("utf-8"))
+        found = value.get("format")
+    except (ValueError, AttributeError, OSError) as error:
+        raise InputError.single(f"cannot be read: {error}", str(file)) from None
+    if found != FORMAT:
+        raise InputError.single(f"is of format {found}; this version reads {FORMAT}", str(file))
+    return dict(value)
+
+
 def _load(file: Path) -> CellResult:
     try:
-        return CellResult.from_json(json.loads(file.read_text("utf-8")))
-    except (ValueError, KeyError, TypeError, OSError) as error:
+        return CellResult.from_json(_read(file))
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError.single(f"cannot be read as a result: {error}; delete it", str(file)) from None

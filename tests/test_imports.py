@@ -27,7 +27,7 @@ LAYERS = [
     ["hosts", "measure", "results"],
     ["appliance"],
     ["cell"],
-    ["sweep", "verify", "report", "lab"],
+    ["sweep", "verify", "report", "arithmetic", "lab"],
     ["cli_output"],
     ["cli_core", "cli_measure", "cli_lab"],
     ["cli"],

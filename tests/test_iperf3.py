@@ -51,8 +51,12 @@ def test_an_answer_without_the_receivers_intervals_is_an_error() -> None:
     ("rate_bps", "block"), [(10**10, 2**20), (10**9, 2**17), (10**8, 2**14), (10**6, 2**12), (8, 2**12)]
 )
 def test_blocks_shrink_with_the_rate(rate_bps: int, block: int) -> None:
-    argv = iperf3.client_argv("10.0.0.1", 10, 8, "bbr", rate_bps, 0.2)
+    argv = iperf3.client_argv("10.0.0.1", 10, 8, "bbr", rate_bps / 8, 0.2)
     assert argv == (f"iperf3 -c 10.0.0.1 -p 5201 -t 10 -P 8 -Z -l {block} -i 0.2 -J --get-server-output -C bbr".split())
+
+
+def test_the_server_serves_once_and_notes_as_often_as_asked() -> None:
+    assert iperf3.server_argv(0.2) == ["iperf3", "-s", "-1", "-J", "-i", "0.2", "-p", "5201"]
 
 
 def test_patience_covers_the_set_up() -> None:

@@ -35,11 +35,6 @@ def test_a_result_survives_json() -> None:
     assert CellResult.from_json(through_json(unknowable.to_json())) == unknowable
 
 
-def test_results_of_another_format_are_refused() -> None:
-    with pytest.raises(InputError, match="results of format 99; this version reads 1"):
-        CellResult.from_json(cell_result().to_json() | {"format": 99})
-
-
 def test_a_spec_knows_its_path_its_column_and_its_file() -> None:
     spec = cell_spec(rtt_ns=1_500_000, streams=8, congestion_control="bbr")
     assert (spec.path.rate_bps, spec.path.rtt_ns, spec.path.congestion_control) == (10**10, 1_500_000, "bbr")
@@ -54,38 +49,58 @@ def test_a_path_needs_a_bottleneck() -> None:
         _ = replace(spec, topology=replace(spec.topology, lanes=(lane,))).path
 
 
-def test_what_is_saved_is_found_again(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path / "run", {"asked": 1})
-    result, other = cell_result(), cell_spec(rtt_ns=MS)
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A run of two cells."""
+    return RunFolder.create(tmp_path / "run", {"version": "1"}, [cell_spec(), cell_spec(rtt_ns=MS)], True)
+
+
+def test_a_run_knows_what_was_asked_for(folder: RunFolder) -> None:
+    assert RunFolder(folder.path).asked() == ([cell_spec(), cell_spec(rtt_ns=MS)], True)
+    assert json.loads((folder.path / "run.json").read_text())["version"] == "1"
+
+
+def test_what_is_saved_is_found_again(folder: RunFolder) -> None:
+    result = cell_result()
     folder.save(result)
-    again = RunFolder.create(tmp_path / "run", {"asked": 2})
-    assert again.finished([result.spec, other]) == {result.spec.id: result}
-    assert json.loads((tmp_path / "run/run.json").read_text()) == {"format": 1, "asked": 1}
+    assert RunFolder(folder.path).finished(folder.asked()[0]) == {result.spec.id: result}
 
 
-def test_a_result_of_another_duration_does_not_count(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, {})
+def test_a_result_of_another_duration_does_not_count(folder: RunFolder) -> None:
     folder.save(cell_result())
     assert folder.finished([replace(cell_spec(), duration_s=11)]) == {}
 
 
-def test_a_spoilt_result_is_named(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, {})
-    (tmp_path / "cells" / f"{cell_spec().id}.json").write_text('{"format": 1')
-    with pytest.raises(InputError, match=r"lane-32ms-default-1.json: cannot be read as a result: .*; delete it"):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"format": 1', "cannot be read: Expecting ',' delimiter"),
+        ("[]", "cannot be read: 'list' object has no attribute 'get'"),
+        ('{"format": 99}', "is of format 99; this version reads 1"),
+        ('{"format": 1}', "cannot be read as a result: 'spec'; delete it"),
+    ],
+)
+def test_a_spoilt_result_is_named(folder: RunFolder, text: str, said: str) -> None:
+    file = folder.path / "cells" / f"{cell_spec().id}.json"
+    file.write_text(text)
+    with pytest.raises(InputError) as error:
         folder.finished([cell_spec()])
+    assert str(error.value).startswith(f"{file}: {said}")
 
 
-def test_all_results_are_one_file(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path, {}).write_results([cell_result()])
-    (cell,) = json.loads((tmp_path / "results.json").read_text())["cells"]
-    assert CellResult.from_json(cell) == cell_result()
+def test_all_results_are_one_file(folder: RunFolder) -> None:
+    folder.write_results([cell_result()])
+    (cell,) = json.loads((folder.path / "results.json").read_text())["cells"]
+    assert CellResult.from_json(cell | {"format": 1}) == cell_result()
 
 
-def test_a_folder_that_cannot_be_made_is_an_input_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+def test_a_folder_that_is_there_or_cannot_be_is_an_input_error(folder: RunFolder) -> None:
+    with pytest.raises(InputError, match="the run folder cannot be made: File exists"):
+        RunFolder.create(folder.path, {}, [], False)
     with pytest.raises(InputError, match="the run folder cannot be made: Not a directory"):
-        RunFolder.create(tmp_path / "file" / "run", {})
+        RunFolder.create(folder.path / "run.json" / "run", {}, [], False)
+    with pytest.raises(InputError, match=r"cells/run.json: cannot be read: .*No such file"):
+        RunFolder(folder.path / "cells").asked()
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -15,5 +15,9 @@ def is_virtual(kernel_command_line: str) -> bool:
 
 def rtt_tolerance_ns() -> int:
     """By how much a measured RTT may differ here from what was asked for."""
-    virtual = is_virtual(Path("/proc/cmdline").read_text())
-    return VIRTUAL_TOLERANCE_NS if virtual else REAL_TOLERANCE_NS
+    return VIRTUAL_TOLERANCE_NS if here_is_virtual() else REAL_TOLERANCE_NS
+
+
+def here_is_virtual() -> bool:
+    """Whether this machine's clock is virtual."""
+    return is_virtual(Path("/proc/cmdline").read_text())

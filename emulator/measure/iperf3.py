@@ -34,16 +34,27 @@ class Run:
     receiver_cpu_percent: float
 
 
-def server_argv() -> list[str]:
-    """A server for one test; a server that has done a long test is busy for seconds after it."""
-    return ["iperf3", "-s", "-1", "-p", str(PORT)]
+def server_argv(interval_s: float) -> list[str]:
+    """A server for one test, whose intervals go to the client as JSON.
+
+    A server that has done a long test is busy for seconds after it.
+    """
+    return ["iperf3", "-s", "-1", "-J", "-i", f"{interval_s:g}", "-p", str(PORT)]
 
 
 def client_argv(
-    address: str, duration_s: int, streams: int, congestion_control: str | None, rate_bps: int, interval_s: float
+    address: str,
+    duration_s: int,
+    streams: int,
+    congestion_control: str | None,
+    expected_bytes_per_s: float,
+    interval_s: float,
 ) -> list[str]:
-    """A client that sends for `duration_s`, in blocks of about a millisecond of the rate (4 KiB to 1 MiB)."""
-    block = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, 1 << (rate_bps // 8000).bit_length()))
+    """A client that sends for `duration_s`, in blocks of about a millisecond (4 KiB to 1 MiB).
+
+    Both ends count whole blocks: large ones cost less CPU, small ones keep a slow stream's intervals smooth.
+    """
+    block = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, 1 << (int(expected_bytes_per_s) // 1000).bit_length()))
     algorithm = ["-C", congestion_control] if congestion_control else []
     # -Z sends without copying: half the CPU, the same bytes.
     return [

@@ -1,0 +1,52 @@
+"""What a path holds, what TCP needs to fill it, and what the emulator needs to be it: the numbers behind `bdp`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emulator import analysis, netem, units
+from emulator.analysis import Path
+from emulator.hosts import profiles
+from emulator.model import Impairment, Lane
+
+MIB = 2**20
+
+
+def facts(path: Path, window_bytes: int | None) -> dict[str, Any]:
+    """Everything as numbers, units in the names. `window_bytes` None: the window is no limit."""
+    limited = Impairment(rate_bps=path.rate_bps)
+    lane = Lane("lane", limited, limited, mtu=path.mtu).with_rtt(path.rtt_ns)
+    egress, _ = netem.lower(lane, seed=0, has_seed=False)
+    prediction = analysis.predict(path, window_bytes)
+    most = profiles.maximum(path.rate_bps, path.rtt_ns)
+    return {
+        "bdp_bytes": path.bdp_bytes,
+        "line_bytes_per_s": path.line_bytes_per_s,
+        "slow_start_ns": analysis.slow_start_ns(path.bdp_bytes, path.rtt_ns, path.mtu),
+        "socket_buffer_bytes": most.tcp_rmem[2] if most.tcp_rmem else None,
+        "predicted_bytes_per_s": prediction.bytes_per_s,
+        "predicted_limit": prediction.limit,
+        "netem_limit_packets": egress.netem.limit,
+        "buffer_bytes": netem.buffer_bytes(lane, limited),
+        "netem_memory_bytes": 2 * netem.memory_bytes(egress, path.mtu),
+    }
+
+
+def rows(path: Path, found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The same for people."""
+    streams = "1 stream" if path.streams == 1 else f"{path.streams} streams"
+    return [
+        ("path", f"{units.format_rate(path.rate_bps)}, {units.format_duration(path.rtt_ns)}, MTU {path.mtu}"),
+        ("BDP", units.format_size(found["bdp_bytes"])),
+        ("line carries", _throughput(found["line_bytes_per_s"])),
+        (f"{streams} reach", f"{_throughput(found['predicted_bytes_per_s'])}, limited by {found['predicted_limit']}"),
+        ("slow start takes", f"{found['slow_start_ns'] / analysis.NS:.2f} s until the window is one BDP"),
+        ("socket buffers", f"{found['socket_buffer_bytes'] / MIB:.1f} MiB each way (profile max)"),
+        ("bottleneck buffer", units.format_size(found["buffer_bytes"])),
+        ("netem limit", f"{found['netem_limit_packets']} packets per direction"),
+        ("netem memory", f"{found['netem_memory_bytes'] / MIB:.0f} MiB at most, both directions full"),
+    ]
+
+
+def _throughput(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / MIB:.1f} MiB/s ({bytes_per_s * 8 / 1e9:.3f} Gbit/s)"

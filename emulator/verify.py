@@ -1,0 +1,152 @@
+"""The certificate: every pair of hosts pinged, asked against measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from emulator import topologyfile
+from emulator.errors import InputError
+from emulator.hosts.namespace import NamespaceHost
+from emulator.measure import ping
+from emulator.model import Topology
+
+if TYPE_CHECKING:
+    from emulator.appliance import DirectionStatus, LaneStatus
+
+FORMAT = 1
+AT_ONCE = 16
+"""Pairs that are pinged at the same time where time is real. In virtual time one pair goes alone: waiting costs
+nothing there, and every clock reading of another program moves the clock by 768 ns."""
+
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The RTT between two hosts: asked for, and the minimum, median and 99th percentile of what was measured.
+
+    `allowed_ns` is how far each may be from the first; with loss on the way `lost` echoes are no fault.
+    """
+
+    one: str
+    other: str
+    asked_ns: int
+    min_ns: int
+    median_ns: int
+    p99_ns: int
+    lost: int
+    lossy: bool
+    allowed_ns: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether minimum, median and 99th percentile are as asked, and no echo was lost without reason."""
+        measured = (self.min_ns, self.median_ns, self.p99_ns)
+        near = all(abs(value - self.asked_ns) <= self.allowed_ns for value in measured)
+        return near and (self.lossy or not self.lost)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was asked, what the kernel holds, what was measured, and with what."""
+
+    topology: Topology
+    kernel: str
+    version: str
+    count: int
+    tolerance_ns: int
+    installed: tuple[dict[str, Any], ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every pair is as asked."""
+        return all(pair.passed for pair in self.pairs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything; the topology as the YAML that brings it up again."""
+        return {
+            "format": FORMAT,
+            "passed": self.passed,
+            "version": self.version,
+            "kernel": self.kernel,
+            "seed": self.topology.seed,
+            "count": self.count,
+            "tolerance_ns": self.tolerance_ns,
+            "topology": topologyfile.dumps(self.topology),
+            "installed": list(self.installed),
+            "pairs": [{**asdict(pair), "passed": pair.passed} for pair in self.pairs],
+        }
+
+
+def hosts(topology: Topology) -> list[str]:
+    """The hub and the sites of virtual lanes: where we can ping from. Raises InputError when there are none."""
+    names = [topology.hub, *(lane.name for lane in topology.virtual_lanes)]
+    if len(names) < 2:
+        raise InputError.single(f"{topology.name} has no virtual lane: there is no host to ping from")
+    return names
+
+
+def measure(topology: Topology, count: int, tolerance_ns: int, at_once: int = AT_ONCE) -> Iterator[Pair]:
+    """Ping every pair of hosts, several pairs at once, and yield each as it is known. Raises MeasureError."""
+    names = hosts(topology)
+    precise = NamespaceHost(names[0]).run(ping.precise_argv(), _TIMEOUT_S).exit_code == 0
+    pairs = list(combinations(names, 2))
+    for start in range(0, len(pairs), at_once):
+        batch = pairs[start : start + at_once]
+        _warm_up(topology, batch)
+        programs = [
+            NamespaceHost(one).start(ping.argv(str(topology.address(other).ip), count, precise)) for one, other in batch
+        ]
+        try:
+            for (one, other), program in zip(batch, programs, strict=True):
+                done = program.wait(ping.longest_s(count, topology.rtt_ns(one, other)))
+                yield judge(topology, one, other, ping.parse(done.stdout or done.stderr), tolerance_ns)
+        finally:
+            for program in programs:
+                program.terminate()
+
+
+def _warm_up(topology: Topology, pairs: Sequence[tuple[str, str]]) -> None:
+    """One echo there and back first: on a long lane many echoes would wait for ARP, not the first alone."""
+    argv = [(one, ["ping", "-q", "-c", "1", "-W", "10", str(topology.address(other).ip)]) for one, other in pairs]
+    programs = [NamespaceHost(one).start(words) for one, words in argv]
+    for program in programs:
+        program.wait(_TIMEOUT_S)
+
+
+def judge(topology: Topology, one: str, other: str, measured: ping.Ping, tolerance_ns: int) -> Pair:
+    """Asked against measured; jitter on the way widens what is allowed."""
+    lanes = [topology.lane(name) for name in (one, other) if name != topology.hub]
+    directions = [direction for lane in lanes for direction in (lane.outbound, lane.inbound)]
+    rtts = sorted(measured.rtts_ns)
+    return Pair(
+        one=one,
+        other=other,
+        asked_ns=topology.rtt_ns(one, other),
+        min_ns=rtts[0],
+        median_ns=ping.quantile(rtts, 0.5),
+        p99_ns=ping.quantile(rtts, 0.99),
+        lost=measured.lost,
+        lossy=any(direction.loss_p32 for direction in directions),
+        allowed_ns=tolerance_ns + sum(direction.jitter_ns for direction in directions),
+    )
+
+
+def installed(lanes: Sequence[LaneStatus]) -> tuple[dict[str, Any], ...]:
+    """What the kernel holds for each direction, in its own integers."""
+    return tuple(
+        {"lane": lane.lane.name, "outbound": _direction(lane.outbound), "inbound": _direction(lane.inbound)}
+        for lane in lanes
+    )
+
+
+def _direction(direction: DirectionStatus) -> dict[str, Any]:
+    return {
+        "port": direction.port,
+        "netem": asdict(direction.netem) if direction.netem else None,
+        "tbf": asdict(direction.shaper) if direction.shaper else None,
+    }

@@ -1,0 +1,145 @@
+"""The lab seen from the host: exit codes, bytes, boundaries, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from emulator.errors import LabError, LabStalled, LabTimeout
+from emulator.lab import boot, cache, kernel
+
+LOSSY_TRANSFER = """
+longhaul up {topology} >/dev/null
+ip netns exec lh-far iperf3 -s -1 -D
+sleep 1
+ip netns exec lh-near iperf3 -c 10.77.0.2 -t 5 -J |
+  python3 -c 'import json, sys; print(json.load(sys.stdin)["end"]["sum_received"]["bytes"])'
+"""
+LOSSY = """name: lossy
+hub: near
+seed: {seed}
+lanes:
+  far: {{rtt: 20ms, rate: 100Mbit, loss: 0.1%}}
+"""
+
+
+def left_behind() -> list[str]:
+    return [path.name for path in boot._runtime_parent().glob(f"{boot.RUNTIME_PREFIX}*")]
+
+
+def lab_processes() -> list[str]:
+    linux = str(kernel.place() / "linux").encode()
+    return [p.parent.name for p in Path("/proc").glob("[0-9]*/cmdline") if p.read_bytes().startswith(linux)]
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)])
+def test_the_exit_code_comes_through(script: str, code: int) -> None:
+    assert boot.capture(["sh", "-c", script]).exit_code == code
+    assert left_behind() == []
+
+
+def test_a_command_that_is_not_there_is_127() -> None:
+    done = boot.capture(["no-such-command"])
+    assert (done.exit_code, done.stderr) == (127, b"no-such-command: No such file or directory\n")
+
+
+def test_both_outputs_come_byte_clean(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(data := os.urandom(8 << 20))
+    done = boot.capture(["sh", "-c", "cat data; cat data >&2"], cwd=tmp_path)
+    want = hashlib.sha256(data).hexdigest()
+    assert [hashlib.sha256(out).hexdigest() for out in (done.stdout, done.stderr)] == [want, want]
+
+
+def test_the_current_folder_is_shared_and_no_other(tmp_path: Path) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    here.mkdir()
+    other.mkdir()
+    done = boot.capture(["sh", "-c", f"echo written > {here}/file; ls {other}"], cwd=here)
+    assert (here / "file").read_text() == "written\n"
+    assert b"No such file" in done.stderr
+
+
+def test_a_command_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(LabTimeout, match="not done after 2 s"):
+        boot.run(["sleep", "1000"], real_time=True, timeout_s=2)
+    assert (left_behind(), lab_processes()) == ([], [])
+
+
+@pytest.mark.parametrize("loop", ["while True: pass", "import select\nwhile True: select.select([], [], [], 0)"])
+def test_a_live_lock_ends_with_what_was_running(loop: str) -> None:
+    with pytest.raises(LabStalled, match="virtual clock stood still") as error:
+        boot.run(["python3", "-c", loop], stall_cpu_s=3)
+    assert "python3 -c" in str(error.value)
+    assert (left_behind(), lab_processes()) == ([], [])
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_it_dies_with_its_launcher(sign: signal.Signals, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "emulator", "lab", "run", "--real-time", "--", "sh", "-c", "touch on; sleep 1000"]
+    launcher = subprocess.Popen(
+        argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}, process_group=0
+    )
+    wait_for((tmp_path / "on").exists)
+    launcher.send_signal(sign)
+    assert launcher.wait(20) != 0
+    wait_for(lambda: lab_processes() == [])
+    boot.run(["true"])  # sweeps what a killed launcher could not
+    assert left_behind() == []
+
+
+def wait_for(condition: object) -> None:
+    end = time.monotonic() + 30
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    def received(seed: int) -> int:
+        (tmp_path / "lossy.yaml").write_text(LOSSY.format(seed=seed))
+        done = boot.capture(["sh", "-c", LOSSY_TRANSFER.format(topology="lossy.yaml")], cwd=tmp_path, seed=seed)
+        assert done.exit_code == 0, done.stderr
+        return int(done.stdout)
+
+    first = received(1)
+    assert first > 0
+    assert received(1) == first
+    assert received(2) != first
+
+
+def test_a_guest_that_does_not_boot_says_why() -> None:
+    with pytest.raises(LabError, match="the lab ended before the command did"):
+        boot.run(["true"], memory="8M")
+    assert left_behind() == []
+
+
+def test_an_interrupted_build_is_not_trusted(tmp_path: Path) -> None:
+    place = tmp_path / "thing-1"
+    with pytest.raises(KeyboardInterrupt), cache.building(place) as partial:
+        assert partial
+        (partial / "half").touch()
+        raise KeyboardInterrupt
+    assert not place.exists()
+    with cache.building(place) as partial:
+        assert partial is not None
+        assert list(partial.iterdir()) == []
+    with cache.building(place) as again:
+        assert again is None
+
+
+def test_a_lost_config_line_is_named() -> None:
+    with pytest.raises(LabError, match="lost CONFIG_B=y"):
+        kernel.check_config("# why\nCONFIG_A=y\nCONFIG_B=y\n", "CONFIG_A=y\n# CONFIG_B is not set\n")
+
+
+def test_missing_packages_are_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabError, match=r"apt-get install bison flex$"):
+        cache.need({"flex": "flex", "bison": "bison"})
