@@ -238,7 +238,7 @@ class Together:
     ops: tuple[SetNetem | SetShaper, ...]
 
     def __str__(self) -> str:
-        return "tc -batch <<END\n" + "\n".join(f"  {str(op)[3:]}" for op in self.ops) + "\nEND"
+        return "tc -batch - <<END\n" + "\n".join(f"  {str(op)[3:]}" for op in self.ops) + "\nEND"
 
 
 Op = (

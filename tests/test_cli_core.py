@@ -169,7 +169,7 @@ def test_set_changes_what_it_names(star: Terminal) -> None:
 def test_a_dry_set_changes_nothing(star: Terminal) -> None:
     before = star.appliance.topology()
     lines = star.run("set", "japan", "--rtt", "40ms", "--dry-run").splitlines()
-    assert lines[0].startswith("tc -batch <<END  # ")
+    assert lines[0].startswith("tc -batch - <<END  # ")
     assert lines[-1] == "# japan would be at 40 ms: 4 steps"
     assert star.appliance.topology() == before
 
