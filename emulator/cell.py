@@ -23,7 +23,8 @@ from emulator.results import CellResult, CellSpec
 from emulator.verdict import Evidence, invalid_reasons, judge
 
 if TYPE_CHECKING:
-    from emulator.appliance import Appliance, DirectionCounters
+    from emulator.appliance import Appliance
+    from emulator.status import DirectionCounters
 
 LOOKS = 16
 INTERVALS = 50

@@ -11,8 +11,8 @@ import click
 from emulator import units
 
 if TYPE_CHECKING:
-    from emulator.appliance import DirectionStatus, LaneStatus, Status
     from emulator.ops import Step
+    from emulator.status import DirectionStatus, LaneStatus, Status
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""From a topology to a state, and from any state to any other: the operations, in order. Pure.
+"""From any state to any other: the operations, in order. Pure.
 
 Order is the argument of this file. A port gets its queue before it joins its bridge and comes up last; it leaves
 its bridge before its queue goes: no packet ever crosses a lane unimpaired. A live lane that only changes its
@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from .model import Lane, Topology
-from .netem import Egress, holding, lower
+from .netem import Egress, holding
 from .ops import (
     AddBridge,
     AddNamespace,
@@ -38,86 +37,9 @@ from .ops import (
     UpPort,
     WireBridge,
 )  # fmt: skip
-from .state import (
-    GSO_SEGMENTS,
-    HOST_PORT,
-    SWITCH,
-    Bridge,
-    Machine,
-    Origin,
-    Port,
-    State,
-    Veth,
-    altname_of,
-    interface_name,
-    namespace_of,
-)  # fmt: skip
+from .state import GSO_SEGMENTS, HOST_PORT, SWITCH, Machine, Port, State, Veth
 
-NF_NEUTRAL = (0, 0, 0)
 DRAIN_MARGIN_NS = 1_000_000_000
-
-
-def wanted(topology: Topology, have: State) -> State:
-    """The state that is this topology on the machine of `have`: seeds, br_netfilter and ports' origins come from it."""
-    machine = have.machine
-    origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), machine.nf_call)
-    veths = {v.name: v for v in _veths(topology)}
-    ports = {name: port for lane in topology.lanes for name, port in _lane_ports(topology, lane, have)}
-    bridges = {interface_name("", lane.name): Bridge(nf_origin=origin) for lane in topology.lanes}
-    if topology.virtual_lanes:
-        bridges[SWITCH] = Bridge(nf_origin=origin)
-        ports |= {interface_name("x", host): Port(SWITCH, learning=True) for host in _virtual_hosts(topology)}
-    namespaces = frozenset(namespace_of(host) for host in _virtual_hosts(topology))
-    nf_call = NF_NEUTRAL if bridges and origin is not None else None
-    return State(namespaces, bridges, veths, ports, nf_call, machine)
-
-
-def nothing(have: State) -> State:
-    """The state in which nothing on the machine is ours."""
-    return State(machine=have.machine)
-
-
-def _virtual_hosts(topology: Topology) -> list[str]:
-    lanes = topology.virtual_lanes
-    return [topology.hub, *(lane.name for lane in lanes)] if lanes else []
-
-
-def _veths(topology: Topology) -> Iterator[Veth]:
-    lanes = topology.virtual_lanes
-    if not lanes:
-        return
-    mtu = max(lane.mtu for lane in lanes)
-    hub = topology.hub
-    yield Veth(interface_name("x", hub), HOST_PORT, namespace_of(hub), str(topology.address(hub)), mtu)
-    for lane in lanes:
-        name, segments = lane.name, _segments(lane)
-        yield Veth(interface_name("h", name), interface_name("x", name), mtu=lane.mtu, segments=segments)
-        address = str(topology.address(name))
-        yield Veth(interface_name("s", name), HOST_PORT, namespace_of(name), address, lane.mtu, segments)
-
-
-def _segments(lane: Lane) -> int:
-    """Netem decides loss per skb: with loss, every packet must be one (measured, see sch_netem.c netem_enqueue)."""
-    return 1 if lane.outbound.loss_p32 or lane.inbound.loss_p32 else GSO_SEGMENTS
-
-
-def _lane_ports(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str, Port]]:
-    outbound, inbound = lower(lane, seed=topology.seed, has_seed=have.machine.has_seed)
-    bridge = interface_name("", lane.name)
-    for side, role, egress in (("hub", "h", inbound), ("site", "s", outbound)):
-        if lane.ports is None:
-            yield interface_name(role, lane.name), Port(bridge, egress=egress)
-            continue
-        name = lane.ports.hub if side == "hub" else lane.ports.site
-        origin = _origin(name, have)
-        yield name, Port(bridge, egress=egress, altname=altname_of(lane.name, side, origin), origin=origin)
-
-
-def _origin(port: str, have: State) -> Origin:
-    if (ours := have.ports.get(port)) and ours.origin:
-        return ours.origin
-    link = have.machine.links[port]
-    return Origin(link.up, link.ipv6, link.addrgen)
 
 
 def plan(want: State, have: State) -> list[Step]:

@@ -14,7 +14,7 @@ from emulator.measure import ping
 from emulator.model import Topology
 
 if TYPE_CHECKING:
-    from emulator.appliance import DirectionStatus, LaneStatus
+    from emulator.status import DirectionStatus, LaneStatus
 
 FORMAT = 1
 AT_ONCE = 16

@@ -21,9 +21,9 @@ LAYERS = [
     ["netem", "change"],
     ["state", "analysis", "verdict"],
     ["ops"],
-    ["plan"],
-    ["kernel", "yamltree", "topologyform"],
-    ["reconcile", "topologyfile"],
+    ["plan", "goal"],
+    ["kernel", "refusal", "yamltree", "topologyform"],
+    ["reconcile", "status", "topologyfile"],
     ["hosts", "measure", "results"],
     ["appliance"],
     ["cell"],
@@ -35,7 +35,7 @@ LAYERS = [
 ]
 """From the innermost to the outermost; a part may import only from its own layer or from further in."""
 
-PURE = ("units", "errors", "model", "netem", "change", "state", "ops", "plan", "analysis", "verdict")
+PURE = ("units", "errors", "model", "netem", "change", "state", "ops", "goal", "plan", "refusal", "analysis", "verdict")
 """Standard library only; and of that nothing that reads files, clocks, sockets or dice."""
 
 IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", "threading", "io", "shutil", "sys"}

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from emulator.errors import KernelError
+from emulator.goal import nothing, wanted
 from emulator.kernel.fake import FakeKernel
 from emulator.model import Buffer, Impairment, Lane, Ports, Topology
-from emulator.plan import nothing, plan, wanted
+from emulator.plan import plan
 from emulator.reconcile import apply
 from emulator.state import Link, State
 

@@ -17,10 +17,11 @@ import pytest
 from emulator import topologyfile
 from emulator.appliance import Appliance
 from emulator.errors import KernelError, RefusedError
+from emulator.goal import nothing, wanted
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model import Buffer, Impairment, Lane, Ports, Topology
 from emulator.ops import Op
-from emulator.plan import nothing, plan, wanted
+from emulator.plan import plan
 from emulator.reconcile import apply
 
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"
