@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ..errors import LabError, LabStalled, LabTimeout
@@ -153,8 +154,18 @@ def _kernel_argv(linux: Path, root: Path, runtime: Path, memory: str) -> list[st
 
 
 def _pinned(cpu: int | None) -> list[str]:
-    """Die with the launcher; stay on one CPU: UML and what it traces would wake each other across CPUs otherwise."""
-    return ["setpriv", "--pdeathsig", "KILL", *([] if cpu is None else ["taskset", "-c", str(cpu)])]
+    """Die with the launcher; stay on one CPU: UML and what it traces would wake each other across CPUs otherwise.
+
+    At fixed addresses where the machine allows it: UML's memory begins where its heap does, and repeats itself then.
+    """
+    fixed = ["setarch", "-R"] if _fixed_addresses() else []
+    return ["setpriv", "--pdeathsig", "KILL", *fixed, *([] if cpu is None else ["taskset", "-c", str(cpu)])]
+
+
+@cache
+def _fixed_addresses() -> bool:
+    """Whether personality(2) may switch address randomization off here; some containers forbid it."""
+    return subprocess.run(["setarch", "-R", "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def _host_env(runtime: Path) -> dict[str, str]:
@@ -178,17 +189,31 @@ def _runtime_folder() -> Iterator[Path]:
     """A folder for one boot. Its lock tells the living from what a killed launcher left, which is swept away here."""
     if reasons := why_not():
         raise LabError("\n".join(reasons))
-    for old in _runtime_parent().glob(f"{RUNTIME_PREFIX}*"):
-        with suppress(OSError), (old / "lock").open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=RUNTIME_PREFIX, dir=_runtime_parent()))
+    with _gate():
+        for old in _runtime_parent().glob(f"{RUNTIME_PREFIX}*"):
+            with suppress(OSError), (old / "lock").open("r") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(old, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(prefix=RUNTIME_PREFIX, dir=_runtime_parent()))
+        lock = (folder / "lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield folder
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        lock.close()
+
+
+@contextmanager
+def _gate() -> Iterator[None]:
+    """One launcher of this user at a time: a folder that is made but not locked yet would look left behind."""
+    path = _runtime_parent() / f"longhaul-gate-{os.getuid()}"
+    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 @contextmanager

@@ -16,9 +16,10 @@ from .cache import Progress, building, command, entry, need
 SUITE = "trixie"
 PACKAGES = (
     "bash", "bridge-utils", "coreutils", "dash", "ethtool", "findutils", "grep", "iperf3", "iproute2", "iputils-ping",
-    "libc-bin", "login", "mount", "procps", "python3", "sed", "tar", "util-linux",
+    "irtt", "libc-bin", "login", "mininet", "mount", "openssh-client", "openssh-server", "procps", "python3", "sed",
+    "sudo", "tar", "util-linux",
 )  # fmt: skip
-RECIPE = "1"
+RECIPE = "2"
 """Raise it when the steps below change."""
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
