@@ -10,12 +10,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import click
 import pytest
 
 from emulator.errors import LabError, LabStalled, LabTimeout
-from emulator.lab import boot, cache, kernel
+from emulator.lab import boot, cache, image, kernel
+
+PROJECT = Path(__file__).parents[1]
 
 LOSSY_TRANSFER = """
 longhaul up {topology} >/dev/null
@@ -23,6 +27,16 @@ ip netns exec lh-far iperf3 -s -1 -D
 sleep 1
 ip netns exec lh-near iperf3 -c 10.77.0.2 -t 5 -J |
   python3 -c 'import json, sys; print(json.load(sys.stdin)["end"]["sum_received"]["bytes"])'
+"""
+AS_NOBODY = """
+mkdir -m 777 project cache here tmp
+mount --bind {project} project
+mount --bind {cache} cache
+cd here
+exec setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --no-new-privs \\
+  env -i PATH=/usr/bin:/bin TMPDIR={folder}/tmp XDG_CACHE_HOME={folder}/cache PYTHONDONTWRITEBYTECODE=1 \\
+  PYTHONPATH={folder}/project:{folder}/project/{packages} \\
+  /usr/bin/python3 -m emulator lab run -- sh -c 'id -u; echo on > on'
 """
 LOSSY = """name: lossy
 hub: near
@@ -100,9 +114,7 @@ def test_a_live_lock_ends_with_what_was_running(loop: str) -> None:
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_it_dies_with_its_launcher(sign: signal.Signals, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "emulator", "lab", "run", "--real-time", "--", "sh", "-c", "touch on; sleep 1000"]
-    launcher = subprocess.Popen(
-        argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}, process_group=0
-    )
+    launcher = subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(PROJECT)}, process_group=0)
     wait_for((tmp_path / "on").exists)
     launcher.send_signal(sign)
     assert launcher.wait(20) != 0
@@ -129,6 +141,42 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first > 0
     assert received(1) == first
     assert received(2) != first
+
+
+def test_random_numbers_come_from_the_seed_alone() -> None:
+    def drawn(seed: int) -> bytes:
+        script = "head -c 16 /dev/urandom | od; cat /proc/sys/kernel/random/uuid"
+        return boot.capture(["sh", "-c", script], seed=seed).stdout
+
+    first = drawn(1)
+    assert len(first.splitlines()) == 3
+    assert drawn(1) == first
+    assert drawn(2) != first
+
+
+def test_launchers_at_once_leave_one_another_alone() -> None:
+    def is_left_alone(_: int) -> bool:
+        with boot._runtime_folder() as folder:
+            return (folder / "lock").exists()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(is_left_alone, range(400)))
+    assert left_behind() == []
+
+
+def test_nobody_may_run_it() -> None:
+    """No root, no capability: once built, the lab is anyone's. (Bind mounts lead past folders closed to others.)"""
+    kernel.build(lambda *_: None), image.build(lambda *_: None)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        Path(folder).chmod(0o755)
+        packages = Path(click.__file__).parents[1].relative_to(PROJECT)
+        script = AS_NOBODY.format(project=PROJECT, cache=cache.folder().parent, folder=folder, packages=packages)
+        # In a mount namespace of its own, so that the mounts go with it.
+        argv = ["unshare", "--mount", "sh", "-euc", script]
+        done = subprocess.run(argv, cwd=folder, check=False, text=True, capture_output=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+        assert (Path(folder) / "here/on").owner() == "nobody"
+        assert list((Path(folder) / "tmp").glob(f"{boot.RUNTIME_PREFIX}*")) == []
 
 
 def test_a_guest_that_does_not_boot_says_why() -> None:

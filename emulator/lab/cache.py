@@ -36,8 +36,11 @@ def building(place: Path) -> Iterator[Path | None]:
     """Yield a folder to build in, which becomes `place` when the body ends well; None when it is there already.
 
     An interrupted build leaves only a `.partial` folder that nobody trusts and the next build removes. Builders wait
-    for one another.
+    for one another; who finds it built need not be able to write there.
     """
+    if place.exists():
+        yield None
+        return
     place.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(place.parent / f"{place.name}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
     try:

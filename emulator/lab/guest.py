@@ -17,6 +17,7 @@ RUN = Path("/lab/run")
 
 MS_RDONLY = 1
 RNDADDENTROPY = 0x40085203
+RNDRESEEDCRNG = 0x5207
 POWER_OFF = 0x4321FEDC
 FIRST_BEAT_S, LONGEST_BEAT_S = 1.0, 10.0
 
@@ -53,6 +54,8 @@ def seed_random(seed: int) -> None:
     entropy = b"".join(hashlib.sha512(f"{seed}/{n}".encode()).digest() for n in range(4))
     with Path("/dev/urandom").open("wb") as device:
         fcntl.ioctl(device, RNDADDENTROPY, struct.pack("ii", len(entropy) * 8, len(entropy)) + entropy)
+        # At once: seeded at boot already, the kernel would take these up a minute later only.
+        fcntl.ioctl(device, RNDRESEEDCRNG)
 
 
 def loopback_up() -> None:
