@@ -149,7 +149,7 @@ def _kernel_argv(linux: Path, root: Path, runtime: Path, memory: str) -> list[st
         str(linux), f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", f"rootflags={root}", "ro", "quiet",
         "init=/lab/init", f"longhaul_run={runtime}", f"uml_dir={runtime}/", "con=null", "ssl=null",
         # No interface but lo: these drivers would make some unasked.
-        "dummy.numdummies=0", "ifb.numifbs=0", "fb_tunnels=none",
+        "dummy.numdummies=0", "ifb.numifbs=0", "bonding.max_bonds=0", "fb_tunnels=none",
     ]  # fmt: skip
 
 
