@@ -3,44 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from .model import Lane, Topology
-from .netem import lower
+from .model import Lane, Ports, Topology
+from .netem import Egress, lower, needs_single_packets, spread
 from .state import (
     GSO_SEGMENTS,
     HOST_PORT,
+    LRO,
     SWITCH,
     Bridge,
+    Machine,
+    Nic,
     Origin,
     Port,
     State,
     Veth,
+    Vlan,
     altname_of,
     interface_name,
     namespace_of,
+    trunk_altname_of,
 )  # fmt: skip
 
 NF_NEUTRAL = (0, 0, 0)
 
 
 def wanted(topology: Topology, have: State) -> State:
-    """The state that is this topology on the machine of `have`: seeds, br_netfilter and ports' origins come from it."""
+    """The state that is this topology on the machine of `have`: seeds, br_netfilter and ports' origins come from it.
+
+    Every port must be known by one name (`unresolved`).
+    """
     machine = have.machine
+    topology = resolved(topology, have)
     origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), machine.nf_call)
     veths = {v.name: v for v in _veths(topology)}
+    vlans = {v.name: v for lane in topology.lanes for v in _vlans(lane)}
     ports = {name: port for lane in topology.lanes for name, port in _ports_of(topology, lane, have)}
+    ports |= _trunks(topology, have)
     bridges = {interface_name("", lane.name): Bridge(nf_origin=origin) for lane in topology.lanes}
     if topology.virtual_lanes:
         bridges[SWITCH] = Bridge(nf_origin=origin)
         ports |= {interface_name("x", host): Port(SWITCH, learning=True) for host in _virtual_hosts(topology)}
     namespaces = frozenset(namespace_of(host) for host in _virtual_hosts(topology))
     nf_call = NF_NEUTRAL if bridges and origin is not None else None
-    return State(namespaces, bridges, veths, ports, nf_call, machine)
+    return State(namespaces, bridges, veths, vlans, ports, nf_call, machine)
 
 
 def nothing(have: State) -> State:
     """The state in which nothing on the machine is ours."""
     return State(machine=have.machine)
+
+
+def resolve(name: str, have: State) -> list[str]:
+    """The interfaces that answer to a name: its own, an altname, a MAC or a bus address. One of them is meant."""
+    nics = have.machine.nics
+    if name in have.machine.links or name in have.ports or name in nics:
+        return [name]
+    for answers in (_burnt_in, _answers):
+        if found := sorted(port for port, nic in nics.items() if answers(nic, name)):
+            return found
+    return []
+
+
+def _burnt_in(nic: Nic, name: str) -> bool:
+    """A bond's ports share one MAC, and each still has its own below it."""
+    return nic.permanent_mac == name.lower()
+
+
+def _answers(nic: Nic, name: str) -> bool:
+    return name in nic.altnames or (name.lower() in (nic.mac, nic.bus) and name != "")
+
+
+def resolved(topology: Topology, have: State) -> Topology:
+    """The same topology with every port by its interface's name. Raises ValueError as `unresolved` would tell."""
+
+    def one(lane: Lane) -> Lane:
+        if lane.ports is None:
+            return lane
+        hub, site = (_only(resolve(name, have), name) for name in lane.named_ports)
+        return replace(lane, ports=Ports(hub, site, lane.vlan))
+
+    return replace(topology, lanes=tuple(one(lane) for lane in topology.lanes))
+
+
+def _only(found: list[str], name: str) -> str:
+    if len(found) != 1:
+        raise ValueError(f"port {name} is {', '.join(found) or 'not there'}")
+    return found[0]
+
+
+def unresolved(topology: Topology, have: State) -> list[str]:
+    """Why the topology's ports are not each one interface of its own; empty when they are."""
+    names = dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports)
+    found = {name: resolve(name, have) for name in names}
+    reasons = []
+    for name, ports in found.items():
+        if not ports:
+            reasons.append(f"port {name}: there is no such interface; 'longhaul nics' lists them")
+        elif len(ports) > 1:
+            reasons.append(f"port {name}: {' and '.join(ports)} answer to that; name one of them")
+    meant: dict[str, list[str]] = {}
+    for name, ports in found.items():
+        meant.setdefault(ports[0] if len(ports) == 1 else name, []).append(name)
+    reasons += [f"port {port}: named twice, as {' and as '.join(by)}" for port, by in meant.items() if len(by) > 1]
+    return reasons
 
 
 def _virtual_hosts(topology: Topology) -> list[str]:
@@ -67,27 +134,66 @@ def _segments(lane: Lane) -> int:
     return 1 if lane.outbound.loss_p32 or lane.inbound.loss_p32 else GSO_SEGMENTS
 
 
+def _vlans(lane: Lane) -> Iterator[Vlan]:
+    if lane.vlan is not None:
+        for name, trunk in zip(reversed(lane_ports(lane)), lane.named_ports, strict=True):
+            yield Vlan(name, trunk, lane.vlan, lane.mtu)
+
+
 def _ports_of(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str, Port]]:
-    outbound, inbound = lower(lane, seed=topology.seed, has_seed=have.machine.has_seed)
+    egresses = lower(lane, seed=topology.seed, has_seed=have.machine.has_seed)
     bridge = interface_name("", lane.name)
-    for side, role, egress in (("hub", "h", inbound), ("site", "s", outbound)):
-        if lane.ports is None:
-            yield interface_name(role, lane.name), Port(bridge, egress=egress)
+    for name, side, egress in zip(lane_ports(lane), ("site", "hub"), egresses, strict=True):
+        if lane.ports is None or lane.vlan is not None:
+            yield name, Port(bridge, egress=egress)
             continue
-        name = lane.ports.hub if side == "hub" else lane.ports.site
         origin = _origin(name, have)
-        yield name, Port(bridge, egress=egress, altname=altname_of(lane.name, side, origin), origin=origin)
+        yield (
+            name,
+            Port(
+                bridge,
+                egress=spread(egress, tx_queues(name, have.machine)),
+                altname=altname_of(lane.name, side, origin),
+                origin=origin,
+                offloads=_offloads(origin, egresses),
+            ),
+        )
+
+
+def _trunks(topology: Topology, have: State) -> dict[str, Port]:
+    """The ports that VLAN lanes share: marked and silent, in no bridge and without a queue of ours."""
+    shared: dict[str, tuple[Egress, ...]] = {}
+    for lane in topology.lanes:
+        for name in lane.named_ports if lane.vlan is not None else ():
+            shared[name] = (*shared.get(name, ()), *lower(lane, seed=0, has_seed=False))
+    trunks = {}
+    for name, egresses in shared.items():
+        origin = _origin(name, have)
+        mark, offloads = trunk_altname_of(name, origin), _offloads(origin, egresses)
+        trunks[name] = Port(None, True, 0, altname=mark, origin=origin, offloads=offloads)
+    return trunks
+
+
+def _offloads(origin: Origin, egresses: tuple[Egress, ...]) -> frozenset[str]:
+    """What a port may merge on receipt: what it did before, unless an egress of its lanes decides packet by packet."""
+    return frozenset() if any(map(needs_single_packets, egresses)) else origin.offloads - LRO
 
 
 def _origin(port: str, have: State) -> Origin:
     if (ours := have.ports.get(port)) and ours.origin:
         return ours.origin
-    link = have.machine.links[port]
-    return Origin(link.up, link.ipv6, link.addrgen)
+    link, nic = have.machine.links[port], have.machine.nics.get(port, Nic())
+    return Origin(link.up, link.ipv6, link.addrgen, link.arp, nic.offloads)
+
+
+def tx_queues(port: str, machine: Machine) -> int:
+    """How many TX queues an interface has."""
+    return machine.nics[port].tx_queues if port in machine.nics else 1
 
 
 def lane_ports(lane: Lane) -> tuple[str, str]:
     """The ports whose egress impairs (outbound, inbound): the site port and the hub port."""
-    if lane.ports:
+    if lane.ports and lane.vlan is None:
         return lane.ports.site, lane.ports.hub
-    return interface_name("s", lane.name), interface_name("h", lane.name)
+    shared = "v" if lane.ports else ""
+    return interface_name(f"{shared}s", lane.name), interface_name(f"{shared}h", lane.name)

@@ -78,14 +78,20 @@ class Impairment:
 
 @dataclass(frozen=True)
 class Ports:
-    """The two network interfaces of a lane on an appliance, by name."""
+    """The two network interfaces of a lane on an appliance: by name, altname, MAC or PCI address.
+
+    With `vlan` both are trunks that many lanes share, and the lane is what carries this 802.1Q tag on them.
+    """
 
     hub: str
     site: str
+    vlan: int | None = None
 
     def __post_init__(self) -> None:
         if self.hub == self.site:
             raise ValueError(f"hub and site port are both {self.hub}")
+        if self.vlan is not None and not 1 <= self.vlan <= 4094:
+            raise ValueError(f"vlan {self.vlan} is not within 1..4094")
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,16 @@ class Lane:
             raise ValueError(f"mtu {self.mtu} is not within 576..65521")
         if self.line_rate_bps < 8:
             raise ValueError(f"line rate {self.line_rate_bps} bit/s is below one byte a second")
+
+    @property
+    def named_ports(self) -> tuple[str, ...]:
+        """The interfaces that were named for it, (hub, site); none for a virtual lane."""
+        return (self.ports.hub, self.ports.site) if self.ports else ()
+
+    @property
+    def vlan(self) -> int | None:
+        """The 802.1Q tag that is this lane on ports which it shares; None when its ports are its own."""
+        return self.ports.vlan if self.ports else None
 
     @property
     def rtt_ns(self) -> int:
@@ -152,6 +168,17 @@ def split_delays(rtt_ns: int | None, outbound_ns: int | None, inbound_ns: int | 
     return outbound, inbound
 
 
+def shared_ports(lanes: tuple[Lane, ...]) -> list[str]:
+    """The ports that two lanes claim: only lanes of different VLANs may share one."""
+    claims = [(name, lane.vlan) for lane in lanes for name in lane.named_ports]
+    alone = {name for name, vlan in claims if vlan is None}
+    counted = [name for name, _ in claims]
+    return sorted(
+        {name for name, vlan in claims if claims.count((name, vlan)) > 1}
+        | {name for name in alone if counted.count(name) > 1}
+    )
+
+
 @dataclass(frozen=True)
 class Topology:
     """A star: the hub, its lanes in the user's order, and one flat subnet for the hosts of virtual lanes.
@@ -170,8 +197,7 @@ class Topology:
         names = [self.hub, *self.sites]
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"named twice: {', '.join(twice)}")
-        ports = [p for lane in self.lanes if lane.ports for p in (lane.ports.hub, lane.ports.site)]
-        if shared := sorted({p for p in ports if ports.count(p) > 1}):
+        if shared := shared_ports(self.lanes):
             raise ValueError(f"port used twice: {', '.join(shared)}")
         if len(names) > self.subnet.num_addresses - 2:
             raise ValueError(f"subnet {self.subnet} has too few addresses for {len(names)} hosts")

@@ -24,6 +24,9 @@ It is also what makes a live cut of the RTT safe: without it the packets in flig
 MAX_BURST_BYTES = 128 * 1024
 """Above one GSO super-frame with its headers (about 68 kB), so that tbf need not segment it."""
 
+SUPER_FRAME_BYTES = 65_550
+"""The largest GSO/GRO skb with an Ethernet header (65,536 + 14): tbf cuts what is above its burst into packets."""
+
 MIN_BUFFER_NS = 1_000_000
 """The smallest default buffer, in time at the rate: what a switch port has at the very least."""
 
@@ -96,10 +99,16 @@ class Shaper:
 
 @dataclass(frozen=True)
 class Egress:
-    """All that acts on what leaves one port: delay and loss first, then the bottleneck, if there is one."""
+    """All that acts on what leaves one port: delay and loss first, then the bottleneck, if there is one.
+
+    `queues` above 1: below a root mq, every TX queue has a netem of its own with its own seed (`netem_of_queue`).
+    `alike` False, only ever observed: they differ from each other, or some are missing.
+    """
 
     netem: Netem
     shaper: Shaper | None = None
+    queues: int = 1
+    alike: bool = True
 
 
 def lower(lane: Lane, *, seed: int, has_seed: bool) -> tuple[Egress, Egress]:
@@ -122,6 +131,40 @@ def _egress(lane: Lane, wish: Impairment, seed: int | None) -> Egress:
         seed=seed,
     )
     return Egress(netem, _shaper(lane, wish))
+
+
+def decides_per_packet(netem: Netem) -> bool:
+    """Whether it draws lots for every skb: then each packet must be one (measured, see sch_netem.c netem_enqueue)."""
+    lots = (netem.loss_p32, netem.duplicate_p32, netem.corrupt_p32, netem.reorder_p32, netem.gemodel)
+    return any(lots)
+
+
+def needs_single_packets(egress: Egress) -> bool:
+    """Whether super-frames (GRO, LRO) would make this egress do something else than it does to single packets."""
+    burst = egress.shaper.burst_bytes if egress.shaper else SUPER_FRAME_BYTES
+    return decides_per_packet(egress.netem) or burst < SUPER_FRAME_BYTES
+
+
+def spread(egress: Egress, tx_queues: int) -> Egress:
+    """The same egress over all TX queues of its port, where that is the same: a delay alone.
+
+    A bottleneck is one for all queues, and loss is one sequence of lots: both need the one netem at the root.
+    """
+    if tx_queues < 2 or egress.shaper or decides_per_packet(egress.netem):
+        return egress
+    return replace(egress, queues=tx_queues)
+
+
+def netem_of_queue(netem: Netem, queue: int) -> Netem:
+    """The netem of one TX queue, counted from 0: each draws its jitter by a seed of its own."""
+    return netem if netem.seed is None else replace(netem, seed=(netem.seed + queue) % 2**64)
+
+
+def common_netem(netems: list[Netem]) -> Netem | None:
+    """The netem that these of all TX queues are (the inverse of `netem_of_queue`); None when they are not alike."""
+    if not netems or netems != [netem_of_queue(netems[0], queue) for queue in range(len(netems))]:
+        return None
+    return netems[0]
 
 
 def limit_packets(lane: Lane, wish: Impairment) -> int:

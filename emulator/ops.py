@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .netem import Netem, Shaper
-from .state import Origin, Veth
+from .netem import Netem, Shaper, netem_of_queue
+from .state import MERGING, Origin, Veth, Vlan
 
 NF_CALL = ("iptables", "ip6tables", "arptables")
 """br_netfilter's three switches, net.bridge.bridge-nf-call-*, in the order of State.nf_call."""
+
+
+ADDRGEN = {0: "eui64", 1: "none", 2: "stable_secret", 3: "random"}
+"""How an interface makes its IPv6 link-local address (IN6_ADDR_GEN_MODE_*), in iproute2's words."""
+
+QUEUE_MAJOR = 0x100
+"""The handle of the netem of the first TX queue below a root mq; the next queues' follow."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class WireBridge:
         alias = f" alias {alias_of(self.nf_origin)}"
         return (
             f"sysctl -q net.ipv6.conf.{self.name}.disable_ipv6=1; "
-            f"ip link set {self.name}{alias} addrgenmode none type bridge stp_state 0 mcast_snooping 0; "
+            f"ip link set {self.name}{alias} arp off addrgenmode none type bridge stp_state 0 mcast_snooping 0; "
             f"ip link set {self.name} up"
         )
 
@@ -126,7 +133,35 @@ class QuietPort:
     port: str
 
     def __str__(self) -> str:
-        return f"sysctl -q net.ipv6.conf.{self.port}.disable_ipv6=1; ip link set {self.port} addrgenmode none"
+        return f"sysctl -q net.ipv6.conf.{self.port}.disable_ipv6=1; ip link set {self.port} arp off addrgenmode none"
+
+
+@dataclass(frozen=True)
+class SetOffloads:
+    """Which of MERGING are on: super-frames on, or every packet for itself."""
+
+    port: str
+    offloads: frozenset[str]
+
+    def __str__(self) -> str:
+        return f"ethtool -K {self.port} {_offload_words(self.offloads)}"
+
+
+@dataclass(frozen=True)
+class AddVlan:
+    vlan: Vlan
+
+    def __str__(self) -> str:
+        v = self.vlan
+        return f"ip link add link {v.trunk} name {v.name} mtu {v.mtu} type vlan id {v.tag}"
+
+
+@dataclass(frozen=True)
+class DelVlan:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip link del {self.name}"
 
 
 @dataclass(frozen=True)
@@ -174,21 +209,41 @@ class RestorePort:
     origin: Origin
 
     def __str__(self) -> str:
-        up = "up" if self.origin.up else "down"
+        up, arp = "up" if self.origin.up else "down", "on" if self.origin.arp else "off"
         return (
-            f"ip link set {self.port} {up} addrgenmode {('eui64', 'none')[self.origin.addrgen == 1]}; "
+            f"ethtool -K {self.port} {_offload_words(self.origin.offloads)}; "
+            f"ip link set {self.port} {up} arp {arp} addrgenmode {ADDRGEN.get(self.origin.addrgen, 'eui64')}; "
             f"sysctl -q net.ipv6.conf.{self.port}.disable_ipv6={int(not self.origin.ipv6)}; "
             f"ip link property del dev {self.port} altname {self.altname}"
         )
 
 
 @dataclass(frozen=True)
-class SetNetem:
+class AddQueues:
+    """A root that gives every TX queue of a port a place for its own netem."""
+
     port: str
-    netem: Netem
+    queues: int
 
     def __str__(self) -> str:
-        return f"tc qdisc replace dev {self.port} root handle 1: {self.netem}"
+        return f"tc qdisc add dev {self.port} root handle 1: mq"
+
+
+@dataclass(frozen=True)
+class SetNetem:
+    """The port's netem; with `queues` above 1 that of every TX queue, in one message."""
+
+    port: str
+    netem: Netem
+    queues: int = 1
+
+    def __str__(self) -> str:
+        if self.queues == 1:
+            return f"tc qdisc replace dev {self.port} root handle 1: {self.netem}"
+        return "\n".join(
+            f"tc qdisc replace dev {self.port} parent 1:{queue + 1:x} handle {QUEUE_MAJOR + queue:x}: {netem}"
+            for queue, netem in enumerate(netem_of_queue(self.netem, queue) for queue in range(self.queues))
+        )
 
 
 @dataclass(frozen=True)
@@ -238,13 +293,14 @@ class Together:
     ops: tuple[SetNetem | SetShaper, ...]
 
     def __str__(self) -> str:
-        return "tc -batch - <<END\n" + "\n".join(f"  {str(op)[3:]}" for op in self.ops) + "\nEND"
+        lines = [line for op in self.ops for line in str(op).splitlines()]
+        return "tc -batch - <<END\n" + "\n".join(f"  {line[3:]}" for line in lines) + "\nEND"
 
 
 Op = (
     AddNamespace | DelNamespace | AddBridge | WireBridge | DelBridge | SetNfCall | AddVeth | DelVeth | HostUp
-    | SetSegments | MarkPort | QuietPort | Enslave | SetPort | UpPort | Release | RestorePort | SetNetem | SetShaper
-    | DelShaper | DelEgress | Drain | Together
+    | SetSegments | MarkPort | QuietPort | SetOffloads | AddVlan | DelVlan | Enslave | SetPort | UpPort | Release
+    | RestorePort | AddQueues | SetNetem | SetShaper | DelShaper | DelEgress | Drain | Together
 )  # fmt: skip
 
 
@@ -254,6 +310,11 @@ class Step:
 
     op: Op
     why: str
+
+
+def _offload_words(offloads: frozenset[str]) -> str:
+    """As the arguments of ethtool -K."""
+    return " ".join(f"{name} {'on' if name in offloads else 'off'}" for name in MERGING)
 
 
 def alias_of(nf_origin: tuple[int, int, int] | None) -> str:

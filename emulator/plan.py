@@ -14,12 +14,15 @@ from .netem import Egress, holding
 from .ops import (
     AddBridge,
     AddNamespace,
+    AddQueues,
     AddVeth,
+    AddVlan,
     DelBridge,
     DelEgress,
     DelNamespace,
     DelShaper,
     DelVeth,
+    DelVlan,
     Drain,
     Enslave,
     HostUp,
@@ -29,6 +32,7 @@ from .ops import (
     RestorePort,
     SetNetem,
     SetNfCall,
+    SetOffloads,
     SetPort,
     SetSegments,
     SetShaper,
@@ -47,9 +51,12 @@ def plan(want: State, have: State) -> list[Step]:
     return [
         *_remove_ports(want, have),
         *_remove_rest(want, have),
+        *_restore_trunks(want, have),
         *_add_bridges(want, have),
         *_add_hosts(want, have),
-        *_add_ports(want, have),
+        *_add_ports(want, have, trunks=True),
+        *_add_vlans(want, have),
+        *_add_ports(want, have, trunks=False),
         *_change_live(want, have),
     ]
 
@@ -66,9 +73,14 @@ def _kept(want: State, have: State) -> dict[str, Port]:
 
 
 def _doomed(want: State, have: State) -> set[str]:
-    """The interfaces that go with a veth pair which must be removed, or made again."""
+    """The interfaces that go with a veth pair or VLAN which must be removed, or made again."""
     gone = [v for name, v in have.veths.items() if not _same_pair(want.veths.get(name), v)]
-    return {end for v in gone for end in (v.name, v.peer) if end != HOST_PORT}
+    vlans = {name for name, vlan in have.vlans.items() if vlan != want.vlans.get(name)}
+    return {end for v in gone for end in (v.name, v.peer) if end != HOST_PORT} | vlans
+
+
+def _trunks(state: State) -> set[str]:
+    return {vlan.trunk for vlan in state.vlans.values()}
 
 
 def _same_pair(want: Veth | None, have: Veth) -> bool:
@@ -87,14 +99,28 @@ def _remove_ports(want: State, have: State) -> Iterator[Step]:
             yield Step(Release(name), f"{name} leaves {port.bridge}")
         if port.egress:
             yield Step(DelEgress(name), f"{name} is no port of a lane any more")
-        if port.altname and port.origin:
-            yield Step(RestorePort(name, port.altname, port.origin), f"{name} goes back as it was")
+        if name not in _trunks(have):
+            yield from _restore(name, port)
+
+
+def _restore(name: str, port: Port) -> Iterator[Step]:
+    if port.altname and port.origin:
+        yield Step(RestorePort(name, port.altname, port.origin), f"{name} goes back as it was")
+
+
+def _restore_trunks(want: State, have: State) -> Iterator[Step]:
+    """Last of all that goes: until then its VLANs stand on it."""
+    for name in sorted(_trunks(have) & have.ports.keys() - _kept(want, have).keys()):
+        yield from _restore(name, have.ports[name])
 
 
 def _remove_rest(want: State, have: State) -> Iterator[Step]:
     for name in sorted(have.veths):
         if not _same_pair(want.veths.get(name), have.veths[name]):
             yield Step(DelVeth(name), "a virtual lane goes" if name not in want.veths else f"{name} is made anew")
+    for name in sorted(have.vlans):
+        if have.vlans[name] != want.vlans.get(name):
+            yield Step(DelVlan(name), "its lane goes" if name not in want.vlans else f"{name} is made anew")
     for name in sorted(have.namespaces - want.namespaces):
         yield Step(DelNamespace(name), "its host is not in the topology")
     origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), None)
@@ -128,25 +154,35 @@ def _add_hosts(want: State, have: State) -> Iterator[Step]:
             yield Step(HostUp(goal), f"{goal.namespace} is at {goal.address}")
 
 
-def _add_ports(want: State, have: State) -> Iterator[Step]:
+def _add_vlans(want: State, have: State) -> Iterator[Step]:
+    for name in sorted(want.vlans):
+        if (goal := want.vlans[name]) != have.vlans.get(name):
+            yield Step(AddVlan(goal), f"VLAN {goal.tag} of {goal.trunk} is a port")
+
+
+def _add_ports(want: State, have: State, *, trunks: bool) -> Iterator[Step]:
+    """The trunks before the VLANs on them, the ports of bridges after."""
     kept = _kept(want, have)
     for name in sorted(want.ports):
-        yield from _port(name, want.ports[name], kept.get(name), want.machine)
+        if (want.ports[name].bridge is None) == trunks:
+            yield from _port(name, want.ports[name], kept.get(name), want.machine)
 
 
 def _port(name: str, goal: Port, now: Port | None, machine: Machine) -> Iterator[Step]:
     link = machine.links.get(name)
     if now is None:
-        ipv6 = link.ipv6 or link.addrgen != 1 if link else True
-        now = Port(None, learning=True, forward_mask=0, up=bool(link and link.up), ipv6=ipv6)
+        ipv6, arp = (link.ipv6 or link.addrgen != 1, link.arp) if link else (True, True)
+        offloads = goal.origin.offloads if goal.origin else None
+        up = bool(link and link.up)
+        now = Port(None, learning=True, forward_mask=0, up=up, ipv6=ipv6, arp=arp, offloads=offloads)
         if goal.altname:
             yield Step(MarkPort(name, goal.altname), f"{name} is ours from here on, and this is how it was")
-    if now.ipv6:
+    if now.ipv6 or now.arp:
         yield Step(QuietPort(name), "a port sends nothing of its own")
+    if goal.offloads is not None and goal.offloads != now.offloads:
+        yield Step(SetOffloads(name, goal.offloads), _why_offloads(goal.offloads, now.offloads))
     if goal.egress and now.egress is None:
-        yield Step(SetNetem(name, goal.egress.netem), "impaired before the first packet")
-        if goal.egress.shaper:
-            yield Step(SetShaper(name, goal.egress.shaper), "the bottleneck")
+        yield from _impair(name, goal.egress)
     if now.bridge != goal.bridge and goal.bridge:
         yield Step(Enslave(name, goal.bridge), "joins its lane")
     if (now.learning, now.forward_mask) != (goal.learning, goal.forward_mask):
@@ -155,13 +191,40 @@ def _port(name: str, goal: Port, now: Port | None, machine: Machine) -> Iterator
         yield Step(UpPort(name), "ready")
 
 
+def _why_offloads(goal: frozenset[str], now: frozenset[str] | None) -> str:
+    if goal >= (now or frozenset()):
+        return "super-frames do no harm here any more"
+    if "rx-lro" in (now or ()) and goal:
+        return "a bridge cannot pass on what LRO merged"
+    return "each packet is impaired by itself, no super-frame is"
+
+
+def _impair(name: str, goal: Egress) -> Iterator[Step]:
+    if goal.queues > 1:
+        yield Step(AddQueues(name, goal.queues), f"a delay alone: each of the {goal.queues} TX queues has its own")
+    yield Step(SetNetem(name, goal.netem, goal.queues), "impaired before the first packet")
+    if goal.shaper:
+        yield Step(SetShaper(name, goal.shaper), "the bottleneck")
+
+
+def _rebuild(name: str, goal: Port, now: Port, machine: Machine) -> Iterator[Step]:
+    """From one netem to one for each TX queue, or back: the kernel has no way but to remove the one first."""
+    assert goal.egress is not None
+    form = "one queue" if goal.egress.queues == 1 else f"{goal.egress.queues} TX queues"
+    yield Step(Release(name), f"{name} changes to {form}: what is in flight on it is lost, and none passes unimpaired")
+    yield Step(DelEgress(name), "the old queues go")
+    yield from _port(name, goal, replace(now, bridge=None, learning=True, forward_mask=0, egress=None), machine)
+
+
 def _change_live(want: State, have: State) -> Iterator[Step]:
     """All live changes in one message; then what a smaller queue leaves to tidy up."""
     kept = _kept(want, have)
     changed: list[tuple[str, Egress, Egress]] = []
     for name in sorted(kept):
         now, goal = kept[name].egress, want.ports[name].egress
-        if now and goal and now != goal:
+        if now and goal and now.queues != goal.queues:
+            yield from _rebuild(name, want.ports[name], kept[name], want.machine)
+        elif now and goal and now != goal:
             changed.append((name, now, goal))
         elif now and not goal:
             yield Step(DelEgress(name), f"{name} is impaired no longer")
@@ -176,13 +239,13 @@ def _change_live(want: State, have: State) -> Iterator[Step]:
         within_ns = now.netem.delay_ns + now.netem.jitter_ns + DRAIN_MARGIN_NS
         yield Step(Drain(name, goal.netem.limit, within_ns), "what is queued must find room in the smaller limit")
     if shrunk:
-        tidy = tuple(SetNetem(name, goal.netem) for name, _, goal in shrunk)
+        tidy = tuple(SetNetem(name, goal.netem, goal.queues) for name, _, goal in shrunk)
         yield Step(Together(tidy), "the limit that the new RTT needs")
 
 
 def _queue_ops(name: str, now: Egress, goal: Egress) -> Iterable[SetNetem | SetShaper]:
-    if goal.netem != now.netem:
-        yield SetNetem(name, goal.netem)
+    if goal.netem != now.netem or not now.alike:
+        yield SetNetem(name, goal.netem, goal.queues)
     if goal.shaper and goal.shaper != now.shaper:
         yield SetShaper(name, goal.shaper)
     if now.shaper and not goal.shaper:

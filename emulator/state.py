@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -34,7 +35,7 @@ def namespace_of(host: str) -> str:
 
 def interface_name(role: str, host: str) -> str:
     """An interface's name, at most 15 bytes: role "" is the lane's bridge, "h" and "s" its hub and site port, "x"
-    the host's port on the hub's switch. A longer name ends in a digest of the whole."""
+    the host's port on the hub's switch, "vh" and "vs" a VLAN lane's ports. A longer name ends in a digest."""
     name = f"{PREFIX}{role}-{host}"
     if len(name) <= IFNAMSIZ:
         return name
@@ -46,29 +47,46 @@ def altname_of(lane: str, side: str, origin: Origin) -> str:
     return f"longhaul.{lane}.{side}.{origin.encode()}"
 
 
+def trunk_altname_of(port: str, origin: Origin) -> str:
+    """The mark on a port that VLAN lanes share."""
+    return f"longhaul.{port}.trunk.{origin.encode()}"
+
+
+MERGING = ("rx-gro", "rx-gro-hw", "rx-lro")
+"""The offloads that merge received packets into super-frames, by the kernel's names; their places are Origin's bits."""
+
+LRO = frozenset({"rx-lro"})
+"""What a bridge switches off by itself on every port (dev_disable_lro), and does not give back."""
+
+
 @dataclass(frozen=True)
 class Origin:
-    """What a port was like before it was ours, to be given back exactly."""
+    """What a port was like before it was ours, to be given back exactly; `offloads` are those of MERGING."""
 
     up: bool
     ipv6: bool
     addrgen: int
+    arp: bool = True
+    offloads: frozenset[str] = frozenset()
 
     def encode(self) -> str:
-        return f"u{self.up:d}v{self.ipv6:d}g{self.addrgen}"
+        bits = sum(1 << place for place, name in enumerate(MERGING) if name in self.offloads)
+        return f"u{self.up:d}v{self.ipv6:d}g{self.addrgen}a{self.arp:d}o{bits}"
 
     @classmethod
     def decode(cls, altname: str) -> Origin:
         """The inverse of `encode`, from the end of an altname. Raises ValueError."""
-        code = altname.rsplit(".", 1)[-1]
-        if len(code) < 6 or (code[0], code[2], code[4]) != ("u", "v", "g"):
+        code = re.fullmatch(r"u([01])v([01])g(\d+)a([01])o([0-7])", altname.rsplit(".", 1)[-1])
+        if code is None:
             raise ValueError(f"{altname} is not a mark of Longhaul's")
-        return cls(code[1] == "1", code[3] == "1", int(code[5:]))
+        up, ipv6, addrgen, arp, bits = (int(digits) for digits in code.groups())
+        offloads = frozenset(name for place, name in enumerate(MERGING) if bits >> place & 1)
+        return cls(bool(up), bool(ipv6), addrgen, bool(arp), offloads)
 
 
 @dataclass(frozen=True)
 class Bridge:
-    """A bridge of ours. `up`, `ipv6` (any of its own addresses), `stp`, `snooping` as observed; wished: a wire.
+    """A bridge of ours. `up`, `ipv6` (any of its own addresses), `arp`, `stp`, `snooping` as observed; wished: a wire.
 
     `nf_origin` is what br_netfilter's three sysctls were before we came (None where it is not loaded).
     """
@@ -77,6 +95,7 @@ class Bridge:
     stp: bool = False
     snooping: bool = False
     ipv6: bool = False
+    arp: bool = False
     nf_origin: tuple[int, int, int] | None = None
 
 
@@ -97,10 +116,21 @@ class Veth:
 
 
 @dataclass(frozen=True)
-class Port:
-    """An interface that is, or is about to be, a port of one of our bridges.
+class Vlan:
+    """A sub-interface of ours that carries one 802.1Q tag of the port `trunk`."""
 
-    `origin` None: one of our own veths, which needs no giving back. `altname` carries the mark of any other.
+    name: str
+    trunk: str
+    tag: int
+    mtu: int = 1500
+
+
+@dataclass(frozen=True)
+class Port:
+    """An interface that is, or is about to be, a port of one of our bridges; or a trunk, which joins none.
+
+    `origin` None: one of our own veths or VLANs, which needs no giving back. `altname` carries the mark of any
+    other, and `offloads` which of MERGING are on there (None: not looked at, for nothing is received there).
     """
 
     bridge: str | None
@@ -108,24 +138,54 @@ class Port:
     forward_mask: int = GROUP_FORWARD_MASK
     up: bool = True
     ipv6: bool = False
+    arp: bool = False
     egress: Egress | None = None
     altname: str | None = None
     origin: Origin | None = None
+    offloads: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
 class Link:
-    """An interface that is not ours, with all that may be a reason to leave it alone."""
+    """An interface that is not ours, with all that may be a reason to leave it alone.
+
+    `qdisc` is the kind of a queue that somebody installed (the kernel's own has no handle), `lower` the interface
+    that a VLAN or the like stands on, `addresses` IPv4 and global IPv6.
+    """
 
     mtu: int
     up: bool
     ipv6: bool
     addrgen: int
+    arp: bool = True
     kind: str = ""
     master: str = ""
+    lower: str = ""
     qdisc: str = ""
     addresses: tuple[str, ...] = ()
     default_route: bool = False
+
+
+@dataclass(frozen=True)
+class Nic:
+    """What an interface is made of, whoever owns it: names it answers to, hardware, offloads of MERGING that are on.
+
+    `bus` is its PCI (or other bus) address, "" for a virtual one; `speed_mbps` None where the driver knows none;
+    `numa_node` -1 where the machine has but one.
+    """
+
+    mac: str = ""
+    permanent_mac: str = ""
+    bus: str = ""
+    altnames: tuple[str, ...] = ()
+    driver: str = ""
+    speed_mbps: int | None = None
+    carrier: bool = True
+    numa_node: int = -1
+    rx_queues: int = 1
+    tx_queues: int = 1
+    mtu: int = 1500
+    offloads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -133,6 +193,7 @@ class Machine:
     """What the plan must know of the machine besides what we own. Never compared: it is not ours."""
 
     links: Mapping[str, Link] = field(default_factory=dict)
+    nics: Mapping[str, Nic] = field(default_factory=dict)
     memory_bytes: int = 2**63
     has_seed: bool = True
     nf_call: tuple[int, int, int] | None = None
@@ -149,6 +210,7 @@ class State:
     namespaces: frozenset[str] = frozenset()
     bridges: Mapping[str, Bridge] = field(default_factory=dict)
     veths: Mapping[str, Veth] = field(default_factory=dict)
+    vlans: Mapping[str, Vlan] = field(default_factory=dict)
     ports: Mapping[str, Port] = field(default_factory=dict)
     nf_call: tuple[int, int, int] | None = None
     machine: Machine = field(default=Machine(), compare=False)

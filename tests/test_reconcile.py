@@ -13,11 +13,18 @@ from emulator.kernel.fake import FakeKernel
 from emulator.model import Buffer, Impairment, Lane, Ports, Topology
 from emulator.plan import plan
 from emulator.reconcile import apply
-from emulator.state import Link, State
+from emulator.state import MERGING, Link, Nic, State
 
 FAT = Impairment(delay_ns=125_000_001, rate_bps=10_000_000_000)
 LOSSY = Impairment(delay_ns=300_000_000, jitter_ns=5, loss_p32=42, rate_bps=50_000_000, buffer=Buffer(packets=64))
 REAL = Ports("nic0", "nic1")
+MAC = "02:00:00:00:00:00"
+
+
+def vlan(tag: int, hub: str = "nic0") -> Ports:
+    return Ports(hub, "nic1", tag)
+
+
 TOPOLOGIES = [
     Topology("empty", "hub"),
     Topology("one", "hub", (Lane("japan", FAT, FAT),)),
@@ -27,12 +34,19 @@ TOPOLOGIES = [
     Topology("real", "hub", (Lane("japan", FAT, FAT, ports=REAL),)),
     Topology("crossed", "hub", (Lane("japan", FAT, LOSSY, ports=Ports("nic1", "nic2")), Lane("california", FAT))),
     Topology("other-hub", "pivot", (Lane("england", LOSSY, LOSSY), Lane("japan", FAT, FAT, ports=REAL))),
+    Topology("queues", "hub", (Lane("japan", Impairment(7), Impairment(9, loss_p32=5), ports=REAL),)),
+    Topology("queues-both", "hub", (Lane("japan", Impairment(8), Impairment(9), ports=Ports(MAC, "nic2")),)),
+    Topology("vlans", "hub", (Lane("japan", FAT, FAT, ports=vlan(10)), Lane("england", FAT, FAT, ports=vlan(20)))),
+    Topology("vlan-lossy", "hub", (Lane("japan", FAT, LOSSY, ports=vlan(10, MAC)), Lane("peru", FAT))),
+    Topology("vlan-moved", "hub", (Lane("japan", FAT, FAT, ports=vlan(11)), Lane("peru", FAT, ports=vlan(10)))),
 ]
 
 
 def machine() -> FakeKernel:
     links = {f"nic{n}": Link(mtu=1500, up=n == 1, ipv6=n != 2, addrgen=0) for n in range(3)}
-    return FakeKernel(links, nf_call=(1, 1, 0))
+    links["nic2"] = replace(links["nic2"], arp=False)
+    nics = {"nic0": Nic(mac=MAC, tx_queues=4, offloads=frozenset({"rx-gro"})), "nic1": Nic(offloads=frozenset(MERGING))}
+    return FakeKernel(links, nics, nf_call=(1, 1, 0))
 
 
 def go(kernel: FakeKernel, topology: Topology) -> State:
@@ -62,7 +76,7 @@ def test_a_failure_at_any_step_leaves_the_kernel_as_it_was(old: Topology, new: T
         with pytest.raises(KernelError):
             go(kernel, new)
         assert kernel.observe() == before
-        assert (kernel.links, kernel.nf_call) == (base.links, base.nf_call)
+        assert (kernel.links, kernel.nics, kernel.nf_call) == (base.links, base.nics, base.nf_call)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)

@@ -9,19 +9,23 @@ from functools import singledispatchmethod
 
 from .. import ops
 from ..errors import KernelError
-from ..netem import ORDER_RATE_BYTES_PER_S, Egress
+from ..netem import ORDER_RATE_BYTES_PER_S, Egress, Netem
 from ..ops import Op
-from ..state import GSO_SEGMENTS, PREFIX, Bridge, Link, Machine, Origin, Port, State, Veth
+from ..state import GSO_SEGMENTS, LRO, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 from . import QueueCounters
 
-NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True)
+NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True, arp=True)
 
 
 @dataclass
 class FakeKernel:
-    """Starts with the interfaces `links` of somebody else's. `fail_at` makes one operation, counted from 0, fail."""
+    """Starts with the interfaces `links` of somebody else's. `fail_at` makes one operation, counted from 0, fail.
+
+    `nics` says what those are made of; what is left out has one TX queue and no offloads.
+    """
 
     links: dict[str, Link] = field(default_factory=dict)
+    nics: dict[str, Nic] = field(default_factory=dict)
     nf_call: tuple[int, int, int] | None = None
     memory_bytes: int = 2**40
     fail_at: int | None = None
@@ -29,15 +33,17 @@ class FakeKernel:
     namespaces: set[str] = field(default_factory=set)
     bridges: dict[str, Bridge] = field(default_factory=dict)
     veths: dict[str, Veth] = field(default_factory=dict)
+    vlans: dict[str, Vlan] = field(default_factory=dict)
     ports: dict[str, Port] = field(default_factory=dict)
     marked: dict[str, Link] = field(default_factory=dict)
 
     def observe(self) -> State:
         """As the real door does: a veth's end is a port of ours once it joined, has a queue or is silent."""
-        machine = Machine(dict(self.links), self.memory_bytes, True, self.nf_call, frozenset(self.namespaces))
-        ports = {n: p for n, p in self.ports.items() if p.altname or self._ends(n)}
+        namespaces = frozenset(self.namespaces)
+        machine = Machine(dict(self.links), dict(self.nics), self.memory_bytes, True, self.nf_call, namespaces)
+        ports = {n: p for n, p in self.ports.items() if p.altname or n in self.vlans or self._ends(n)}
         nf_call = self.nf_call if self.bridges else None
-        return State(frozenset(self.namespaces), dict(self.bridges), dict(self.veths), ports, nf_call, machine)
+        return State(namespaces, dict(self.bridges), dict(self.veths), dict(self.vlans), ports, nf_call, machine)
 
     def counters(self) -> dict[str, QueueCounters]:
         """All zero: no packet travels on paper."""
@@ -81,7 +87,7 @@ class FakeKernel:
     def _(self, op: ops.AddBridge) -> None:
         self._need(op, op.name not in self.bridges, errno.EEXIST)
         self._need(op, op.name.startswith(PREFIX), errno.EINVAL)
-        self.bridges[op.name] = Bridge(up=False, ipv6=True)
+        self.bridges[op.name] = Bridge(up=False, ipv6=True, arp=True)
 
     @_do.register
     def _(self, op: ops.WireBridge) -> None:
@@ -137,7 +143,8 @@ class FakeKernel:
         assert link is not None
         origin = Origin.decode(op.altname)
         quiet = not link.ipv6 and link.addrgen == 1
-        self.ports[op.port] = replace(NEW_PORT, up=link.up, ipv6=not quiet, altname=op.altname, origin=origin)
+        port = replace(NEW_PORT, up=link.up, ipv6=not quiet, arp=link.arp, altname=op.altname, origin=origin)
+        self.ports[op.port] = replace(port, offloads=self._nic(op.port).offloads)
         self.marked[op.port] = link
 
     @_do.register
@@ -145,13 +152,49 @@ class FakeKernel:
         self._need(op, op.port in self.ports, errno.ENODEV)
         del self.ports[op.port]
         self.links[op.port] = self.marked.pop(op.port)
+        if op.port in self.nics:
+            self.nics[op.port] = replace(self.nics[op.port], offloads=op.origin.offloads)
+
+    def _nic(self, name: str) -> Nic:
+        return self.nics.get(name, Nic())
 
     @_do.register
     def _(self, op: ops.QuietPort) -> None:
-        self.ports[op.port] = replace(self._port(op, op.port), ipv6=False)
+        self.ports[op.port] = replace(self._port(op, op.port), ipv6=False, arp=False)
+
+    @_do.register
+    def _(self, op: ops.SetOffloads) -> None:
+        port = self._port(op, op.port)
+        self._need(op, port.bridge is None or not op.offloads & LRO, errno.EOPNOTSUPP)
+        self._offload(op.port, port, op.offloads)
+
+    def _offload(self, name: str, port: Port, offloads: frozenset[str]) -> None:
+        """A driver knows only what it had at first; nothing can be switched on that is not there."""
+        if port.origin:
+            offloads &= port.origin.offloads
+            if name in self.nics:
+                self.nics[name] = replace(self.nics[name], offloads=offloads)
+            port = replace(port, offloads=offloads)
+        self.ports[name] = port
+
+    @_do.register
+    def _(self, op: ops.AddVlan) -> None:
+        taken = op.vlan.name in self.links.keys() | self.ports.keys()
+        self._need(op, not taken, errno.EEXIST)
+        self._need(op, op.vlan.trunk in self.ports.keys() | self.links.keys(), errno.ENODEV)
+        same = [v for v in self.vlans.values() if (v.trunk, v.tag) == (op.vlan.trunk, op.vlan.tag)]
+        self._need(op, not same, errno.EEXIST)
+        self.vlans[op.vlan.name], self.ports[op.vlan.name] = op.vlan, NEW_PORT
+
+    @_do.register
+    def _(self, op: ops.DelVlan) -> None:
+        self._need(op, op.name in self.vlans, errno.ENODEV)
+        del self.vlans[op.name], self.ports[op.name]
 
     @_do.register
     def _(self, op: ops.UpPort) -> None:
+        if trunk := self.vlans.get(op.port):
+            self._need(op, self.ports[trunk.trunk].up, errno.ENETDOWN)
         self.ports[op.port] = replace(self._port(op, op.port), up=True)
 
     @_do.register
@@ -159,7 +202,7 @@ class FakeKernel:
         port = self._port(op, op.port)
         self._need(op, op.bridge in self.bridges, errno.ENODEV)
         self._need(op, port.bridge in (None, op.bridge), errno.EBUSY)
-        self.ports[op.port] = replace(port, bridge=op.bridge)
+        self._offload(op.port, replace(port, bridge=op.bridge), (port.offloads or frozenset()) - LRO)
 
     @_do.register
     def _(self, op: ops.Release) -> None:
@@ -173,16 +216,24 @@ class FakeKernel:
         self.ports[op.port] = replace(port, learning=op.learning, forward_mask=op.forward_mask)
 
     @_do.register
+    def _(self, op: ops.AddQueues) -> None:
+        port = self._port(op, op.port)
+        self._need(op, port.egress is None, errno.EEXIST)
+        self._need(op, self._nic(op.port).tx_queues == op.queues > 1, errno.EOPNOTSUPP)
+        self.ports[op.port] = replace(port, egress=Egress(Netem(limit=0), queues=op.queues, alike=False))
+
+    @_do.register
     def _(self, op: ops.SetNetem) -> None:
         port = self._port(op, op.port)
         self._need(op, op.netem.rate_bytes_per_s <= ORDER_RATE_BYTES_PER_S, errno.ERANGE)
-        shaper = port.egress.shaper if port.egress else None
-        self.ports[op.port] = replace(port, egress=Egress(op.netem, shaper))
+        queues, shaper = (port.egress.queues, port.egress.shaper) if port.egress else (1, None)
+        self._need(op, op.queues == queues, errno.EINVAL)
+        self.ports[op.port] = replace(port, egress=Egress(op.netem, shaper, queues))
 
     @_do.register
     def _(self, op: ops.SetShaper) -> None:
         port = self._port(op, op.port)
-        self._need(op, port.egress is not None, errno.ENOENT)
+        self._need(op, port.egress is not None and port.egress.queues == 1, errno.ENOENT)
         assert port.egress is not None
         self.ports[op.port] = replace(port, egress=replace(port.egress, shaper=op.shaper))
 
