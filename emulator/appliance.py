@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from . import reconcile, topologyfile
 from .errors import InputError, MissingError
-from .goal import nothing, wanted
+from .goal import nothing, resolved, unresolved, wanted
+from .inventory import NicRow, nic_rows
 from .kernel import Kernel
 from .model import Lane, Topology
 from .ops import Step
 from .plan import plan
-from .refusal import refuse, unknown_ports
+from .refusal import refuse, warnings
+from .session import ssh_addresses
 from .status import LaneCounters, Status, lane_status
 
 STATE_DIR = "/var/lib/longhaul"
 
 
 class Appliance:
-    """One machine's lanes. Desire is kept in `state_dir`, state in the kernel."""
+    """One machine's lanes. Desire is kept in `state_dir`, state in the kernel.
 
-    def __init__(self, kernel: Kernel, state_dir: Path) -> None:
-        self._kernel, self._dir = kernel, state_dir
+    `sessions` are addresses of this machine on which somebody is connected: their port is never taken.
+    """
+
+    def __init__(self, kernel: Kernel, state_dir: Path, sessions: Collection[str] = ()) -> None:
+        self._kernel, self._dir, self._sessions = kernel, state_dir, sessions
 
     def topology(self) -> Topology | None:
         """The topology that is asked for, None when nothing is."""
@@ -33,11 +38,14 @@ class Appliance:
             return None
         return topologyfile.load(self._file)
 
-    def up(self, topology: Topology) -> list[Step]:
-        """Make the machine be this topology. Raises RefusedError, KernelError, VerifyError; then nothing changed."""
+    def up(self, topology: Topology, *, sessions: Collection[str] = ()) -> list[Step]:
+        """Make the machine be this topology. Raises RefusedError, KernelError, VerifyError; then nothing changed.
+
+        `sessions`: further addresses of this machine that must not be cut, such as an API client's.
+        """
         with self._lock():
             have = self._kernel.observe()
-            refuse(topology, have)
+            refuse(topology, have, {*self._sessions, *sessions})
             before = self._file.read_text() if self._file.exists() else None
             # Desire first: killed from here on, the next start knows what was meant and converges.
             self._store(topologyfile.dumps(topology))
@@ -58,8 +66,18 @@ class Appliance:
     def plan(self, topology: Topology) -> list[Step]:
         """What `up` would do."""
         have = self._kernel.observe()
-        refuse(topology, have)
+        refuse(topology, have, self._sessions)
         return plan(wanted(topology, have), have)
+
+    def warnings(self, topology: Topology) -> list[str]:
+        """What `up` will do although it is likely not meant; virtual lanes give no reason for any."""
+        if all(lane.ports is None for lane in topology.lanes):
+            return []
+        return warnings(topology, self._kernel.observe())
+
+    def nics(self) -> list[NicRow]:
+        """Every interface that could be a port, or why it cannot."""
+        return nic_rows(self._kernel.observe(), self._sessions)
 
     def plan_down(self) -> list[Step]:
         """What `down` would do."""
@@ -78,9 +96,11 @@ class Appliance:
     def status(self) -> Status:
         """Asked and present side by side."""
         topology, have = self.topology(), self._kernel.observe()
-        goal = wanted(topology, have) if topology and not unknown_ports(topology, have) else nothing(have)
+        known = topology and not unresolved(topology, have)
+        goal = wanted(topology, have) if topology and known else nothing(have)
         counted = self._kernel.counters()
-        lanes = tuple(lane_status(lane, have, counted) for lane in (topology.lanes if topology else ()))
+        present = resolved(topology, have) if topology and known else topology
+        lanes = tuple(lane_status(lane, have, counted) for lane in (present.lanes if present else ()))
         return Status(topology, plan(goal, have), lanes)
 
     def counters(self) -> dict[str, LaneCounters]:
@@ -121,4 +141,5 @@ def local(state_dir: Path | None = None) -> Appliance:
     """This machine, over netlink; desire in `state_dir`, $LONGHAUL_STATE or /var/lib/longhaul."""
     from .kernel.netlink import NetlinkKernel
 
-    return Appliance(NetlinkKernel(), state_dir or Path(os.environ.get("LONGHAUL_STATE", STATE_DIR)))
+    folder = state_dir or Path(os.environ.get("LONGHAUL_STATE", STATE_DIR))
+    return Appliance(NetlinkKernel(), folder, ssh_addresses())

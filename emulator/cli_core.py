@@ -68,11 +68,12 @@ def up(ctx: click.Context, file: str, dry_run: bool, as_json: bool) -> None:
 
     topology = topologyfile.load(file)
     appliance = _appliance(ctx)
+    warned = appliance.warnings(topology)
     steps = appliance.plan(topology) if dry_run else appliance.up(topology)
     lanes = count(len(topology.lanes), "lane")
     would = "would be up" if dry_run else "is up"
     what = count(len(steps), "step") if steps else "nothing to change"
-    emit_steps(steps, as_json, f"{topology.name} {would}: {lanes}, {what}", listed=dry_run)
+    emit_steps(steps, as_json, f"{topology.name} {would}: {lanes}, {what}", listed=dry_run, warned=warned)
 
 
 @click.command(epilog="\b\nExamples:\n  longhaul down\n  longhaul down --dry-run")
@@ -96,8 +97,10 @@ def plan(ctx: click.Context, file: str, as_json: bool) -> None:
     from emulator import topologyfile
 
     topology = topologyfile.load(file)
-    steps = _appliance(ctx).plan(topology)
-    emit_steps(steps, as_json, count(len(steps), "step") if steps else "nothing to change", listed=True)
+    appliance = _appliance(ctx)
+    steps, warned = appliance.plan(topology), appliance.warnings(topology)
+    summary = count(len(steps), "step") if steps else "nothing to change"
+    emit_steps(steps, as_json, summary, listed=True, warned=warned)
 
 
 @click.command(epilog="\b\nExamples:\n  longhaul status\n  longhaul status --json")

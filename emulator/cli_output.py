@@ -33,12 +33,20 @@ def command_line(step: Step) -> str:
     return "\n".join([f"{first}  # {step.why}", *rest])
 
 
-def emit_steps(steps: Sequence[Step], as_json: bool, summary: str, *, listed: bool) -> None:
-    """What was done, or would be: every step when `listed`, then the summary."""
+def emit_steps(
+    steps: Sequence[Step], as_json: bool, summary: str, *, listed: bool, warned: Sequence[str] | None = None
+) -> None:
+    """What was done, or would be: every step when `listed`, then the summary. Warnings go to stderr, or into the JSON.
+
+    `warned` None: nobody looked for any.
+    """
     if as_json:
         rows = [{"command": str(step.op), "why": step.why} for step in steps]
-        emit_json({"summary": summary, "changed": bool(steps), "steps": rows})
+        told = {} if warned is None else {"warnings": list(warned)}
+        emit_json({"summary": summary, "changed": bool(steps), "steps": rows} | told)
         return
+    for warning in warned or ():
+        click.echo(f"warning: {warning}", err=True)
     for step in steps if listed else ():
         click.echo(command_line(step))
     click.echo(f"# {summary}" if listed else summary)

@@ -1,23 +1,32 @@
-"""Why this machine must not be touched for a topology. Pure."""
+"""Why this machine must not be touched for a topology, and what to be warned of. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from ipaddress import IPv6Address, ip_address
+
 from .errors import RefusedError
-from .goal import lane_ports, wanted
+from .goal import lane_ports, resolved, unresolved, wanted
 from .model import Lane, Topology
 from .netem import memory_bytes
-from .state import SWITCH, State, interface_name
+from .state import SWITCH, Nic, State, interface_name
+from .units import format_rate
 
 MEMORY_SHARE = 0.8
 """Of the machine's memory, what the lanes' queues may need together at the very worst."""
 
 
-def refuse(topology: Topology, have: State) -> None:
-    """Raises RefusedError with every reason why this machine must not be touched for this topology."""
-    reasons = [f"port {name}: there is no such interface" for name in unknown_ports(topology, have)]
-    for lane in topology.lanes:
-        for name in lane_ports(lane) if lane.ports else ():
-            reasons += _port_reasons(name, lane, have)
+def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> None:
+    """Raises RefusedError with every reason why this machine must not be touched for this topology.
+
+    `sessions` are the machine's own addresses on which somebody is connected who must not be cut off.
+    """
+    reasons = unresolved(topology, have)
+    if not reasons:
+        topology = resolved(topology, have)
+        for name in dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports):
+            reasons += [f"port {name}: {text}" for text in port_reasons(name, have, sessions)]
+        reasons += [text for lane in topology.lanes for text in _lane_reasons(lane, have)]
     goal_bridges = {interface_name("", lane.name) for lane in topology.lanes} | {SWITCH}
     taken = sorted(goal_bridges & have.machine.links.keys())
     reasons += [f"{name}: an interface of that name is not a bridge of ours" for name in taken]
@@ -27,23 +36,73 @@ def refuse(topology: Topology, have: State) -> None:
         raise RefusedError("\n".join(reasons))
 
 
-def unknown_ports(topology: Topology, have: State) -> list[str]:
-    there = have.machine.links.keys() | have.ports.keys()
-    return [n for lane in topology.lanes if lane.ports for n in (lane.ports.hub, lane.ports.site) if n not in there]
-
-
-def _port_reasons(name: str, lane: Lane, have: State) -> list[str]:
+def port_reasons(name: str, have: State, sessions: Collection[str] = ()) -> list[str]:
+    """Why an interface that is not ours may not be a port of any lane, and what to do; empty when it may."""
     link = have.machine.links.get(name)
     if link is None:
         return []
+    upper = {n: other for n, other in have.machine.links.items() if other.lower == name}
+    cut = sorted({_plain(a) for a in sessions} & {_plain(a) for one in (link, *upper.values()) for a in one.addresses})
+    route = "carries the default route"
     checks = (
-        (link.default_route, "carries the default route"),
+        (bool(cut), f"carries the session you work in, on {', '.join(cut)}"),
+        (link.default_route, route),
+        (any(other.default_route for other in upper.values()), f"{route}, by {', '.join(sorted(upper))}"),
         (bool(link.addresses), f"has the address {', '.join(link.addresses)}"),
         (bool(link.master), f"belongs to {link.master}"),
-        (link.qdisc in ("netem", "tbf", "htb", "hfsc", "cake"), f"has a {link.qdisc} qdisc of somebody else's"),
-        (link.mtu != lane.mtu, f"has MTU {link.mtu}, lane {lane.name} wants {lane.mtu}"),
+        (bool(upper), f"carries {', '.join(sorted(upper))}"),
+        (link.kind == "bridge", "is itself a bridge"),
+        (bool(link.qdisc), f"has a {link.qdisc} qdisc of somebody else's"),
     )
-    return [f"port {name}: {text}; free it or name another port" for bad, text in checks if bad]
+    return [f"{text}; free it or name another port" for bad, text in checks if bad]
+
+
+def warnings(topology: Topology, have: State) -> list[str]:
+    """What need not stop anybody, but is likely not meant."""
+    if unresolved(topology, have):
+        return []
+    lines = []
+    for lane in resolved(topology, have).lanes:
+        for name in lane.named_ports:
+            nic = have.machine.nics.get(name, Nic())
+            if not nic.carrier:
+                lines.append(f"port {name}: has no carrier; is the cable plugged in, and the far end up?")
+            if _faster_than_said(lane, nic):
+                lines.append(
+                    f"port {name}: runs at {format_rate(nic.speed_mbps * 10**6)}, lane {lane.name} is sized for "  # type: ignore[operator]
+                    f"{format_rate(lane.line_rate_bps)}; say line_rate: {nic.speed_mbps}Mbit, or packets may be dropped"
+                )
+    return list(dict.fromkeys(lines))
+
+
+def _faster_than_said(lane: Lane, nic: Nic) -> bool:
+    unlimited = not (lane.outbound.rate_bps and lane.inbound.rate_bps)
+    return unlimited and nic.speed_mbps is not None and nic.speed_mbps * 10**6 > lane.line_rate_bps
+
+
+def _lane_reasons(lane: Lane, have: State) -> list[str]:
+    """Why the two ports of a lane do not go together."""
+    reasons = []
+    for name in lane.named_ports:
+        link = have.machine.links.get(name)
+        if link and (link.mtu < lane.mtu or (link.mtu != lane.mtu and lane.vlan is None)):
+            fix = f"ip link set {name} mtu {lane.mtu}"
+            reasons.append(f"port {name}: has MTU {link.mtu}, lane {lane.name} wants {lane.mtu}; {fix}, or say its mtu")
+    speeds = [have.machine.nics.get(name, Nic()).speed_mbps for name in lane.named_ports]
+    if None not in speeds and len(set(speeds)) > 1:
+        told = " and ".join(f"{n} at {v} Mbit/s" for n, v in zip(lane.named_ports, speeds, strict=True))
+        reasons.append(f"lane {lane.name}: {told} are no pair; name two ports of one speed")
+    return reasons
+
+
+def _plain(address: str) -> str:
+    """An address in one spelling; IPv4 within IPv6 as IPv4."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return str(mapped or parsed)
 
 
 def _memory_reasons(topology: Topology, have: State) -> list[str]:

@@ -106,7 +106,7 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
         name,
         outbound=_direction(outbound_ns, form.outbound, form, defaults),
         inbound=_direction(inbound_ns, form.inbound, form, defaults),
-        ports=Ports(form.ports.hub, form.ports.site) if form.ports else None,
+        ports=Ports(form.ports.hub, form.ports.site, form.ports.vlan) if form.ports else None,
     )
     mtu = form.mtu if form.mtu is not None else defaults.mtu
     line = form.line_rate if form.line_rate is not None else defaults.line_rate
@@ -156,7 +156,8 @@ def _lane_tree(lane: Lane) -> dict[str, object]:
         tree |= {name: d for name, d in (("outbound", outbound), ("inbound", inbound)) if d}
     tree |= {"mtu": lane.mtu, "line_rate": units.compact(units.format_rate(lane.line_rate_bps))}
     if lane.ports:
-        tree["ports"] = {"hub": lane.ports.hub, "site": lane.ports.site}
+        vlan = {} if lane.vlan is None else {"vlan": lane.vlan}
+        tree["ports"] = {"hub": lane.ports.hub, "site": lane.ports.site} | vlan
     return tree
 
 

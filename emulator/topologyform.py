@@ -80,10 +80,11 @@ class DirectionForm(_Common):
 
 
 class PortsForm(Form):
-    """The two interfaces of a lane on an appliance."""
+    """The two interfaces of a lane on an appliance: name, altname, MAC or PCI address; shared by VLANs, if any."""
 
     hub: Word
     site: Word
+    vlan: Count | None = Field(default=None, description="802.1Q tag: many lanes share the two ports, one tag each")
 
 
 class DefaultsForm(_Common):

@@ -75,6 +75,7 @@ def test_up_says_what_is_up_and_is_idempotent(terminal: Terminal) -> None:
         "summary": "new-york is up: 3 lanes, nothing to change",
         "changed": False,
         "steps": [],
+        "warnings": [],
     }
 
 

@@ -18,13 +18,15 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from .. import ops
 from ..errors import KernelError, MissingError, VerifyError
+from ..netem import netem_of_queue
 from ..ops import Op
-from ..state import State
-from . import QueueCounters, codec, netns
-from .observe import NETEM_HANDLE, SHAPER_HANDLE, counters, netem_backlog, observe
+from ..state import MERGING, State
+from . import QueueCounters, codec, ethtool, netns
+from .observe import NETEM_HANDLE, ROOT, SHAPER_HANDLE, counters, netem_backlog, observe
 
 NETEM_CLASS = NETEM_HANDLE | 1
 ADDRGEN_NONE = 1
+IFF_NOARP = 1 << 7
 IN_THE_LAB = "try it in the lab, which needs neither: longhaul lab run -- longhaul ..."
 
 
@@ -79,6 +81,7 @@ class NetlinkKernel:
         self._ip.link("set", index=self._index(op.name), kind="bridge", br_stp_state=0, br_mcast_snooping=0)
         self._link(op.name, ifalias=ops.alias_of(op.nf_origin))
         self._addrgen(op.name, ADDRGEN_NONE)
+        self._arp(op.name, on=False)
         self._link(op.name, state="up")
 
     def _DelBridge(self, op: ops.DelBridge) -> None:  # noqa: N802
@@ -126,7 +129,9 @@ class NetlinkKernel:
         self._ip.link("property_add", index=self._index(op.port), altname=op.altname)
 
     def _RestorePort(self, op: ops.RestorePort) -> None:  # noqa: N802
+        self._offload(op.port, op.origin.offloads)
         self._link(op.port, state="up" if op.origin.up else "down")
+        self._arp(op.port, on=op.origin.arp)
         self._addrgen(op.port, op.origin.addrgen)
         _sysctl_ipv6(op.port, disabled=not op.origin.ipv6)
         self._ip.link("property_del", index=self._index(op.port), altname=op.altname)
@@ -134,6 +139,24 @@ class NetlinkKernel:
     def _QuietPort(self, op: ops.QuietPort) -> None:  # noqa: N802
         _quiet(op.port)
         self._addrgen(op.port, ADDRGEN_NONE)
+        self._arp(op.port, on=False)
+
+    def _arp(self, name: str, *, on: bool) -> None:
+        """Whether it asks and answers: an interface without an address of its own answers for all of the box."""
+        self._link(name, flags=0 if on else IFF_NOARP, change=IFF_NOARP)
+
+    def _SetOffloads(self, op: ops.SetOffloads) -> None:  # noqa: N802
+        self._offload(op.port, op.offloads)
+
+    def _offload(self, name: str, on: frozenset[str]) -> None:
+        ethtool.set_offloads(name, {feature: feature in on for feature in MERGING})
+
+    def _AddVlan(self, op: ops.AddVlan) -> None:  # noqa: N802
+        v = op.vlan
+        self._ip.link("add", ifname=v.name, kind="vlan", link=self._index(v.trunk), vlan_id=v.tag, mtu=v.mtu)
+
+    def _DelVlan(self, op: ops.DelVlan) -> None:  # noqa: N802
+        self._ip.link("del", index=self._index(op.name))
 
     def _addrgen(self, name: str, mode: int) -> None:
         inet6 = {"attrs": [("IFLA_INET6_ADDR_GEN_MODE", mode)]}
@@ -155,24 +178,33 @@ class NetlinkKernel:
         self._link(op.port, state="up")
 
     def _SetNetem(self, op: ops.SetNetem) -> None:  # noqa: N802
-        self._send(self._queue(op))
+        self._send(*self._queue(op))
 
     def _SetShaper(self, op: ops.SetShaper) -> None:  # noqa: N802
-        self._send(self._queue(op))
+        self._send(*self._queue(op))
+
+    def _AddQueues(self, op: ops.AddQueues) -> None:  # noqa: N802
+        self._send(self._qdisc(op.port, NETEM_HANDLE, ROOT, "mq"))
 
     def _Together(self, op: ops.Together) -> None:  # noqa: N802
-        self._send(*(self._queue(one) for one in op.ops))
+        self._send(*(message for one in op.ops for message in self._queue(one)))
 
-    def _queue(self, op: ops.SetNetem | ops.SetShaper) -> tcmsg:
-        if isinstance(op, ops.SetNetem):
-            return self._qdisc(op.port, NETEM_HANDLE, 0xFFFFFFFF, "netem", codec.encode_netem(op.netem))
-        return self._qdisc(op.port, SHAPER_HANDLE, NETEM_CLASS, "tbf", codec.encode_shaper(op.shaper))
+    def _queue(self, op: ops.SetNetem | ops.SetShaper) -> Iterator[tcmsg]:
+        if isinstance(op, ops.SetShaper):
+            yield self._qdisc(op.port, SHAPER_HANDLE, NETEM_CLASS, "tbf", codec.encode_shaper(op.shaper))
+        elif op.queues == 1:
+            yield self._qdisc(op.port, NETEM_HANDLE, ROOT, "netem", codec.encode_netem(op.netem))
+        else:
+            for queue in range(op.queues):
+                body = codec.encode_netem(netem_of_queue(op.netem, queue))
+                handle = (ops.QUEUE_MAJOR + queue) << 16
+                yield self._qdisc(op.port, handle, NETEM_HANDLE | queue + 1, "netem", body)
 
     def _qdisc(self, port: str, handle: int, parent: int, kind: str = "", body: Any = None) -> tcmsg:
         message = tcmsg()
         message["index"], message["handle"], message["parent"] = self._index(port), handle, parent
         if kind:
-            message["attrs"] = [("TCA_KIND", kind), ("TCA_OPTIONS", body)]
+            message["attrs"] = [("TCA_KIND", kind)] + ([("TCA_OPTIONS", body)] if body else [])
             message["header"]["type"] = RTM_NEWQDISC
             message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
         else:
@@ -189,7 +221,7 @@ class NetlinkKernel:
 
     def _DelEgress(self, op: ops.DelEgress) -> None:  # noqa: N802
         # With the handle left out: whatever stands at the root goes.
-        self._send(self._qdisc(op.port, 0, 0xFFFFFFFF))
+        self._send(self._qdisc(op.port, 0, ROOT))
 
     def _Drain(self, op: ops.Drain) -> None:  # noqa: N802
         index, end = self._index(op.port), time.monotonic_ns() + op.within_ns

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pyroute2 import IPRoute
 
-from ..netem import Egress
+from ..netem import Egress, Netem, Shaper, common_netem
 from ..ops import NF_CALL, nf_origin_of
-from ..state import HOST_PORT, PREFIX, Bridge, Link, Machine, Origin, Port, State, Veth
+from ..state import HOST_PORT, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 from . import QueueCounters, codec, netns
+from .nics import describe, mark
 
 NETEM_HANDLE = 0x10000
 SHAPER_HANDLE = 0x100000
 ROOT = 0xFFFFFFFF
-IFF_UP = 1
+IFF_UP, IFF_NOARP = 1, 1 << 7
 OUR_VETH = re.compile(rf"{PREFIX}[hsx]-")
+OUR_VLAN = re.compile(rf"{PREFIX}v[hs]-")
+STACKED = ("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap")
+"""Kinds that stand on another interface and send through it; IFLA_LINK of others means something else."""
 ADDRGEN_NONE = 1
 SEED_SINCE = (6, 6)
 
@@ -31,29 +35,32 @@ def observe(ip: Any) -> State:
     hosts = {n for n in netns.names() if n.startswith(f"{PREFIX}-")}
     egresses, roots = _egresses(ip)
     veths = _veths(links, names, hosts)
-    ends = {e for v in veths.values() for e in (v.name, v.peer if v.namespace is None else v.name)}
-    ports = {n: _port(link, names, egresses) for n, link in links.items() if n in ends or _mark(link)}
+    vlans = {n: _vlan(link, names) for n, link in links.items() if OUR_VLAN.match(n) and _kind(link) == "vlan"}
+    ends = {e for v in veths.values() for e in (v.name, v.peer if v.namespace is None else v.name)} | vlans.keys()
+    nics = {n: describe(link) for n, link in links.items() if n not in ends and not n.startswith(f"{PREFIX}-")}
+    ports = {n: _port(link, names, egresses, nics.get(n)) for n, link in links.items() if n in ends or mark(link)}
     bridges = {n: _bridge(link) for n, link in links.items() if _kind(link) == "bridge" and n.startswith(f"{PREFIX}-")}
     rest = links.keys() - ports.keys() - bridges.keys()
     nf_call = _nf_call()
     machine = Machine(
         {n: _foreign(links[n], names, roots) for n in rest} | _addressed(ip, links, names, roots, rest),
+        nics,
         _memory_bytes(),
         _has_seed(),
         nf_call,
         frozenset(netns.names()),
     )
-    return State(frozenset(hosts), bridges, veths, ports, nf_call if bridges else None, machine)
+    return State(frozenset(hosts), bridges, veths, vlans, ports, nf_call if bridges else None, machine)
 
 
 def counters(ip: Any) -> dict[str, QueueCounters]:
     """What every netem of ours counted, by port; `shaper_drops` are its child's, which netem counts as its own too."""
     names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in ip.get_links()}
-    netems: dict[int, Any] = {}
+    netems: dict[int, list[Any]] = {}
     shaper_drops: dict[int, int] = {}
     for qdisc in ip.get_qdiscs():
-        if qdisc.get_attr("TCA_KIND") == "netem" and qdisc["parent"] == ROOT:
-            netems[qdisc["index"]] = qdisc.get_attr("TCA_STATS2")
+        if qdisc.get_attr("TCA_KIND") == "netem":
+            netems.setdefault(qdisc["index"], []).append(qdisc.get_attr("TCA_STATS2"))
         elif qdisc.get_attr("TCA_KIND") == "tbf" and qdisc["handle"] == SHAPER_HANDLE:
             shaper_drops[qdisc["index"]] = qdisc.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["drops"]
     return {names[i]: _counted(stats, shaper_drops.get(i, 0)) for i, stats in netems.items() if i in names}
@@ -67,25 +74,45 @@ def netem_backlog(ip: Any, index: int) -> int:
     return 0
 
 
-def _counted(stats: Any, shaper_drops: int) -> QueueCounters:
-    basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
-    return QueueCounters(
-        basic["packets"], basic["bytes"], queue["drops"], queue["qlen"], queue["backlog"], shaper_drops
-    )
+def _counted(netems: list[Any], shaper_drops: int) -> QueueCounters:
+    """The sum over all TX queues."""
+    basics = [stats.get_attr("TCA_STATS_BASIC") for stats in netems]
+    queues = [stats.get_attr("TCA_STATS_QUEUE") for stats in netems]
+    packets, octets = (sum(one[key] for one in basics) for key in ("packets", "bytes"))
+    drops, queued, backlog = (sum(one[key] for one in queues) for key in ("drops", "qlen", "backlog"))
+    return QueueCounters(packets, octets, drops, queued, backlog, shaper_drops)
 
 
 def _egresses(ip: Any) -> tuple[dict[int, Egress], dict[int, str]]:
-    """Our queues by interface index, and the kind of every root qdisc."""
-    netems, shapers, roots = {}, {}, {}
+    """Our queues by interface index, and the kind of what somebody installed on any interface."""
+    netems: dict[int, Netem] = {}
+    shapers: dict[int, Shaper] = {}
+    installed: dict[int, str] = {}
+    places: dict[int, int] = {}
+    queues: dict[int, dict[int, Netem]] = {}
     for qdisc in ip.get_qdiscs():
-        kind, index = qdisc.get_attr("TCA_KIND"), qdisc["index"]
-        if qdisc["parent"] == ROOT:
-            roots[index] = kind
-            if kind == "netem":
-                netems[index] = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
+        kind, index, parent = qdisc.get_attr("TCA_KIND"), qdisc["index"], qdisc["parent"]
+        if qdisc["handle"]:  # the kernel's own have none
+            installed.setdefault(index, kind)
+        if kind == "netem" and parent == ROOT:
+            netems[index] = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
         elif kind == "tbf" and qdisc["handle"] == SHAPER_HANDLE:
             shapers[index] = codec.decode_shaper(qdisc.get_attr("TCA_OPTIONS"))
-    return {i: Egress(netem, shapers.get(i)) for i, netem in netems.items()}, roots
+        elif parent & ~0xFFFF == NETEM_HANDLE:
+            places[index] = places.get(index, 0) + 1
+            if kind == "netem":
+                netem = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
+                queues.setdefault(index, {})[parent & 0xFFFF] = netem
+    single = {i: Egress(netem, shapers.get(i)) for i, netem in netems.items()}
+    return single | {i: _spread(places[i], queues.get(i, {})) for i in places.keys() - single.keys()}, installed
+
+
+def _spread(places: int, netems: dict[int, Netem]) -> Egress:
+    """What the netems of all TX queues are together, numbered from 1."""
+    ordered = [netems[number] for number in sorted(netems)]
+    common = common_netem(ordered) if len(ordered) == places else None
+    limit = max((netem.limit for netem in ordered), default=0)
+    return Egress(common or Netem(limit=limit), queues=places, alike=common is not None)
 
 
 @dataclass(frozen=True)
@@ -130,10 +157,16 @@ def _host_end(host: str) -> list[tuple[int, _End]]:
     return [(link.get_attr("IFLA_LINK"), _End(host, HOST_PORT, addresses[0] if addresses else None, up, segments))]
 
 
-def _port(link: Any, names: dict[int, str], egresses: dict[int, Egress]) -> Port:
+def _vlan(link: Any, names: dict[int, str]) -> Vlan:
+    tag = link.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA").get_attr("IFLA_VLAN_ID")
+    trunk = names.get(link.get_attr("IFLA_LINK"), "")
+    return Vlan(link.get_attr("IFLA_IFNAME"), trunk, tag, link.get_attr("IFLA_MTU"))
+
+
+def _port(link: Any, names: dict[int, str], egresses: dict[int, Egress], nic: Nic | None) -> Port:
     info = link.get_attr("IFLA_LINKINFO")
     slave = info.get_attr("IFLA_INFO_SLAVE_DATA") if info else None
-    altname = _mark(link)
+    altname = mark(link)
     ipv6, addrgen = _ipv6(link)
     return Port(
         bridge=names.get(link.get_attr("IFLA_MASTER")),
@@ -141,9 +174,11 @@ def _port(link: Any, names: dict[int, str], egresses: dict[int, Egress]) -> Port
         forward_mask=slave.get_attr("IFLA_BRPORT_GROUP_FWD_MASK") if slave else 0,
         up=bool(link["flags"] & IFF_UP),
         ipv6=ipv6 or addrgen != ADDRGEN_NONE,
+        arp=not link["flags"] & IFF_NOARP,
         egress=egresses.get(link["index"]),
         altname=altname,
         origin=Origin.decode(altname) if altname else None,
+        offloads=nic.offloads if nic and altname else None,
     )
 
 
@@ -155,6 +190,7 @@ def _bridge(link: Any) -> Bridge:
         stp=bool(data.get_attr("IFLA_BR_STP_STATE")),
         snooping=bool(data.get_attr("IFLA_BR_MCAST_SNOOPING")),
         ipv6=ipv6 or addrgen != ADDRGEN_NONE,
+        arp=not link["flags"] & IFF_NOARP,
         nf_origin=nf_origin_of(link.get_attr("IFLA_IFALIAS") or ""),
     )
 
@@ -166,8 +202,10 @@ def _foreign(link: Any, names: dict[int, str], roots: dict[int, str]) -> Link:
         up=bool(link["flags"] & IFF_UP),
         ipv6=ipv6,
         addrgen=addrgen,
+        arp=not link["flags"] & IFF_NOARP,
         kind=_kind(link),
         master=names.get(link.get_attr("IFLA_MASTER"), ""),
+        lower=names.get(link.get_attr("IFLA_LINK"), "") if _kind(link) in STACKED else "",
         qdisc=roots.get(link["index"], ""),
     )
 
@@ -177,29 +215,31 @@ def _addressed(
 ) -> dict[str, Link]:
     """The foreign interfaces again that have addresses or the default route: reasons to leave them alone."""
     addresses: dict[str, list[str]] = {}
-    for address in ip.get_addr(family=2):
-        addresses.setdefault(names.get(address["index"], ""), []).append(address.get_attr("IFA_ADDRESS"))
-    default = {names.get(r.get_attr("RTA_OIF"), "") for r in ip.get_default_routes(family=2)}
-    found = {}
-    for name in rest & (addresses.keys() | default):
-        plain = _foreign(links[name], names, roots)
-        found[name] = Link(
-            **{**plain.__dict__, "addresses": tuple(addresses.get(name, ())), "default_route": name in default}
+    for address in (*ip.get_addr(family=2), *ip.get_addr(family=10)):
+        if address["family"] == 2 or address["scope"] == 0:
+            addresses.setdefault(names.get(address["index"], ""), []).append(address.get_attr("IFA_ADDRESS"))
+    default = _default_ports(ip, names)
+    return {
+        name: replace(
+            _foreign(links[name], names, roots),
+            addresses=tuple(addresses.get(name, ())),
+            default_route=name in default,
         )
-    return found
+        for name in rest & (addresses.keys() | default)
+    }
+
+
+def _default_ports(ip: Any, names: dict[int, str]) -> set[str]:
+    """The interfaces of all default routes, of those with several ways too."""
+    indexes = set()
+    for route in (*ip.get_default_routes(family=2), *ip.get_default_routes(family=10)):
+        indexes |= {route.get_attr("RTA_OIF")} | {way["oif"] for way in route.get_attr("RTA_MULTIPATH") or ()}
+    return {names.get(index, "") for index in indexes if index}
 
 
 def _kind(link: Any) -> str:
     info = link.get_attr("IFLA_LINKINFO")
     return (info.get_attr("IFLA_INFO_KIND") or "") if info else ""
-
-
-def _mark(link: Any) -> str | None:
-    properties = link.get_attr("IFLA_PROP_LIST")
-    for name in properties.get_attrs("IFLA_ALT_IFNAME") if properties else ():
-        if name.startswith("longhaul."):
-            return str(name)
-    return None
 
 
 def _ipv6(link: Any) -> tuple[bool, int]:
