@@ -33,11 +33,11 @@ def observe(ip: Any) -> State:
     links = {link.get_attr("IFLA_IFNAME"): link for link in ip.get_links()}
     names = {link["index"]: name for name, link in links.items()}
     hosts = {n for n in netns.names() if n.startswith(f"{PREFIX}-")}
-    egresses, roots = _egresses(ip)
     veths = _veths(links, names, hosts)
     vlans = {n: _vlan(link, names) for n, link in links.items() if OUR_VLAN.match(n) and _kind(link) == "vlan"}
     ends = {e for v in veths.values() for e in (v.name, v.peer if v.namespace is None else v.name)} | vlans.keys()
     nics = {n: describe(link) for n, link in links.items() if n not in ends and not n.startswith(f"{PREFIX}-")}
+    egresses, roots = _egresses(ip, {links[n]["index"]: nic.tx_queues for n, nic in nics.items()})
     ports = {n: _port(link, names, egresses, nics.get(n)) for n, link in links.items() if n in ends or mark(link)}
     bridges = {n: _bridge(link) for n, link in links.items() if _kind(link) == "bridge" and n.startswith(f"{PREFIX}-")}
     rest = links.keys() - ports.keys() - bridges.keys()
@@ -83,13 +83,12 @@ def _counted(netems: list[Any], shaper_drops: int) -> QueueCounters:
     return QueueCounters(packets, octets, drops, queued, backlog, shaper_drops)
 
 
-def _egresses(ip: Any) -> tuple[dict[int, Egress], dict[int, str]]:
+def _egresses(ip: Any, tx_queues: dict[int, int]) -> tuple[dict[int, Egress], dict[int, str]]:
     """Our queues by interface index, and the kind of what somebody installed on any interface."""
     netems: dict[int, Netem] = {}
     shapers: dict[int, Shaper] = {}
     installed: dict[int, str] = {}
-    places: dict[int, int] = {}
-    queues: dict[int, dict[int, Netem]] = {}
+    queues: dict[int, dict[int, Netem]] = {}  # below a root mq of ours, by number from 1
     for qdisc in ip.get_qdiscs():
         kind, index, parent = qdisc.get_attr("TCA_KIND"), qdisc["index"], qdisc["parent"]
         if qdisc["handle"]:  # the kernel's own have none
@@ -98,13 +97,13 @@ def _egresses(ip: Any) -> tuple[dict[int, Egress], dict[int, str]]:
             netems[index] = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
         elif kind == "tbf" and qdisc["handle"] == SHAPER_HANDLE:
             shapers[index] = codec.decode_shaper(qdisc.get_attr("TCA_OPTIONS"))
-        elif parent & ~0xFFFF == NETEM_HANDLE:
-            places[index] = places.get(index, 0) + 1
-            if kind == "netem":
-                netem = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
-                queues.setdefault(index, {})[parent & 0xFFFF] = netem
-    single = {i: Egress(netem, shapers.get(i)) for i, netem in netems.items()}
-    return single | {i: _spread(places[i], queues.get(i, {})) for i in places.keys() - single.keys()}, installed
+        elif kind == "mq" and qdisc["handle"] == NETEM_HANDLE:
+            queues.setdefault(index, {})
+        elif kind == "netem" and parent & ~0xFFFF == NETEM_HANDLE:
+            netem = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
+            queues.setdefault(index, {})[parent & 0xFFFF] = netem
+    spread = {i: _spread(tx_queues.get(i, 1), found) for i, found in queues.items()}
+    return spread | {i: Egress(netem, shapers.get(i)) for i, netem in netems.items()}, installed
 
 
 def _spread(places: int, netems: dict[int, Netem]) -> Egress:
