@@ -41,8 +41,10 @@ def cards(mtu: int = 1500) -> Iterator[None]:
     sh("".join(f"ip link set nic{n} up; ip link set nic{n} down;" for n in range(CARDS)))
     sh("ip link property add dev nic1 altname uplink; ip link set nic0 up; ip link set nic2 up arp off")
     sh("ethtool -K nic0 gro on; ethtool -K nic1 gro on")
-    yield
-    sh("".join(f"ip link del nic{n}; ip netns del {host};" for n, host in enumerate(HOSTS)))
+    try:
+        yield
+    finally:
+        sh("".join(f"ip link del nic{n}; ip netns del {host};" for n, host in enumerate(HOSTS)))
 
 
 def ping_ms(host: str, address: str, options: str = "") -> float:
