@@ -8,7 +8,7 @@ numbers gets one message that carries both directions, and never a delete.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from .netem import Egress, holding
 from .ops import (
@@ -254,9 +254,13 @@ def _queue_ops(name: str, now: Egress, goal: Egress) -> Iterable[SetNetem | SetS
 
 
 def _differences(changed: list[tuple[str, Egress, Egress]]) -> Iterator[str]:
+    """What changes on each port, in the names that the fields have."""
     for name, now, goal in changed:
-        yield (
-            f"{name}: {now.netem.delay_ns} -> {goal.netem.delay_ns} ns"
-            if (now.netem.delay_ns != goal.netem.delay_ns)
-            else f"{name}: {now.netem}, {now.shaper} -> {goal.netem}, {goal.shaper}"
-        )
+        words = [] if now.alike else ["its TX queues differ"]
+        for field in fields(now.netem):
+            old, new = getattr(now.netem, field.name), getattr(goal.netem, field.name)
+            if old != new and now.alike:
+                words.append(f"{field.name} {old} -> {new}")
+        if now.shaper != goal.shaper:
+            words.append(f"{now.shaper or 'no bottleneck'} -> {goal.shaper or 'no bottleneck'}")
+        yield f"{name}: {', '.join(words)}"

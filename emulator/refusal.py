@@ -52,7 +52,7 @@ def port_reasons(name: str, have: State, sessions: Collection[str] = ()) -> list
         (bool(link.master), f"belongs to {link.master}"),
         (bool(upper), f"carries {', '.join(sorted(upper))}"),
         (link.kind == "bridge", "is itself a bridge"),
-        (bool(link.qdisc), f"has a {link.qdisc} qdisc of somebody else's"),
+        (bool(link.qdisc), f"has {'an' if link.qdisc[:1] in 'aeiou' else 'a'} {link.qdisc} qdisc of somebody else's"),
     )
     return [f"{text}; free it or name another port" for bad, text in checks if bad]
 

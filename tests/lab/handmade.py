@@ -35,7 +35,8 @@ def cards(mtu: int = 1500) -> Iterator[None]:
         ends = f"address {mac(n)} numtxqueues {queues} numrxqueues {queues} mtu {mtu}"
         sh(
             f"ip netns add {host}; ip link add nic{n} {ends} type veth peer name eth0 netns {host} mtu {mtu};"
-            f"ip -n {host} link set lo up; ip -n {host} addr add 10.0.0.{n + 1}/24 dev eth0; ip -n {host} link set eth0 up"
+            f"ip -n {host} link set lo up; ip -n {host} addr add 10.0.0.{n + 1}/24 dev eth0;"
+            f"ip -n {host} link set eth0 up"
         )
     # Once up: an interface that never was has no queue at all yet, and nobody can make it so again.
     sh("".join(f"ip link set nic{n} up; ip link set nic{n} down;" for n in range(CARDS)))
