@@ -68,7 +68,7 @@ def resolve(name: str, have: State) -> list[str]:
 
 def _burnt_in(nic: Nic, name: str) -> bool:
     """A bond's ports share one MAC, and each still has its own below it."""
-    return nic.permanent_mac == name.lower()
+    return nic.permanent_mac == name.lower() != ""
 
 
 def _answers(nic: Nic, name: str) -> bool:

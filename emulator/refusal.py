@@ -10,7 +10,7 @@ from .goal import lane_ports, resolved, unresolved, wanted
 from .model import Lane, Topology
 from .netem import memory_bytes
 from .state import SWITCH, Nic, State, interface_name
-from .units import format_rate
+from .units import compact, format_rate
 
 MEMORY_SHARE = 0.8
 """Of the machine's memory, what the lanes' queues may need together at the very worst."""
@@ -25,7 +25,9 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
     if not reasons:
         topology = resolved(topology, have)
         for name in dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports):
-            reasons += [f"port {name}: {text}" for text in port_reasons(name, have, sessions)]
+            reasons += [
+                f"port {name}: {text}; free it or name another port" for text in port_reasons(name, have, sessions)
+            ]
         reasons += [text for lane in topology.lanes for text in _lane_reasons(lane, have)]
     goal_bridges = {interface_name("", lane.name) for lane in topology.lanes} | {SWITCH}
     taken = sorted(goal_bridges & have.machine.links.keys())
@@ -37,7 +39,7 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
 
 
 def port_reasons(name: str, have: State, sessions: Collection[str] = ()) -> list[str]:
-    """Why an interface that is not ours may not be a port of any lane, and what to do; empty when it may."""
+    """Why an interface that is not ours may not be a port of any lane; empty when it may."""
     link = have.machine.links.get(name)
     if link is None:
         return []
@@ -54,7 +56,7 @@ def port_reasons(name: str, have: State, sessions: Collection[str] = ()) -> list
         (link.kind == "bridge", "is itself a bridge"),
         (bool(link.qdisc), f"has {'an' if link.qdisc[:1] in 'aeiou' else 'a'} {link.qdisc} qdisc of somebody else's"),
     )
-    return [f"{text}; free it or name another port" for bad, text in checks if bad]
+    return [text for bad, text in checks if bad]
 
 
 def warnings(topology: Topology, have: State) -> list[str]:
@@ -67,17 +69,19 @@ def warnings(topology: Topology, have: State) -> list[str]:
             nic = have.machine.nics.get(name, Nic())
             if not nic.carrier:
                 lines.append(f"port {name}: has no carrier; is the cable plugged in, and the far end up?")
-            if _faster_than_said(lane, nic):
+            if (speed := _unsaid_speed_bps(lane, nic)) is not None:
                 lines.append(
-                    f"port {name}: runs at {format_rate(nic.speed_mbps * 10**6)}, lane {lane.name} is sized for "  # type: ignore[operator]
-                    f"{format_rate(lane.line_rate_bps)}; say line_rate: {nic.speed_mbps}Mbit, or packets may be dropped"
+                    f"port {name}: runs at {format_rate(speed)}, lane {lane.name} is sized for "
+                    f"{format_rate(lane.line_rate_bps)}; say line_rate: {compact(format_rate(speed))}, or packets are lost"
                 )
     return list(dict.fromkeys(lines))
 
 
-def _faster_than_said(lane: Lane, nic: Nic) -> bool:
-    unlimited = not (lane.outbound.rate_bps and lane.inbound.rate_bps)
-    return unlimited and nic.speed_mbps is not None and nic.speed_mbps * 10**6 > lane.line_rate_bps
+def _unsaid_speed_bps(lane: Lane, nic: Nic) -> int | None:
+    """The port's speed where it is above what netem's limit is sized for, and no rate keeps it down."""
+    speed = (nic.speed_mbps or 0) * 10**6
+    limited = lane.outbound.rate_bps and lane.inbound.rate_bps
+    return None if limited or speed <= lane.line_rate_bps else speed
 
 
 def _lane_reasons(lane: Lane, have: State) -> list[str]:
