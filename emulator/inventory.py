@@ -13,7 +13,7 @@ from .model import LINE_RATE_BPS, Lane, Ports, Topology
 from .refusal import port_reasons
 from .state import Nic, State
 
-PORT_KINDS = ("", "veth", "dummy", "bond", "tun")
+PORT_KINDS = ("", "veth", "dummy", "tun")
 """Kinds of interfaces that can be a lane's port; "" is hardware."""
 
 
@@ -31,7 +31,8 @@ class NicRow:
 
 def nic_rows(have: State, sessions: Collection[str] = ()) -> list[NicRow]:
     """Every interface that is no creature of ours, in the order in which people count: eth2 before eth10."""
-    return [_row(name, nic, have, sessions) for name, nic in sorted(have.machine.nics.items(), key=_counting)]
+    named = sorted(have.machine.nics.items(), key=_counting)
+    return [_row(name, nic, have, sessions) for name, nic in named if name != "lo"]
 
 
 def _row(name: str, nic: Nic, have: State, sessions: Collection[str]) -> NicRow:
@@ -41,8 +42,8 @@ def _row(name: str, nic: Nic, have: State, sessions: Collection[str]) -> NicRow:
         return NicRow(name, nic, port.up, "", "longhaul", (f"is a port already, of {', '.join(users) or 'nothing'}",))
     link = have.machine.links[name]
     reasons = list(port_reasons(name, have, sessions))
-    if link.kind not in PORT_KINDS or name == "lo":
-        reasons.append(f"is no port, but {f'a {link.kind}' if link.kind else 'the loopback'}")
+    if link.kind not in PORT_KINDS:
+        reasons.append(f"is a {link.kind}")
     owner = link.master or ("the system" if link.addresses or link.default_route else "")
     return NicRow(name, nic, link.up, link.kind, owner, tuple(reasons))
 

@@ -24,7 +24,8 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
     reasons = unresolved(topology, have)
     if not reasons:
         topology = resolved(topology, have)
-        for name in dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports):
+        names = dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports)
+        for name in names:
             reasons += [
                 f"port {name}: {text}; free it or name another port" for text in port_reasons(name, have, sessions)
             ]
@@ -72,7 +73,8 @@ def warnings(topology: Topology, have: State) -> list[str]:
             if (speed := _unsaid_speed_bps(lane, nic)) is not None:
                 lines.append(
                     f"port {name}: runs at {format_rate(speed)}, lane {lane.name} is sized for "
-                    f"{format_rate(lane.line_rate_bps)}; say line_rate: {compact(format_rate(speed))}, or packets are lost"
+                    f"{format_rate(lane.line_rate_bps)}; say line_rate: {compact(format_rate(speed))}, "
+                    "or packets are lost"
                 )
     return list(dict.fromkeys(lines))
 
