@@ -63,12 +63,13 @@ def plan(want: State, have: State) -> list[Step]:
 
 def _kept(want: State, have: State) -> dict[str, Port]:
     """The ports that stay where they are: only their numbers may change."""
+    doomed = _doomed(want, have)
     return {
         name: port
         for name, port in have.ports.items()
         if (goal := want.ports.get(name))
         and (goal.bridge, goal.altname) == (port.bridge, port.altname)
-        and name not in _doomed(want, have)
+        and name not in doomed
     }
 
 

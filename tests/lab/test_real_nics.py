@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import random
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from handmade import cards, mac, oracle, ping_ms, sh
 
 from emulator.appliance import Appliance
-from emulator.errors import KernelError
-from emulator.goal import nothing, wanted
-from emulator.kernel import netns
+from emulator.errors import KernelError, RefusedError
+from emulator.goal import wanted
+from emulator.kernel import Kernel, netns
+from emulator.kernel.fake import FakeKernel
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model import Impairment, Lane, Ports, Topology
 from emulator.ops import Op
@@ -71,11 +74,11 @@ def kernel() -> Iterator[FailingKernel]:
     door.close()
 
 
-def go(kernel: NetlinkKernel, topology: Topology) -> None:
+def go(kernel: Kernel, topology: Topology) -> None:
     have = kernel.observe()
-    apply(kernel, wanted(topology, have) if topology.lanes else nothing(have), have)
+    apply(kernel, wanted(topology, have), have)
     after = kernel.observe()
-    assert after == (wanted(topology, after) if topology.lanes else nothing(after))
+    assert after == wanted(topology, after)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)
@@ -92,11 +95,15 @@ def test_down_gives_the_ports_back_exactly(kernel: FailingKernel, tmp_path: Path
 
 
 def test_from_any_to_any_other_as_the_fake_promises(kernel: FailingKernel) -> None:
-    rng = random.Random(3)
-    before = oracle()
-    for _ in range(10):
-        go(kernel, rng.choice(TOPOLOGIES))
-    go(kernel, Topology("nothing", "hub"))
+    """Real kernel and fake side by side: the same steps leave the same state in both."""
+    rng, before, fresh = random.Random(3), oracle(), kernel.observe()
+    fake = FakeKernel(dict(fresh.machine.links), dict(fresh.machine.nics), fresh.machine.nf_call)
+    for topology in [*(rng.choice(TOPOLOGIES) for _ in range(10)), Topology("nothing", "hub")]:
+        have, seen = kernel.observe(), fake.observe()
+        assert plan(wanted(topology, have), have) == plan(wanted(topology, seen), seen)
+        go(kernel, topology)
+        go(fake, topology)
+        assert kernel.observe() == fake.observe()
     assert oracle() == before
 
 
@@ -122,6 +129,75 @@ def test_super_frames_are_off_where_loss_is(kernel: FailingKernel, tmp_path: Pat
     assert [type(step.op).__name__ for step in appliance.status().drift] == ["SetOffloads"]
     appliance.up(TOPOLOGIES[0])
     assert sh(gro) == "generic-receive-offload: on\n"
+
+
+def test_the_step_to_one_queue_loses_what_is_in_flight_and_lets_none_pass_unimpaired(
+    kernel: FailingKernel, tmp_path: Path
+) -> None:
+    appliance = Appliance(kernel, tmp_path)
+    appliance.up(TOPOLOGIES[0])
+    with netns.inside("host1"):
+        into = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        into.bind(("10.0.0.2", 7000))
+        into.settimeout(1)
+    with netns.inside("host0"):
+        out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        out.connect(("10.0.0.2", 7000))
+    ping_ms("host0", "10.0.0.2")  # both know each other's MAC
+    stop, delays = threading.Event(), []
+
+    def send() -> None:
+        while not stop.wait(0.001):
+            out.send(str(time.monotonic_ns()).encode())
+
+    def receive() -> None:
+        while True:
+            try:
+                delays.append(-int(into.recv(99)) + time.monotonic_ns())
+            except TimeoutError:
+                return
+
+    threads = [threading.Thread(target=work) for work in (send, receive)]
+    for thread in threads:
+        thread.start()
+    changed = replace(TOPOLOGIES[0], lanes=(replace(TOPOLOGIES[0].lanes[0], outbound=SHAPED),))
+    time.sleep(0.2)
+    reasons = [step.why for step in appliance.up(changed)]
+    time.sleep(0.2)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    out.close(), into.close()
+    assert any("nic1 changes to one queue: what is in flight on it is lost" in why for why in reasons)
+    assert len(delays) > 300
+    assert 16 * MS <= min(delays) <= max(delays) < 17 * MS
+
+
+def test_what_is_somebody_elses_is_refused_by_name(kernel: FailingKernel, tmp_path: Path) -> None:
+    sh("ip link add link nic0 name nic0.5 type vlan id 5; ip addr add 2001:db8::1/64 dev nic1")
+    sh("tc qdisc add dev nic2 clsact; ip link add mine type bridge; ip link set nic3 master mine")
+    sh("ip link set nic0.5 up; ip addr add 192.0.2.1/24 dev nic0.5; ip route add default via 192.0.2.9")
+    before = oracle()
+    with pytest.raises(RefusedError) as error:
+        Appliance(kernel, tmp_path, ["192.0.2.1"]).up(TOPOLOGIES[1])
+    told = [line.removesuffix("; free it or name another port") for line in str(error.value).splitlines()]
+    assert told == [
+        "port nic0: carries the session you work in, on 192.0.2.1",
+        "port nic0: carries the default route, by nic0.5",
+        "port nic0: carries nic0.5",
+        "port nic1: has the address 2001:db8::1",
+        "port nic2: has a clsact qdisc of somebody else's",
+        "port nic3: belongs to mine",
+    ]
+    assert oracle() == before
+    sh("ip link del nic0.5; ip addr flush dev nic1 scope global; tc qdisc del dev nic2 clsact; ip link del mine")
+
+
+def test_a_mark_that_nobody_of_ours_wrote_is_refused(kernel: FailingKernel) -> None:
+    sh("ip link property add dev nic3 altname longhaul.x")
+    with pytest.raises(RefusedError, match=r"ip link property del dev nic3 altname longhaul\.x"):
+        kernel.observe()
+    sh("ip link property del dev nic3 altname longhaul.x")
 
 
 def test_every_queue_delays_by_the_same(kernel: FailingKernel, tmp_path: Path) -> None:
