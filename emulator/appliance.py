@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from . import reconcile, topologyfile
-from .errors import InputError, MissingError
-from .goal import nothing, resolved, unresolved, wanted
+from .errors import InputError, MissingError, Mistake
+from .goal import nothing, resolve, resolved, unresolved, wanted
 from .inventory import NicRow, nic_rows
 from .kernel import Kernel
 from .model import Lane, Topology
@@ -92,6 +92,17 @@ class Appliance:
         if lane.name not in topology.sites:
             raise InputError.single(f"no lane {lane.name}: there are {', '.join(topology.sites) or 'none'}")
         return self.up(topology.with_lane(lane))
+
+    def port_names(self, names: Sequence[str]) -> list[str]:
+        """The interfaces that these names of any kind mean. Raises InputError when one means none, or several."""
+        have = self._kernel.observe()
+        found = {name: resolve(name, have) for name in names}
+        wrong = [
+            Mistake("", f"port {n}", f"is {' and '.join(p) or 'not there'}") for n, p in found.items() if len(p) != 1
+        ]
+        if wrong:
+            raise InputError(wrong)
+        return [ports[0] for ports in found.values()]
 
     def status(self) -> Status:
         """Asked and present side by side."""

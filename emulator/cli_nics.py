@@ -167,7 +167,7 @@ def tune(ctx: click.Context, ports: tuple[str, ...], restore: bool, dry_run: boo
         settings = door.saved() if dry_run else door.restore()
         _emit_settings(settings, as_json, "would be restored" if dry_run else "restored")
         return
-    settings = door.plan(ports or _ports_up(ctx))
+    settings = door.plan(_appliance(ctx).port_names(ports) if ports else _ports_up(ctx))
     if not dry_run:
         door.apply(settings)
     _emit_settings(settings, as_json, "would be tuned" if dry_run else "tuned")

@@ -47,7 +47,7 @@ def wanted(topology: Topology, have: State) -> State:
         ports |= {interface_name("x", host): Port(SWITCH, learning=True) for host in _virtual_hosts(topology)}
     namespaces = frozenset(namespace_of(host) for host in _virtual_hosts(topology))
     nf_call = NF_NEUTRAL if bridges and origin is not None else None
-    return State(namespaces, bridges, veths, vlans, ports, nf_call, machine)
+    return State(namespaces, bridges, veths, ports, nf_call, machine, vlans)
 
 
 def nothing(have: State) -> State:
@@ -192,7 +192,7 @@ def tx_queues(port: str, machine: Machine) -> int:
 
 
 def lane_ports(lane: Lane) -> tuple[str, str]:
-    """The ports whose egress impairs (outbound, inbound): the site port and the hub port."""
+    """The ports whose egress impairs (outbound, inbound): the site port and the hub port. Of a `resolved` topology."""
     if lane.ports and lane.vlan is None:
         return lane.ports.site, lane.ports.hub
     shared = "v" if lane.ports else ""

@@ -193,11 +193,11 @@ class Machine:
     """What the plan must know of the machine besides what we own. Never compared: it is not ours."""
 
     links: Mapping[str, Link] = field(default_factory=dict)
-    nics: Mapping[str, Nic] = field(default_factory=dict)
     memory_bytes: int = 2**63
     has_seed: bool = True
     nf_call: tuple[int, int, int] | None = None
     namespaces: frozenset[str] = frozenset()
+    nics: Mapping[str, Nic] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class State:
     namespaces: frozenset[str] = frozenset()
     bridges: Mapping[str, Bridge] = field(default_factory=dict)
     veths: Mapping[str, Veth] = field(default_factory=dict)
-    vlans: Mapping[str, Vlan] = field(default_factory=dict)
     ports: Mapping[str, Port] = field(default_factory=dict)
     nf_call: tuple[int, int, int] | None = None
     machine: Machine = field(default=Machine(), compare=False)
+    vlans: Mapping[str, Vlan] = field(default_factory=dict)

@@ -103,6 +103,15 @@ def test_tune_writes_what_it_says_and_restore_gives_it_back(root: Path, tmp_path
     assert not saved.exists()
 
 
+def test_a_virtio_card_has_the_interrupts_of_its_pci_device(root: Path, tmp_path: Path) -> None:
+    card = root / "sys/class/net/eth1"
+    (card / "device").rename(tmp_path / "pci")
+    (tmp_path / "pci/virtio0").mkdir()
+    (card / "device").symlink_to(tmp_path / "pci/virtio0")
+    irqs = [one.path for one in Tunables(root, tmp_path).plan(("eth1",)) if "irq" in one.path]
+    assert irqs == [f"proc/irq/{irq}/smp_affinity_list" for irq in range(40, 44)]
+
+
 def test_a_second_tune_remembers_the_first_state(root: Path, tmp_path: Path) -> None:
     door, before = Tunables(root, tmp_path), contents(root)
     door.apply(door.plan(("eth1",)))

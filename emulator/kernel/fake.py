@@ -40,10 +40,10 @@ class FakeKernel:
     def observe(self) -> State:
         """As the real door does: a veth's end is a port of ours once it joined, has a queue or is silent."""
         namespaces = frozenset(self.namespaces)
-        machine = Machine(dict(self.links), dict(self.nics), self.memory_bytes, True, self.nf_call, namespaces)
+        machine = Machine(dict(self.links), self.memory_bytes, True, self.nf_call, namespaces, dict(self.nics))
         ports = {n: p for n, p in self.ports.items() if p.altname or n in self.vlans or self._ends(n)}
         nf_call = self.nf_call if self.bridges else None
-        return State(namespaces, dict(self.bridges), dict(self.veths), dict(self.vlans), ports, nf_call, machine)
+        return State(namespaces, dict(self.bridges), dict(self.veths), ports, nf_call, machine, dict(self.vlans))
 
     def counters(self) -> dict[str, QueueCounters]:
         """All zero: no packet travels on paper."""

@@ -44,13 +44,13 @@ def observe(ip: Any) -> State:
     nf_call = _nf_call()
     machine = Machine(
         {n: _foreign(links[n], names, roots) for n in rest} | _addressed(ip, links, names, roots, rest),
-        nics,
         _memory_bytes(),
         _has_seed(),
         nf_call,
         frozenset(netns.names()),
+        nics,
     )
-    return State(frozenset(hosts), bridges, veths, vlans, ports, nf_call if bridges else None, machine)
+    return State(frozenset(hosts), bridges, veths, ports, nf_call if bridges else None, machine, vlans)
 
 
 def counters(ip: Any) -> dict[str, QueueCounters]:

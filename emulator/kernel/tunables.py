@@ -74,7 +74,9 @@ class Tunables:
 
     def _irqs(self, name: str) -> list[int]:
         """A port's interrupts: its device's own (MSI), else those that bear its name."""
-        folder = self._root / "sys/class/net" / name / "device/msi_irqs"
+        device = (self._root / "sys/class/net" / name / "device").resolve()
+        # A virtio card is a device on a PCI device, and the interrupts are the latter's.
+        folder = (device.parent if device.name.startswith("virtio") else device) / "msi_irqs"
         if folder.is_dir():
             found = [int(entry.name) for entry in folder.iterdir()]
         else:
