@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import reconcile, topologyfile
 from .errors import InputError, MissingError, Mistake
-from .goal import nothing, resolve, resolved, unresolved, wanted
+from .goal import nothing, resolve, unknown_ports, wanted
 from .inventory import NicRow, nic_rows
 from .kernel import Kernel
 from .model import Lane, Topology
@@ -107,11 +107,9 @@ class Appliance:
     def status(self) -> Status:
         """Asked and present side by side."""
         topology, have = self.topology(), self._kernel.observe()
-        known = topology and not unresolved(topology, have)
-        goal = wanted(topology, have) if topology and known else nothing(have)
+        goal = wanted(topology, have) if topology and not unknown_ports(topology, have) else nothing(have)
         counted = self._kernel.counters()
-        present = resolved(topology, have) if topology and known else topology
-        lanes = tuple(lane_status(lane, have, counted) for lane in (present.lanes if present else ()))
+        lanes = tuple(lane_status(lane, have, counted) for lane in (topology.lanes if topology else ()))
         return Status(topology, plan(goal, have), lanes)
 
     def counters(self) -> dict[str, LaneCounters]:

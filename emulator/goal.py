@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .model import Lane, Ports, Topology
+from .model import Lane, Topology
 from .netem import Egress, lower, needs_single_packets, spread
 from .state import (
     GSO_SEGMENTS,
@@ -76,21 +76,23 @@ def _answers(nic: Nic, name: str) -> bool:
 
 
 def resolved(topology: Topology, have: State) -> Topology:
-    """The same topology with every port by its interface's name. Raises ValueError as `unresolved` would tell."""
-
-    def one(lane: Lane) -> Lane:
-        if lane.ports is None:
-            return lane
-        hub, site = (_only(resolve(name, have), name) for name in lane.named_ports)
-        return replace(lane, ports=Ports(hub, site, lane.vlan))
-
-    return replace(topology, lanes=tuple(one(lane) for lane in topology.lanes))
+    """The same topology with every port by its interface's name, as far as one interface answers to it."""
+    return replace(topology, lanes=tuple(resolved_lane(lane, have) for lane in topology.lanes))
 
 
-def _only(found: list[str], name: str) -> str:
-    if len(found) != 1:
-        raise ValueError(f"port {name} is {', '.join(found) or 'not there'}")
-    return found[0]
+def resolved_lane(lane: Lane, have: State) -> Lane:
+    """The same lane with its ports by their interfaces' names; a name that is not one interface's stays as it is."""
+    if lane.ports is None:
+        return lane
+    hub, site = (found[0] if len(found := resolve(name, have)) == 1 else name for name in lane.named_ports)
+    return replace(lane, ports=replace(lane.ports, hub=hub, site=site))
+
+
+def unknown_ports(topology: Topology, have: State) -> list[str]:
+    """The names that are not one interface's, or that of another name too."""
+    names = list(dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports))
+    found = [resolve(name, have) for name in names]
+    return [name for name, ports in zip(names, found, strict=True) if len(ports) != 1 or found.count(ports) > 1]
 
 
 def unresolved(topology: Topology, have: State) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .goal import lane_ports
+from .goal import lane_ports, resolved_lane
 from .kernel import QueueCounters
 from .model import Lane, Topology
 from .netem import Netem, Shaper
@@ -64,7 +64,8 @@ class Status:
 
 def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -> LaneStatus:
     """One lane as the kernel has it now."""
-    return LaneStatus(lane, *(_direction(port, have, counted) for port in lane_ports(lane)))
+    ports = lane_ports(resolved_lane(lane, have))
+    return LaneStatus(lane, *(_direction(port, have, counted) for port in ports))
 
 
 def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> DirectionStatus:

@@ -58,6 +58,16 @@ def test_two_names_of_one_port_are_found_out() -> None:
     assert unresolved(star, appliance_box().observe()) == ["port eth1: named twice, as uplink and as eth1"]
 
 
+def test_a_card_that_is_gone_leaves_a_status(tmp_path: Path) -> None:
+    kernel = appliance_box()
+    appliance = Appliance(kernel, tmp_path)
+    appliance.up(Topology("s", "hub", (Lane("japan", ports=Ports("02:00:00:00:00:01", "eth2")),)))
+    kernel.nics["eth2"] = replace(kernel.nics["eth2"], mac="02:00:00:00:00:01")
+    assert appliance.status().drift
+    del kernel.ports["eth1"], kernel.nics["eth1"]
+    assert appliance.status().drift
+
+
 def test_only_vlans_share_ports() -> None:
     def star(*ports: Ports) -> Topology:
         return Topology("s", "hub", tuple(Lane(f"site{n}", ports=p) for n, p in enumerate(ports)))
