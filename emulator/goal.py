@@ -85,7 +85,7 @@ def resolved_lane(lane: Lane, have: State) -> Lane:
     if lane.ports is None:
         return lane
     hub, site = (found[0] if len(found := resolve(name, have)) == 1 else name for name in lane.named_ports)
-    return replace(lane, ports=replace(lane.ports, hub=hub, site=site))
+    return replace(lane, ports=replace(lane.ports, hub=hub, site=site)) if hub != site else lane
 
 
 def unknown_ports(topology: Topology, have: State) -> list[str]:
