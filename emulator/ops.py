@@ -1,10 +1,20 @@
-"""The operations that change what we own; each prints as the ip, tc or sysctl commands that would do the same."""
+"""The operations that change what we own; each prints as the ip, tc or sysctl commands that would do the same.
+
+Those on queues stand in `queueops`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .netem import Netem, Shaper, netem_of_queue
+from .queueops import QUEUE_MAJOR as QUEUE_MAJOR
+from .queueops import AddQueues as AddQueues
+from .queueops import DelEgress as DelEgress
+from .queueops import DelShaper as DelShaper
+from .queueops import Drain as Drain
+from .queueops import SetNetem as SetNetem
+from .queueops import SetShaper as SetShaper
+from .queueops import Together as Together
 from .state import MERGING, Origin, Veth, Vlan
 
 NF_CALL = ("iptables", "ip6tables", "arptables")
@@ -13,9 +23,6 @@ NF_CALL = ("iptables", "ip6tables", "arptables")
 
 ADDRGEN = {0: "eui64", 1: "none", 2: "stable_secret", 3: "random"}
 """How an interface makes its IPv6 link-local address (IN6_ADDR_GEN_MODE_*), in iproute2's words."""
-
-QUEUE_MAJOR = 0x100
-"""The handle of the netem of the first TX queue below a root mq; the next queues' follow."""
 
 
 @dataclass(frozen=True)
@@ -216,85 +223,6 @@ class RestorePort:
             f"sysctl -q net.ipv6.conf.{self.port}.disable_ipv6={int(not self.origin.ipv6)}; "
             f"ip link property del dev {self.port} altname {self.altname}"
         )
-
-
-@dataclass(frozen=True)
-class AddQueues:
-    """A root that gives every TX queue of a port a place for its own netem."""
-
-    port: str
-    queues: int
-
-    def __str__(self) -> str:
-        return f"tc qdisc add dev {self.port} root handle 1: mq"
-
-
-@dataclass(frozen=True)
-class SetNetem:
-    """The port's netem; with `queues` above 1 that of every TX queue, in one message."""
-
-    port: str
-    netem: Netem
-    queues: int = 1
-
-    def __str__(self) -> str:
-        if self.queues == 1:
-            return f"tc qdisc replace dev {self.port} root handle 1: {self.netem}"
-        return "\n".join(
-            f"tc qdisc replace dev {self.port} parent 1:{queue + 1:x} handle {QUEUE_MAJOR + queue:x}: {netem}"
-            for queue, netem in enumerate(netem_of_queue(self.netem, queue) for queue in range(self.queues))
-        )
-
-
-@dataclass(frozen=True)
-class SetShaper:
-    port: str
-    shaper: Shaper
-
-    def __str__(self) -> str:
-        return f"tc qdisc replace dev {self.port} parent 1:1 handle 10: {self.shaper}"
-
-
-@dataclass(frozen=True)
-class DelShaper:
-    port: str
-
-    def __str__(self) -> str:
-        return f"tc qdisc del dev {self.port} parent 1:1 handle 10:"
-
-
-@dataclass(frozen=True)
-class DelEgress:
-    port: str
-
-    def __str__(self) -> str:
-        return f"tc qdisc del dev {self.port} root"
-
-
-@dataclass(frozen=True)
-class Drain:
-    """Wait until at most `packets` stand in the port's queue, so that a smaller limit drops none of them.
-
-    `within_ns` is how long that may take: what stood in the queue leaves within the old delay.
-    """
-
-    port: str
-    packets: int
-    within_ns: int
-
-    def __str__(self) -> str:
-        return f"# wait until 'tc -s qdisc show dev {self.port}' shows a backlog of at most {self.packets}p"
-
-
-@dataclass(frozen=True)
-class Together:
-    """Changes of queues that reach the kernel in one message, so that no packet travels between two of them."""
-
-    ops: tuple[SetNetem | SetShaper, ...]
-
-    def __str__(self) -> str:
-        lines = [line for op in self.ops for line in str(op).splitlines()]
-        return "tc -batch - <<END\n" + "\n".join(f"  {line[3:]}" for line in lines) + "\nEND"
 
 
 Op = (

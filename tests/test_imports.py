@@ -20,7 +20,7 @@ LAYERS = [
     ["model"],
     ["netem", "change"],
     ["state", "analysis", "verdict"],
-    ["ops"],
+    ["ops", "queueops"],
     ["plan", "goal", "tuning"],
     ["kernel", "refusal", "yamltree", "topologyform"],
     ["inventory", "session"],
@@ -37,8 +37,8 @@ LAYERS = [
 """From the innermost to the outermost; a part may import only from its own layer or from further in."""
 
 PURE = (
-    "units", "errors", "model", "netem", "change", "state", "ops", "goal", "plan", "refusal", "inventory", "tuning",
-    "analysis", "verdict",
+    "units", "errors", "model", "netem", "change", "state", "ops", "queueops", "goal", "plan", "refusal", "inventory",
+    "tuning", "analysis", "verdict",
 )  # fmt: skip
 """Standard library only; and of that nothing that reads files, clocks, sockets or dice."""
 
