@@ -25,6 +25,7 @@ NF_NEUTRAL = (0, 0, 0)
 
 def wanted(topology: Topology, have: State) -> State:
     """The state that is this topology on the machine of `have`: seeds, br_netfilter and ports' origins come from it."""
+    topology = topology.in_effect
     machine = have.machine
     origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), machine.nf_call)
     veths = {v.name: v for v in _veths(topology)}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .errors import RefusedError
-from .goal import lane_ports, wanted
+from .goal import lane_ports
 from .model import Lane, Topology
-from .netem import memory_bytes
-from .state import SWITCH, State, interface_name
+from .netem import frame_bytes, limit_packets, skb_bytes
+from .state import SWITCH, Machine, State, interface_name
 
 MEMORY_SHARE = 0.8
 """Of the machine's memory, what the lanes' queues may need together at the very worst."""
@@ -22,7 +22,7 @@ def refuse(topology: Topology, have: State) -> None:
     taken = sorted(goal_bridges & have.machine.links.keys())
     reasons += [f"{name}: an interface of that name is not a bridge of ours" for name in taken]
     if not reasons:
-        reasons += _memory_reasons(topology, have)
+        reasons += memory_reasons(topology, have.machine)
     if reasons:
         raise RefusedError("\n".join(reasons))
 
@@ -46,12 +46,16 @@ def _port_reasons(name: str, lane: Lane, have: State) -> list[str]:
     return [f"port {name}: {text}; free it or name another port" for bad, text in checks if bad]
 
 
-def _memory_reasons(topology: Topology, have: State) -> list[str]:
-    goal, mtus = wanted(topology, have), {p: lane.mtu for lane in topology.lanes for p in lane_ports(lane)}
-    need = sum(memory_bytes(port.egress, mtus[name]) for name, port in goal.ports.items() if port.egress)
-    if need <= have.machine.memory_bytes * MEMORY_SHARE:
+def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
+    """Why the machine is too small for the lanes' queues, at the very worst; empty when it is not."""
+    need = sum(
+        limit_packets(lane, wish) * skb_bytes(frame_bytes(lane.mtu))
+        for lane in topology.lanes
+        for wish in (lane.outbound, lane.inbound)
+    )
+    if need <= machine.memory_bytes * MEMORY_SHARE:
         return []
     return [
         f"the lanes' queues may need {need / 2**30:.1f} GiB, this machine has "
-        f"{have.machine.memory_bytes / 2**30:.1f} GiB: lower rate, RTT or buffer"
+        f"{machine.memory_bytes / 2**30:.1f} GiB: lower rate, RTT or buffer"
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,17 +30,17 @@ def observe(ip: Any) -> State:
     links = {link.get_attr("IFLA_IFNAME"): link for link in ip.get_links()}
     names = {link["index"]: name for name, link in links.items()}
     hosts = {n for n in netns.names() if n.startswith(f"{PREFIX}-")}
-    egresses, roots = _egresses(ip)
+    egresses, roots = egresses_of(ip.get_qdiscs())
     veths = _veths(links, names, hosts)
     ends = {e for v in veths.values() for e in (v.name, v.peer if v.namespace is None else v.name)}
-    ports = {n: _port(link, names, egresses) for n, link in links.items() if n in ends or _mark(link)}
+    ports = {n: port_of(link, names, egresses) for n, link in links.items() if n in ends or mark_of(link)}
     bridges = {n: _bridge(link) for n, link in links.items() if _kind(link) == "bridge" and n.startswith(f"{PREFIX}-")}
     rest = links.keys() - ports.keys() - bridges.keys()
     nf_call = _nf_call()
     machine = Machine(
         {n: _foreign(links[n], names, roots) for n in rest} | _addressed(ip, links, names, roots, rest),
-        _memory_bytes(),
-        _has_seed(),
+        memory_bytes(),
+        has_seed(),
         nf_call,
         frozenset(netns.names()),
     )
@@ -74,10 +75,10 @@ def _counted(stats: Any, shaper_drops: int) -> QueueCounters:
     )
 
 
-def _egresses(ip: Any) -> tuple[dict[int, Egress], dict[int, str]]:
+def egresses_of(qdiscs: Iterable[Any]) -> tuple[dict[int, Egress], dict[int, str]]:
     """Our queues by interface index, and the kind of every root qdisc."""
     netems, shapers, roots = {}, {}, {}
-    for qdisc in ip.get_qdiscs():
+    for qdisc in qdiscs:
         kind, index = qdisc.get_attr("TCA_KIND"), qdisc["index"]
         if qdisc["parent"] == ROOT:
             roots[index] = kind
@@ -130,10 +131,11 @@ def _host_end(host: str) -> list[tuple[int, _End]]:
     return [(link.get_attr("IFLA_LINK"), _End(host, HOST_PORT, addresses[0] if addresses else None, up, segments))]
 
 
-def _port(link: Any, names: dict[int, str], egresses: dict[int, Egress]) -> Port:
+def port_of(link: Any, names: dict[int, str], egresses: dict[int, Egress]) -> Port:
+    """A link as a port; `names` gives its bridge's name by index."""
     info = link.get_attr("IFLA_LINKINFO")
     slave = info.get_attr("IFLA_INFO_SLAVE_DATA") if info else None
-    altname = _mark(link)
+    altname = mark_of(link)
     ipv6, addrgen = _ipv6(link)
     return Port(
         bridge=names.get(link.get_attr("IFLA_MASTER")),
@@ -194,7 +196,8 @@ def _kind(link: Any) -> str:
     return (info.get_attr("IFLA_INFO_KIND") or "") if info else ""
 
 
-def _mark(link: Any) -> str | None:
+def mark_of(link: Any) -> str | None:
+    """The altname that makes somebody's interface ours."""
     properties = link.get_attr("IFLA_PROP_LIST")
     for name in properties.get_attrs("IFLA_ALT_IFNAME") if properties else ():
         if name.startswith("longhaul."):
@@ -220,11 +223,13 @@ def _nf_call() -> tuple[int, int, int] | None:
     return first, second, third
 
 
-def _memory_bytes() -> int:
+def memory_bytes() -> int:
+    """Of this machine, in all."""
     line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
     return int(line.split()[1]) * 1024
 
 
-def _has_seed() -> bool:
+def has_seed() -> bool:
+    """Whether this kernel's netem takes a seed."""
     numbers = re.findall(r"\d+", os.uname().release)
     return (int(numbers[0]), int(numbers[1])) >= SEED_SINCE
