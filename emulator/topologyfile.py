@@ -107,7 +107,7 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
         outbound=_direction(outbound_ns, form.outbound, form, defaults),
         inbound=_direction(inbound_ns, form.inbound, form, defaults),
         ports=Ports(form.ports.hub, form.ports.site) if form.ports else None,
-        off=form.off,
+        off=form.disabled,
     )
     mtu = form.mtu if form.mtu is not None else defaults.mtu
     line = form.line_rate if form.line_rate is not None else defaults.line_rate
@@ -158,7 +158,7 @@ def _lane_tree(lane: Lane) -> dict[str, object]:
         tree |= {name: d for name, d in (("outbound", outbound), ("inbound", inbound)) if d}
     tree |= {"mtu": lane.mtu, "line_rate": units.compact(units.format_rate(lane.line_rate_bps))}
     if lane.off:
-        tree["off"] = True
+        tree["disabled"] = True
     if lane.ports:
         tree["ports"] = {"hub": lane.ports.hub, "site": lane.ports.site}
     return tree

@@ -114,7 +114,7 @@ class LaneForm(DefaultsForm):
     outbound: DirectionForm = DirectionForm()
     inbound: DirectionForm = DirectionForm()
     ports: PortsForm | None = None
-    off: Switch = Field(default=False, description="keeps delay, jitter and loss on file, without effect")
+    disabled: Switch = Field(default=False, description="keeps delay, jitter and loss on file, without effect")
 
 
 class TopologyForm(Form):

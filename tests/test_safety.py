@@ -332,7 +332,7 @@ def test_the_commands(machine: Machine, capsys: pytest.CaptureFixture[str], tmp_
     assert run(machine, capsys, "undo") == "undo change 3: set japan london: 6 steps\n"
     shown = run(machine, capsys, "history", "2")
     assert shown.startswith("4  2001-09-09T00:00:01+00:00  alice (uid 1000, pid 4711): longhaul up\n    undo change 3")
-    assert "    +  japan: {rtt: 10ms, mtu: 1500, line_rate: 10Gbit, off: true}" in shown
+    assert "    +  japan: {rtt: 10ms, mtu: 1500, line_rate: 10Gbit, disabled: true}" in shown
     assert [c["number"] for c in json.loads(run(machine, capsys, "history", "--json"))] == [4, 3, 2, 1]
     assert "--confirm needs 1s at least" in run(
         machine, capsys, "set", "japan", "--rtt", "1ms", "--confirm", "1ms", code=2

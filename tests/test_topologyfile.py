@@ -124,7 +124,7 @@ def test_the_schema_knows_every_key() -> None:
     assert schema["additionalProperties"] is False
     assert list(schema["properties"]) == ["name", "hub", "subnet", "seed", "on_drift", "defaults", "lanes"]
     assert list(schema["$defs"]["LaneForm"]["properties"]) == [
-        "jitter", "loss", "rate", "buffer", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports",
+        "jitter", "loss", "rate", "buffer", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports", "disabled",
     ]  # fmt: skip
     assert schema["required"] == ["name", "hub"]
 
