@@ -13,7 +13,7 @@ import pytest
 import walking
 
 WALKS = 10
-ACTIONS = 4
+ACTIONS = 3
 
 
 @pytest.fixture(scope="module")
