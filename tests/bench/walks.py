@@ -30,7 +30,7 @@ def main(count: int, seed: int, first: int) -> int:
         deaths += walk.killed
         bad += bool(left)
         if left:
-            print(f"walk {number} of seed {seed}: {left[:5]}", flush=True)
+            print(f"walk {number} of seed {seed}: {[one[:300] for one in left[:5]]}", flush=True)
     print(f"{count} walks of seed {seed} from {first}: {deaths} deaths, {bad} not as before", flush=True)
     return min(bad, 100)
 

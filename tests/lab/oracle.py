@@ -24,7 +24,7 @@ def sh(command: str) -> str:
 
 def snapshot() -> dict[str, Any]:
     """Links, addresses, routes, qdiscs, offloads, sysctls of the network, namespaces, bridges' ports."""
-    time.sleep(2)  # of virtual time: link watch tells of a carrier up to a second late
+    time.sleep(5)  # of virtual time: link watch is up to a second late, IPv6 tries its addresses for two
     names = sorted(path.name for path in Path("/sys/class/net").iterdir())
     routes = json.loads(sh("ip -j -d route show table all")) + json.loads(sh("ip -j -d -6 route show table all"))
     namespaces = Path("/run/netns")
