@@ -112,3 +112,13 @@ def test_the_command_line_starts_without_heavy_imports() -> None:
     )
     assert loaded & {"pydantic", "pyroute2", "rich", "yaml", "asyncio", "multiprocessing"} == set()
     assert "click" in loaded
+
+
+def test_the_kernel_door_loads_the_parts_of_pyroute2_that_it_needs() -> None:
+    code = "import emulator.kernel.netlink, sys; print(*sys.modules); import pyroute2; pyroute2.NDB"
+    ran = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert "pyroute2.iproute.linux" in loaded
+    assert {
+        name for name in loaded if name.startswith(("pyroute2.ndb", "pyroute2.conntrack", "pydantic", "yaml"))
+    } == set()

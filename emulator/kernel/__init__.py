@@ -7,6 +7,9 @@ from typing import Protocol
 
 from ..ops import Op
 from ..state import State
+from . import slim
+
+slim.install()
 
 
 @dataclass(frozen=True)

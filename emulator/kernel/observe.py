@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import IPRoute
+from pyroute2.iproute.linux import IPRoute
 
 from ..netem import Egress
 from ..ops import NF_CALL, nf_origin_of
