@@ -1,67 +1,113 @@
-"""The use cases, all under one lock: bring a topology up, take it down, change a lane, tell how things stand."""
+"""The use cases, all under one lock: bring a topology up, take it down, change a lane, take a change back, mend.
+
+Desire goes to the disk before the kernel is touched: killed from there on, the next start knows what was meant.
+"""
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Collection, Iterator, Sequence
+import shlex
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import reconcile, topologyfile
-from .errors import InputError, MissingError, Mistake
-from .goal import nothing, resolve, unknown_ports, wanted
-from .inventory import NicRow, nic_rows
+from . import desire, paths, reconcile, reverter
+from .clock import Clock, SystemClock
+from .desire import Desire, Store
+from .errors import InputError, RefusedError
+from .goal import nothing, wanted
+from .history import Author, Change, History, here
+from .inventory import NicRow, nic_rows, port_names
 from .kernel import Kernel
+from .mend import mending
 from .model import Lane, Topology
 from .ops import Step
 from .plan import plan
-from .refusal import refuse, warnings
+from .refusal import memory_reasons, refuse, warnings
+from .scope import narrow, ports_of
 from .session import ssh_addresses
-from .status import LaneCounters, Status, lane_status
+from .state import State
+from .status import LaneCounters, PendingStatus, Status, lane_status
 
-STATE_DIR = "/var/lib/longhaul"
+WATCHDOG, REVERT = "watchdog", "revert"
+
+
+@dataclass(frozen=True)
+class Tended:
+    """What the watchdog found: whether it took a change back, what it mended or would, what it cannot mend."""
+
+    reverted: bool
+    mended: list[Step]
+    drift: list[Step]
+    blocked: dict[str, str]
 
 
 class Appliance:
-    """One machine's lanes. Desire is kept in `state_dir`, state in the kernel.
+    """One machine's lanes. Desire and history are kept in `state_dir`, state in the kernel.
 
-    `sessions` are addresses of this machine on which somebody is connected: their port is never taken.
+    `guard` is what watches over a change that waits to be confirmed, from before it is made. `sessions` are addresses
+    of this machine on which somebody is connected: their port is never taken.
     """
 
-    def __init__(self, kernel: Kernel, state_dir: Path, sessions: Collection[str] = ()) -> None:
-        self._kernel, self._dir, self._sessions = kernel, state_dir, sessions
+    def __init__(
+        self,
+        kernel: Kernel,
+        state_dir: Path,
+        sessions: Collection[str] = (),
+        *,
+        author: Author | None = None,
+        clock: Clock | None = None,
+        guard: Callable[[Path], None] = reverter.start,
+    ) -> None:
+        self._kernel, self._store, self._history = kernel, Store(state_dir), History(state_dir / "changes")
+        self._author, self._clock, self._guard = author or here("longhaul"), clock or SystemClock(), guard
+        self._sessions = sessions
 
     def topology(self) -> Topology | None:
         """The topology that is asked for, None when nothing is."""
-        if not self._file.exists():
-            return None
-        return topologyfile.load(self._file)
+        return self._store.read().topology
 
-    def up(self, topology: Topology, *, sessions: Collection[str] = ()) -> list[Step]:
+    def up(self, topology: Topology, confirm_s: float | None = None, *, sessions: Collection[str] = ()) -> list[Step]:
         """Make the machine be this topology. Raises RefusedError, KernelError, VerifyError; then nothing changed.
 
-        `sessions`: further addresses of this machine that must not be cut, such as an API client's.
+        With `confirm_s` it is taken back after so many seconds unless `confirm` is called before. `sessions`: further
+        addresses of this machine that must not be cut, such as an API client's.
         """
-        with self._lock():
-            have = self._kernel.observe()
-            refuse(topology, have, {*self._sessions, *sessions})
-            before = self._file.read_text() if self._file.exists() else None
-            # Desire first: killed from here on, the next start knows what was meant and converges.
-            self._store(topologyfile.dumps(topology))
-            try:
-                return reconcile.apply(self._kernel, wanted(topology, have), have)
-            except BaseException:
-                self._store(before)
-                raise
+        with self._changing():
+            return self._make(topology, f"up {topology.name}", confirm_s, sessions=sessions)
 
     def down(self) -> list[Step]:
-        """Take away all that is ours and give the ports back as they were."""
-        with self._lock():
-            have = self._kernel.observe()
-            steps = reconcile.apply(self._kernel, nothing(have), have)
-            self._store(None)
-            return steps
+        """Take away all that is ours and give the ports back as they were. Ends what waits to be confirmed."""
+        with self._store.locked():
+            return self._make(None, "down", settled=True)
+
+    def undo(self) -> list[Step]:
+        """Go back to the topology before the last change, which is itself a change. Raises InputError without one."""
+        with self._changing():
+            for change in self._history.last(self._store.read().change):
+                if change.before != change.after:
+                    return self._make(change.before, f"undo change {change.number}: {change.summary}")
+            raise InputError.single("there is no change to undo: see longhaul history")
+
+    def confirm(self) -> None:
+        """Keep what waits to be confirmed. Raises InputError when nothing does, RefusedError when it is too late."""
+        with self._store.locked():
+            now = self._store.read()
+            if now.pending is None:
+                raise InputError.single("nothing waits to be confirmed: see longhaul history")
+            if desire.overdue(now, self._clock):
+                raise RefusedError("too late: it is being taken back; see longhaul status, then longhaul undo")
+            self._store.write(replace(now, pending=None))
+
+    def settle(self) -> bool:
+        """Take back what was not confirmed in time, or not before the reboot; False when there is no such thing."""
+        with self._store.locked():
+            return self._settle()
+
+    def history(self, count: int = 50) -> list[Change]:
+        """The last changes, newest first."""
+        return self._history.last(self._store.read().change, count)
 
     def plan(self, topology: Topology) -> list[Step]:
         """What `up` would do."""
@@ -84,71 +130,157 @@ class Appliance:
         have = self._kernel.observe()
         return plan(nothing(have), have)
 
-    def set_lane(self, lane: Lane) -> list[Step]:
+    def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
         """Replace the lane of that name, live. Raises InputError when there is none."""
-        topology = self.topology()
-        if topology is None:
-            raise InputError.single("no topology is up: bring one up first with longhaul up FILE")
-        if lane.name not in topology.sites:
-            raise InputError.single(f"no lane {lane.name}: there are {', '.join(topology.sites) or 'none'}")
-        return self.up(topology.with_lane(lane))
+        return self.set_lanes([lane], confirm_s)
+
+    def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
+        """Replace the lanes of those names, live, all in one. Raises InputError when there is no such lane."""
+        with self._changing():
+            old = self.topology()
+            if old is None:
+                raise InputError.single("no topology is up: bring one up first with longhaul up FILE")
+            new = old
+            for lane in lanes:
+                if lane.name not in old.sites:
+                    raise InputError.single(f"no lane {lane.name}: there are {', '.join(old.sites) or 'none'}")
+                new = new.with_lane(lane)
+            names = [lane.name for lane in lanes]
+            return self._make(new, f"set {' '.join(names)}", confirm_s, only=names)
 
     def port_names(self, names: Sequence[str]) -> list[str]:
         """The interfaces that these names of any kind mean. Raises InputError when one means none, or several."""
-        have = self._kernel.observe()
-        found = {name: resolve(name, have) for name in names}
-        wrong = [
-            Mistake("", f"port {n}", f"is {' and '.join(p) or 'not there'}") for n, p in found.items() if len(p) != 1
-        ]
-        if wrong:
-            raise InputError(wrong)
-        return [ports[0] for ports in found.values()]
+        return port_names(names, self._kernel.observe())
 
     def status(self) -> Status:
         """Asked and present side by side."""
-        topology, have = self.topology(), self._kernel.observe()
-        goal = wanted(topology, have) if topology and not unknown_ports(topology, have) else nothing(have)
-        counted = self._kernel.counters()
-        lanes = tuple(lane_status(lane, have, counted) for lane in (topology.lanes if topology else ()))
-        return Status(topology, plan(goal, have), lanes)
+        now, have = self._store.read(), self._kernel.observe()
+        found, counted = mending(now.topology, have), self._kernel.counters()
+        lanes = tuple(lane_status(lane, have, counted) for lane in (now.topology.lanes if now.topology else ()))
+        pending = PendingStatus(now.pending.left_ns(self._clock), now.pending.base) if now.pending else None
+        return Status(now.topology, found.steps, lanes, dict(found.blocked), pending)
 
     def counters(self) -> dict[str, LaneCounters]:
         """By lane, both directions' counters."""
         return {s.lane.name: LaneCounters(s.outbound.counters, s.inbound.counters) for s in self.status().lanes}
 
-    @property
-    def _file(self) -> Path:
-        return self._dir / "topology.yaml"
+    def tend(self, *, restore: bool | None = None) -> Tended:
+        """What the watchdog does: take back what is overdue, look for drift, and mend it.
+
+        `restore` None does as the topology says (`on_drift`). What is healthy is not touched.
+        """
+        with self._store.locked():
+            reverted = self._settle()
+            now, have = self._store.read(), self._kernel.observe()
+            found = mending(now.topology, have)
+            wish = bool(now.topology and now.topology.on_drift == "restore") if restore is None else restore
+            if not found.steps or not wish:
+                return Tended(reverted, [], found.steps, dict(found.blocked))
+            steps = reconcile.apply(self._kernel, found.goal, have)
+            self._note_repair(now, steps, replace(self._author, command=WATCHDOG))
+            return Tended(reverted, steps, [], dict(found.blocked))
+
+    def pending_ns(self) -> int | None:
+        """The time left to confirm what waits for it, None when nothing does."""
+        pending = self._store.read().pending
+        return pending.left_ns(self._clock) if pending else None
 
     @contextmanager
-    def _lock(self) -> Iterator[None]:
-        try:
-            self._dir.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self._dir / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except PermissionError as error:
-            raise MissingError(f"cannot write {self._dir}: run as root, or set LONGHAUL_STATE to a folder") from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+    def _changing(self) -> Iterator[None]:
+        """The lock, with what is overdue taken back first."""
+        with self._store.locked():
+            self._settle()
             yield
-        finally:
-            os.close(fd)
 
-    def _store(self, text: str | None) -> None:
-        """Atomic and durable: the old text or the new one, never half."""
-        if text is None:
-            self._file.unlink(missing_ok=True)
+    def _settle(self) -> bool:
+        now = self._store.read()
+        if now.pending is None or not desire.overdue(now, self._clock):
+            return False
+        author = replace(self._author, command=REVERT)
+        self._make(now.pending.base, "not confirmed: taken back", author=author, settled=True)
+        return True
+
+    def _make(
+        self,
+        topology: Topology | None,
+        summary: str,
+        confirm_s: float | None = None,
+        *,
+        author: Author | None = None,
+        settled: bool = False,
+        only: Sequence[str] = (),
+        sessions: Collection[str] = (),
+    ) -> list[Step]:
+        """Under the lock: desire and history to the disk, the kernel after it; any failure leaves both as they were.
+
+        `settled`: nothing is pending any more. `only` names the lanes that a change is about.
+        """
+        old = self._store.read()
+        goal, have, look = self._view(old.topology, topology, only, {*self._sessions, *sessions})
+        confirm_ns = None if confirm_s is None else round(confirm_s * 1e9)
+        new = replace(old, topology=topology, pending=None if settled else old.pending)
+        new = self._noted(
+            old, desire.renewed(new, self._clock, confirm_ns, old.topology), summary, author or self._author
+        )
+        try:
+            if confirm_ns is not None:
+                self._guard(self._store.folder)
+            steps = reconcile.apply(self._kernel, goal, have, look)
+        except BaseException:
+            self._store.write(old)
+            raise
+        if confirm_ns is not None:
+            self._store.write(desire.renewed(new, self._clock, confirm_ns, old.topology))
+        elif steps and old.topology == topology:
+            self._note_repair(new, steps, author or self._author)
+        return steps
+
+    def _view(
+        self, old: Topology | None, new: Topology | None, only: Sequence[str], sessions: Collection[str]
+    ) -> tuple[State, State, Callable[[], State] | None]:
+        """Where to go, from where, and how to look: at the changed lanes alone where that will do."""
+        if old and new and only:
+            lanes = [lane for lane in old.lanes if lane.name in only]
+            ports = ports_of(lanes)
+            # What is plugged in takes more looking at: other names, TX queues, offloads, trunks.
+            have = State() if any(lane.ports for lane in lanes) else self._kernel.ports_of(ports)
+            if pair := narrow(old, new, only, have):
+                if reasons := memory_reasons(new, have.machine):
+                    raise RefusedError("\n".join(reasons))
+                return *pair, lambda: self._kernel.ports_of(ports)
+        have = self._kernel.observe()
+        if new is None:
+            return nothing(have), have, None
+        refuse(new, have, sessions)
+        return wanted(new, have), have, None
+
+    def _noted(self, old: Desire, new: Desire, summary: str, author: Author) -> Desire:
+        """The new desire on the disk, the change that leads to it before."""
+        if new.topology != old.topology:
+            new = replace(new, change=old.change + 1)
+            today = self._clock.today().isoformat()
+            self._history.write(Change(new.change, today, author, summary, old.topology, new.topology))
+        if new != old:
+            self._store.write(new)
+        return new
+
+    def _note_repair(self, now: Desire, steps: list[Step], author: Author) -> None:
+        """One entry for all repairs in a row, or they would push out the changes that can be undone."""
+        summary = f"{len(steps)} step{'s' if len(steps) > 1 else ''}: {steps[0].why}"
+        last, today = self._history.read(now.change), self._clock.today().isoformat()
+        if last and last.before == last.after and last.author.command == author.command:
+            self._history.write(replace(last, when=today, author=author, summary=summary, times=last.times + 1))
             return
-        partial = self._file.with_suffix(".partial")
-        with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self._file)
+        self._history.write(Change(now.change + 1, today, author, summary, now.topology, now.topology))
+        self._store.write(replace(now, change=now.change + 1))
 
 
-def local(state_dir: Path | None = None) -> Appliance:
-    """This machine, over netlink; desire in `state_dir`, $LONGHAUL_STATE or /var/lib/longhaul."""
+def local(state_dir: Path | None = None, command: str | None = None) -> Appliance:
+    """This machine, over netlink; desire in `state_dir`, $LONGHAUL_STATE or /var/lib/longhaul.
+
+    `command` is what the history shows as the cause of changes, this process's command line when None.
+    """
     from .kernel.netlink import NetlinkKernel
 
-    folder = state_dir or Path(os.environ.get("LONGHAUL_STATE", STATE_DIR))
-    return Appliance(NetlinkKernel(), folder, ssh_addresses())
+    author = here(shlex.join(["longhaul", *sys.argv[1:]]) if command is None else command)
+    return Appliance(NetlinkKernel(), state_dir or paths.state_dir(), ssh_addresses(), author=author)

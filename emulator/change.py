@@ -12,8 +12,8 @@ class Change:
     """What to change on a lane; None leaves it as it is.
 
     An RTT alone splits evenly anew. A rate of 0 takes the bottleneck away, an empty buffer (`{}`) means one BDP.
-    `outbound` and `inbound` say which directions jitter, loss, rate and buffer are meant for. `off` takes delay,
-    jitter and loss away and keeps the bottleneck.
+    `outbound` and `inbound` say which directions jitter, loss, rate and buffer are meant for. `off` True leaves
+    delay, jitter and loss on file but without effect; False puts them into effect again, as a new delay does.
     """
 
     rtt_ns: int | None = None
@@ -25,7 +25,7 @@ class Change:
     buffer: dict[str, int] | None = None
     outbound: bool = True
     inbound: bool = True
-    off: bool = False
+    off: bool | None = None
 
     def apply(self, lane: Lane) -> Lane:
         """The lane after the change. Raises ValueError when that would contradict itself."""
@@ -34,11 +34,14 @@ class Change:
             lane,
             outbound=self._direction(lane.outbound, outbound_ns, named=self.outbound),
             inbound=self._direction(lane.inbound, inbound_ns, named=self.inbound),
+            off=self._off(lane),
         )
 
+    def _off(self, lane: Lane) -> bool:
+        delays = (self.rtt_ns, self.outbound_delay_ns, self.inbound_delay_ns)
+        return (lane.off and all(delay is None for delay in delays)) if self.off is None else self.off
+
     def _delays(self, lane: Lane) -> tuple[int, int]:
-        if self.off:
-            return 0, 0
         out, back = self.outbound_delay_ns, self.inbound_delay_ns
         if self.rtt_ns is None:
             out = lane.outbound.delay_ns if out is None else out
@@ -46,8 +49,6 @@ class Change:
         return split_delays(self.rtt_ns, out, back)
 
     def _direction(self, now: Impairment, delay_ns: int, *, named: bool) -> Impairment:
-        if self.off:
-            return Impairment(rate_bps=now.rate_bps, buffer=now.buffer)
         if not named:
             return replace(now, delay_ns=delay_ns)
         return Impairment(

@@ -1,64 +1,24 @@
-"""The commands that change and show the lanes: up, down, status, plan, set; and schema, completion."""
+"""The commands that change and show the lanes as a whole: up, down, status, plan; and schema, completion."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
-
 import click
 
-from emulator import units
-from emulator.change import Change
+from emulator.cli_options import appliance_of, confirm_option, confirm_s, dry_run_option, until_confirmed
 from emulator.cli_output import count, emit_json, emit_status, emit_steps, json_option, status_json
-from emulator.errors import EXIT_NOT_AS_ASKED, InputError
-
-if TYPE_CHECKING:
-    from emulator.appliance import Appliance
-
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show the commands and change nothing.")
-
-
-class Quantity(click.ParamType):  # type: ignore[type-arg]
-    """An option's value with a unit, read by a parser of `units`; `word` is one more value, meaning 0 or {}."""
-
-    def __init__(self, name: str, parse: Callable[[str], Any], word: str = "", meaning: object = None) -> None:
-        self.name, self.parse, self.word, self.meaning = name, parse, word, meaning
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value in the model's unit."""
-        if not isinstance(value, str):
-            return value
-        if self.word and value == self.word:
-            return self.meaning
-        try:
-            return self.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-TIME = Quantity("TIME", units.parse_duration_ns)
-PROBABILITY = Quantity("PROBABILITY", units.parse_probability_p32)
-RATE = Quantity("RATE", units.parse_rate_bps, "none", 0)
-BUFFER = Quantity("BUFFER", units.parse_buffer, "auto", {})
-
-
-def _appliance(ctx: click.Context) -> Appliance:
-    """The appliance that was handed in, or this machine's own."""
-    if ctx.obj is not None:
-        return cast("Appliance", ctx.obj)
-    from emulator.appliance import local
-
-    return local()
+from emulator.errors import EXIT_NOT_AS_ASKED
 
 
 @click.command(
-    epilog="\b\nExamples:\n  longhaul up topologies/new-york.yaml\n  longhaul up --dry-run topologies/new-york.yaml"
+    epilog="\b\nExamples:\n  longhaul up topologies/new-york.yaml\n  longhaul up --dry-run topologies/new-york.yaml\n"
+    "  longhaul up --confirm 60s topologies/new-york.yaml"
 )
 @click.argument("file", type=click.Path())
+@confirm_option
 @dry_run_option
 @json_option
 @click.pass_context
-def up(ctx: click.Context, file: str, dry_run: bool, as_json: bool) -> None:
+def up(ctx: click.Context, file: str, confirm_ns: int | None, dry_run: bool, as_json: bool) -> None:
     """Bring the topology in FILE up.
 
     What is up already stays untouched; lanes that differ are changed live. When any step fails, the machine is left
@@ -67,13 +27,15 @@ def up(ctx: click.Context, file: str, dry_run: bool, as_json: bool) -> None:
     from emulator import topologyfile
 
     topology = topologyfile.load(file)
-    appliance = _appliance(ctx)
+    seconds = confirm_s(ctx, confirm_ns, dry_run)
+    appliance = appliance_of(ctx)
     warned = appliance.warnings(topology)
-    steps = appliance.plan(topology) if dry_run else appliance.up(topology)
+    steps = appliance.plan(topology) if dry_run else appliance.up(topology, seconds)
     lanes = count(len(topology.lanes), "lane")
     would = "would be up" if dry_run else "is up"
     what = count(len(steps), "step") if steps else "nothing to change"
-    emit_steps(steps, as_json, f"{topology.name} {would}: {lanes}, {what}", listed=dry_run, warned=warned)
+    summary = f"{topology.name} {would}: {lanes}, {what}{until_confirmed(confirm_ns)}"
+    emit_steps(steps, as_json, summary, listed=dry_run, warned=warned)
 
 
 @click.command(epilog="\b\nExamples:\n  longhaul down\n  longhaul down --dry-run")
@@ -82,7 +44,7 @@ def up(ctx: click.Context, file: str, dry_run: bool, as_json: bool) -> None:
 @click.pass_context
 def down(ctx: click.Context, dry_run: bool, as_json: bool) -> None:
     """Remove all that is ours and give the ports back as they were."""
-    appliance = _appliance(ctx)
+    appliance = appliance_of(ctx)
     steps = appliance.plan_down() if dry_run else appliance.down()
     what = count(len(steps), "step") if steps else "nothing was up"
     emit_steps(steps, as_json, f"{'would be down' if dry_run else 'down'}: {what}", listed=dry_run)
@@ -97,7 +59,7 @@ def plan(ctx: click.Context, file: str, as_json: bool) -> None:
     from emulator import topologyfile
 
     topology = topologyfile.load(file)
-    appliance = _appliance(ctx)
+    appliance = appliance_of(ctx)
     steps, warned = appliance.plan(topology), appliance.warnings(topology)
     summary = count(len(steps), "step") if steps else "nothing to change"
     emit_steps(steps, as_json, summary, listed=True, warned=warned)
@@ -111,61 +73,13 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
     Exits with 8 when the kernel is no longer as it was asked to be (drift).
     """
-    answer = _appliance(ctx).status()
+    answer = appliance_of(ctx).status()
     if as_json:
         emit_json(status_json(answer))
     else:
         emit_status(answer)
-    if answer.drift:
+    if not answer.as_asked:
         ctx.exit(EXIT_NOT_AS_ASKED)
-
-
-@click.command(
-    "set",
-    epilog="\b\nExamples:\n"
-    "  longhaul set california --rtt 40ms\n"
-    "  longhaul set japan --loss 0.01% --direction inbound\n"
-    "  longhaul set japan --rate 1Gbit --buffer 8MiB\n"
-    "  longhaul set california --off",
-)
-@click.argument("lane")
-@click.option("--rtt", "rtt_ns", type=TIME, help="Round-trip time, split evenly over both directions.")
-@click.option("--outbound-delay", "outbound_delay_ns", type=TIME, help="One-way delay from the hub to the site.")
-@click.option("--inbound-delay", "inbound_delay_ns", type=TIME, help="One-way delay from the site to the hub.")
-@click.option("--jitter", "jitter_ns", type=TIME, help="Spread of each direction's delay.")
-@click.option("--loss", "loss_p32", type=PROBABILITY, help="Probability of losing a packet, per direction.")
-@click.option("--rate", "rate_bps", type=RATE, help="Bottleneck per direction; 'none' for none.")
-@click.option("--buffer", type=BUFFER, help="The bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP.")
-@click.option(
-    "--direction", type=click.Choice(["both", "outbound", "inbound"]), default="both", show_default=True,
-    help="What jitter, loss, rate and buffer are meant for.",
-)  # fmt: skip
-@click.option("--off", is_flag=True, help="No delay, jitter or loss; the bottleneck stays.")
-@dry_run_option
-@json_option
-@click.pass_context
-def change(
-    ctx: click.Context, /, lane: str, direction: str, off: bool, dry_run: bool, as_json: bool, **values: Any
-) -> None:
-    """Change LANE while it is in use: only what is named changes, and no packet is lost or overtaken."""
-    named = any(value is not None for value in values.values())
-    if named == off:
-        raise click.UsageError("name what to change, such as --rtt 40ms" if not off else "--off stands alone")
-    appliance = _appliance(ctx)
-    topology = appliance.topology()
-    if topology is None:
-        raise InputError.single("nothing is up: longhaul up FILE", path=lane)
-    if lane not in topology.sites:
-        raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=lane)
-    wish = Change(**values, off=off, outbound=direction != "inbound", inbound=direction != "outbound")
-    try:
-        changed = wish.apply(topology.lane(lane))
-    except ValueError as error:
-        raise InputError.single(str(error), path=lane) from None
-    steps = appliance.plan(topology.with_lane(changed)) if dry_run else appliance.set_lane(changed)
-    what = count(len(steps), "step") if steps else "nothing to change"
-    rtt = units.format_duration(changed.rtt_ns)
-    emit_steps(steps, as_json, f"{lane} {'would be' if dry_run else 'is'} at {rtt}: {what}", listed=dry_run)
 
 
 @click.command(epilog="\b\nExample:\n  longhaul schema > topology.schema.json")

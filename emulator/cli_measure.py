@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator import __version__, units
-from emulator.cli_core import PROBABILITY, TIME, Quantity, _appliance
+from emulator.cli_options import PROBABILITY, TIME, Quantity, appliance_of
 from emulator.cli_output import emit_json, emit_table, json_option
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 
@@ -104,7 +104,7 @@ def verify(ctx: click.Context, count: int, tolerance_ns: int | None, output: str
     from emulator import verify as certify
     from emulator.measure import clock
 
-    status = _appliance(ctx).status()
+    status = appliance_of(ctx).status()
     if status.topology is None:
         raise InputError.single("nothing is up: longhaul up FILE")
     allowed_ns = clock.rtt_tolerance_ns() if tolerance_ns is None else tolerance_ns
@@ -248,7 +248,7 @@ def _base(ctx: click.Context, file: str | None, lane: str | None, rtts_ns: Seque
     if file:
         return topologyfile.load(file)
     if lane:
-        present = _appliance(ctx).topology()
+        present = appliance_of(ctx).topology()
         if present is None:
             raise InputError.single("nothing is up here: name a topology file too", "--lane", lane)
         return present

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from emulator import units
-from emulator.cli_core import TIME, _appliance
+from emulator.cli_options import TIME, appliance_of
 from emulator.cli_output import count, emit_json, emit_table, json_option
 from emulator.errors import InputError, RefusedError
 
@@ -25,7 +24,7 @@ COLUMNS = ("port", "driver", "bus", "speed", "link", "NUMA", "RX/TX queues", "MT
 @click.pass_context
 def nics(ctx: click.Context, as_json: bool) -> None:
     """List the machine's network ports: what they are, who owns them, and why one may not be used for a lane."""
-    rows = _appliance(ctx).nics()
+    rows = appliance_of(ctx).nics()
     if as_json:
         emit_json([_json(row) for row in rows])
         return
@@ -113,7 +112,7 @@ def init(
     path = Path(file)
     if path.exists() and not force:
         raise InputError.single("is there already; name another file, or overwrite it with --force", file)
-    pairs = free_pairs(_appliance(ctx).nics())
+    pairs = free_pairs(appliance_of(ctx).nics())
     if not pairs:
         raise RefusedError("no two free ports of one speed and MTU; 'longhaul nics' tells why")
     try:
@@ -158,23 +157,24 @@ def tune(ctx: click.Context, ports: tuple[str, ...], restore: bool, dry_run: boo
 
     PORTS are those of the topology that is up unless named. What was there before is saved first.
     """
+    from emulator import paths
     from emulator.kernel.tunables import Tunables
 
-    door = Tunables(Path("/"), Path(os.environ.get("LONGHAUL_STATE", "/var/lib/longhaul")))
+    door = Tunables(Path("/"), paths.state_dir())
     if restore:
         if ports:
             raise click.UsageError("--restore gives all back: name no ports")
         settings = door.saved() if dry_run else door.restore()
         _emit_settings(settings, as_json, "would be restored" if dry_run else "restored")
         return
-    settings = door.plan(_appliance(ctx).port_names(ports) if ports else _ports_up(ctx))
+    settings = door.plan(appliance_of(ctx).port_names(ports) if ports else _ports_up(ctx))
     if not dry_run:
         door.apply(settings)
     _emit_settings(settings, as_json, "would be tuned" if dry_run else "tuned")
 
 
 def _ports_up(ctx: click.Context) -> tuple[str, ...]:
-    ports = tuple(row.name for row in _appliance(ctx).nics() if row.owner == "longhaul")
+    ports = tuple(row.name for row in appliance_of(ctx).nics() if row.owner == "longhaul")
     if not ports:
         raise InputError.single("no port is in use: name the ports, or bring a topology up first")
     return ports

@@ -12,7 +12,7 @@ from emulator import units
 
 if TYPE_CHECKING:
     from emulator.ops import Step
-    from emulator.status import DirectionStatus, LaneStatus, Status
+    from emulator.status import DirectionStatus, LaneStatus, PendingStatus, Status
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,13 +60,23 @@ def status_json(status: Status) -> dict[str, Any]:
             {
                 "name": one.lane.name,
                 "rtt_ns": one.lane.rtt_ns,
+                "off": one.lane.off,
                 "outbound": _direction_json(one.outbound),
                 "inbound": _direction_json(one.inbound),
             }
             for one in status.lanes
         ],
+        "paths": [{"from": path.one, "to": path.other, "rtt_ns": path.rtt_ns} for path in status.paths],
         "drift": [{"command": str(step.op), "why": step.why} for step in status.drift],
+        "blocked": dict(status.blocked),
+        "pending": _pending_json(status.pending),
     }
+
+
+def _pending_json(pending: PendingStatus | None) -> dict[str, Any] | None:
+    if pending is None:
+        return None
+    return {"left_ns": max(pending.left_ns, 0), "back_to": pending.base.name if pending.base else None}
 
 
 def _direction_json(direction: DirectionStatus) -> dict[str, Any]:
@@ -88,6 +98,7 @@ def _direction_json(direction: DirectionStatus) -> dict[str, Any]:
     }
 
 
+WIDEST_TRIANGLE = 12
 COLUMNS = (
     "lane",
     "RTT",
@@ -104,18 +115,38 @@ COLUMNS = (
 
 
 def emit_status(status: Status) -> None:
-    """The status for people: a table of two rows a lane, and under it whatever has drifted."""
+    """The status for people: a table of two rows a lane, the sites' RTTs, and under it whatever is not as asked."""
     if status.topology is None:
         click.echo("nothing is up: longhaul up FILE")
-        return
-    rows = [row for one in status.lanes for row in _rows(one)]
-    click.echo(f"{status.topology.name}: {count(len(status.lanes), 'lane')}\n")
-    emit_table(COLUMNS, rows, left=("lane", "direction"))
-    click.echo(
-        "\nDrops by limit are the emulator's fault and void a measurement; drops by buffer are the bottleneck's."
-    )
+    else:
+        rows = [row for one in status.lanes for row in _rows(one)]
+        click.echo(f"{status.topology.name}: {count(len(status.lanes), 'lane')}\n")
+        emit_table(COLUMNS, rows, left=("lane", "direction"))
+        click.echo(
+            "\nDrops by limit are the emulator's fault and void a measurement; drops by buffer are the bottleneck's."
+        )
+        _emit_paths(status)
     for step in status.drift:
         click.echo(f"drift: {step.why}; as asked again by: {step.op}")
+    for lane, why in status.blocked.items():
+        click.echo(f"blocked: {lane}: {why}")
+    if pending := status.pending:
+        left, base = f"{max(pending.left_ns, 0) / 1e9:.0f} s", pending.base.name if pending.base else "nothing up"
+        click.echo(f"pending: goes back to {base} in {left} unless: longhaul confirm")
+
+
+def _emit_paths(status: Status) -> None:
+    """Asked RTTs from site to site as a triangle; both lanes add up. --json has them for larger stars, too."""
+    assert status.topology
+    sites, topology = status.topology.sites, status.topology
+    if not 2 <= len(sites) <= WIDEST_TRIANGLE:
+        return
+    click.echo(f"\nRTT asked from site to site, by way of {topology.hub}:")
+    rows = [
+        [one, *("" if j <= i else units.format_duration(topology.rtt_ns(one, sites[j])) for j in range(1, len(sites)))]
+        for i, one in enumerate(sites[:-1])
+    ]
+    emit_table(("", *sites[1:]), rows, left=("",))
 
 
 def count(number: int, word: str) -> str:
@@ -137,7 +168,7 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: S
 
 def _rows(one: LaneStatus) -> list[list[str]]:
     """A lane's two rows: the RTT asked for, and each direction as it is."""
-    rtt = units.format_duration(one.lane.rtt_ns)
+    rtt = units.format_duration(one.lane.rtt_ns) + (" off" if one.lane.off else "")
     return [
         [one.lane.name, rtt, "outbound", *_cells(one.outbound)],
         ["", "", "inbound", *_cells(one.inbound)],

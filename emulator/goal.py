@@ -35,7 +35,7 @@ def wanted(topology: Topology, have: State) -> State:
     Every port must be known by one name (`unresolved`).
     """
     machine = have.machine
-    topology = resolved(topology, have)
+    topology = resolved(topology.in_effect, have)
     origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), machine.nf_call)
     veths = {v.name: v for v in _veths(topology)}
     vlans = {v.name: v for lane in topology.lanes for v in _vlans(lane)}

@@ -9,6 +9,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from .errors import InputError, Mistake
+from .goal import resolve
 from .model import LINE_RATE_BPS, Lane, Ports, Topology
 from .refusal import port_reasons
 from .state import Nic, State
@@ -46,6 +48,16 @@ def _row(name: str, nic: Nic, have: State, sessions: Collection[str]) -> NicRow:
         reasons.append(f"is of the kind {link.kind}, no port")
     owner = link.master or ("the system" if link.addresses or link.default_route else "")
     return NicRow(name, nic, link.up, link.kind, owner, tuple(reasons))
+
+
+def port_names(names: Sequence[str], have: State) -> list[str]:
+    """The interfaces that these names of any kind mean. Raises InputError when one means none, or several."""
+    found = {name: resolve(name, have) for name in names}
+    wrong = {name: ports for name, ports in found.items() if len(ports) != 1}
+    if wrong:
+        said = {name: " and ".join(ports) or "not there" for name, ports in wrong.items()}
+        raise InputError([Mistake("", f"port {name}", f"is {text}") for name, text in said.items()])
+    return [ports[0] for ports in found.values()]
 
 
 def _counting(item: tuple[str, Nic]) -> tuple[tuple[str, int], ...]:

@@ -25,6 +25,10 @@ NAME_PATTERN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 """A site's name: a host name label of RFC 1123, in lower case."""
 
 
+ON_DRIFT = ("report", "restore")
+"""What the daemon may do about drift: tell of it and leave it, or put the lane back as asked."""
+
+
 @dataclass(frozen=True)
 class Buffer:
     """The bottleneck's queue, apart from the delay: one of bytes, packets (of full MTU) or ns at the rate."""
@@ -100,7 +104,7 @@ class Lane:
 
     `outbound` (hub to site) acts on the site port's egress, `inbound` on the hub port's. `ports` None means a
     virtual lane: veth pairs into namespaces. `line_rate_bps` is the ports' speed, used to size netem's limit
-    where no rate is set.
+    where no rate is set. `off` keeps what was asked for and leaves it without effect: see `in_effect`.
     """
 
     name: str
@@ -109,6 +113,7 @@ class Lane:
     ports: Ports | None = None
     mtu: int = 1500
     line_rate_bps: int = LINE_RATE_BPS
+    off: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME_PATTERN, self.name):
@@ -132,6 +137,14 @@ class Lane:
     def rtt_ns(self) -> int:
         """The round-trip time asked for: both directions' delays."""
         return self.outbound.delay_ns + self.inbound.delay_ns
+
+    @property
+    def in_effect(self) -> Lane:
+        """The lane as it acts: itself, or when it is off with the bottlenecks alone."""
+        if not self.off:
+            return self
+        outbound, inbound = (Impairment(rate_bps=d.rate_bps, buffer=d.buffer) for d in (self.outbound, self.inbound))
+        return replace(self, outbound=outbound, inbound=inbound)
 
     def with_rtt(self, rtt_ns: int) -> Lane:
         """The same lane with its RTT split evenly anew; jitter that no longer fits is an error."""
@@ -184,7 +197,8 @@ class Topology:
     """A star: the hub, its lanes in the user's order, and one flat subnet for the hosts of virtual lanes.
 
     The hub has the subnet's first address, the lanes' sites the following ones in order. `seed` drives every
-    random impairment; each direction of each lane derives its own from it.
+    random impairment; each direction of each lane derives its own from it. `on_drift` is what the daemon does when
+    somebody changes a lane behind our back: one of ON_DRIFT.
     """
 
     name: str
@@ -192,6 +206,7 @@ class Topology:
     lanes: tuple[Lane, ...] = ()
     subnet: IPv4Network = SUBNET
     seed: int = 1
+    on_drift: str = "report"
 
     def __post_init__(self) -> None:
         names = [self.hub, *self.sites]
@@ -201,6 +216,8 @@ class Topology:
             raise ValueError(f"port used twice: {', '.join(shared)}")
         if len(names) > self.subnet.num_addresses - 2:
             raise ValueError(f"subnet {self.subnet} has too few addresses for {len(names)} hosts")
+        if self.on_drift not in ON_DRIFT:
+            raise ValueError(f"on_drift {self.on_drift!r} is none of {', '.join(ON_DRIFT)}")
         if not re.fullmatch(NAME_PATTERN, self.hub):
             raise ValueError(f"hub name {self.hub!r} is not a host name label (a-z, 0-9 and inner -)")
 
@@ -224,6 +241,11 @@ class Topology:
     def with_lane(self, changed: Lane) -> Topology:
         """The same topology with the lane of that name replaced."""
         return replace(self, lanes=tuple(changed if lane.name == changed.name else lane for lane in self.lanes))
+
+    @property
+    def in_effect(self) -> Topology:
+        """The topology as it acts, lanes that are off without their impairments."""
+        return replace(self, lanes=tuple(lane.in_effect for lane in self.lanes))
 
     def address(self, host: str) -> IPv4Interface:
         """The address of the hub or a site in the flat subnet. Raises ValueError on an unknown name."""

@@ -124,11 +124,19 @@ def _remove_rest(want: State, have: State) -> Iterator[Step]:
             yield Step(DelVlan(name), "its lane goes" if name not in want.vlans else f"{name} is made anew")
     for name in sorted(have.namespaces - want.namespaces):
         yield Step(DelNamespace(name), "its host is not in the topology")
-    origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), None)
-    if not want.bridges and origin is not None and have.machine.nf_call not in (None, origin):
+    if origin := _nf_back(want, have):
         yield Step(SetNfCall(origin), "br_netfilter goes back as it was")
     for name in sorted(have.bridges.keys() - want.bridges.keys()):
         yield Step(DelBridge(name), "its lane is not in the topology")
+
+
+def _nf_back(want: State, have: State) -> tuple[int, int, int] | None:
+    """What br_netfilter must go back to before the last bridge goes that remembers it; None when one stays."""
+    origins = {name: bridge.nf_origin for name, bridge in have.bridges.items() if bridge.nf_origin}
+    if not origins or origins.keys() & want.bridges.keys():
+        return None
+    origin = next(iter(origins.values()))
+    return origin if have.machine.nf_call not in (None, origin) else None
 
 
 def _add_bridges(want: State, have: State) -> Iterator[Step]:
@@ -137,7 +145,8 @@ def _add_bridges(want: State, have: State) -> Iterator[Step]:
     for name in sorted(want.bridges):
         if want.bridges[name] != have.bridges.get(name):
             yield Step(WireBridge(name, want.bridges[name].nf_origin), f"{name} is a wire and sends nothing itself")
-    if want.nf_call is not None and have.machine.nf_call != want.nf_call:
+    now = _nf_back(want, have) or have.machine.nf_call
+    if want.nf_call is not None and now != want.nf_call:
         yield Step(SetNfCall(want.nf_call), "a lane is a wire: no firewall looks into it")
 
 

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from ipaddress import IPv6Address, ip_address
 
 from .errors import RefusedError
-from .goal import lane_ports, resolved, unresolved, wanted
+from .goal import resolved, unresolved
 from .model import Lane, Topology
-from .netem import memory_bytes
-from .state import SWITCH, Nic, State, interface_name
+from .netem import frame_bytes, limit_packets, skb_bytes
+from .state import SWITCH, Machine, Nic, State, interface_name
 from .units import compact, format_rate
 
 MEMORY_SHARE = 0.8
@@ -34,7 +34,7 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
     taken = sorted(goal_bridges & have.machine.links.keys())
     reasons += [f"{name}: an interface of that name is not a bridge of ours" for name in taken]
     if not reasons:
-        reasons += _memory_reasons(topology, have)
+        reasons += memory_reasons(topology, have.machine)
     if reasons:
         raise RefusedError("\n".join(reasons))
 
@@ -111,12 +111,16 @@ def _plain(address: str) -> str:
     return str(mapped or parsed)
 
 
-def _memory_reasons(topology: Topology, have: State) -> list[str]:
-    goal, mtus = wanted(topology, have), {p: lane.mtu for lane in topology.lanes for p in lane_ports(lane)}
-    need = sum(memory_bytes(port.egress, mtus[name]) for name, port in goal.ports.items() if port.egress)
-    if need <= have.machine.memory_bytes * MEMORY_SHARE:
+def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
+    """Why the machine is too small for the lanes' queues, at the very worst; empty when it is not."""
+    need = sum(
+        limit_packets(lane, wish) * skb_bytes(frame_bytes(lane.mtu))
+        for lane in topology.lanes
+        for wish in (lane.outbound, lane.inbound)
+    )
+    if need <= machine.memory_bytes * MEMORY_SHARE:
         return []
     return [
         f"the lanes' queues may need {need / 2**30:.1f} GiB, this machine has "
-        f"{have.machine.memory_bytes / 2**30:.1f} GiB: lower rate, RTT or buffer"
+        f"{machine.memory_bytes / 2**30:.1f} GiB: lower rate, RTT or buffer"
     ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import combinations
 
 from .goal import lane_ports, resolved_lane
 from .kernel import QueueCounters
@@ -54,12 +55,47 @@ class LaneStatus:
 
 
 @dataclass(frozen=True)
+class PathStatus:
+    """Two sites and the RTT asked for between them: by way of the hub, so that both lanes add up."""
+
+    one: str
+    other: str
+    rtt_ns: int
+
+
+@dataclass(frozen=True)
+class PendingStatus:
+    """A change that is taken back in `left_ns` (0 or less: any moment) to `base`, None for nothing at all."""
+
+    left_ns: int
+    base: Topology | None
+
+
+@dataclass(frozen=True)
 class Status:
-    """What is asked for, how it stands, and the steps between the two."""
+    """What is asked for, how it stands, and the steps between the two.
+
+    `blocked` tells by lane why it cannot be put right at present: its port is gone, or somebody else's by now.
+    """
 
     topology: Topology | None
     drift: list[Step]
     lanes: tuple[LaneStatus, ...]
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    pending: PendingStatus | None = None
+
+    @property
+    def as_asked(self) -> bool:
+        """Whether the machine is as it was asked to be."""
+        return not self.drift and not self.blocked
+
+    @property
+    def paths(self) -> tuple[PathStatus, ...]:
+        """Every pair of sites."""
+        if self.topology is None:
+            return ()
+        pairs = combinations(self.topology.sites, 2)
+        return tuple(PathStatus(one, other, self.topology.rtt_ns(one, other)) for one, other in pairs)
 
 
 def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -> LaneStatus:

@@ -39,9 +39,9 @@ def loads(text: str, where: str = "topology") -> Topology:
     lanes = _lanes(source)
     source.raise_mistakes()
     assert form is not None
-    optional = {k: v for k, v in (("subnet", form.subnet), ("seed", form.seed)) if v is not None}
+    optional = {k: v for k in ("subnet", "seed", "on_drift") if (v := getattr(form, k)) is not None}
     try:
-        return Topology(form.name, form.hub, tuple(lanes), **optional)  # type: ignore[arg-type]
+        return Topology(form.name, form.hub, tuple(lanes), **optional)
     except ValueError as error:
         source.wrong((_blamed(str(error)),), str(error))
         source.raise_mistakes()
@@ -107,6 +107,7 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
         outbound=_direction(outbound_ns, form.outbound, form, defaults),
         inbound=_direction(inbound_ns, form.inbound, form, defaults),
         ports=Ports(form.ports.hub, form.ports.site, form.ports.vlan) if form.ports else None,
+        off=form.disabled,
     )
     mtu = form.mtu if form.mtu is not None else defaults.mtu
     line = form.line_rate if form.line_rate is not None else defaults.line_rate
@@ -140,6 +141,7 @@ def dumps(topology: Topology) -> str:
         "hub": topology.hub,
         "subnet": str(topology.subnet),
         "seed": topology.seed,
+        "on_drift": topology.on_drift,
         "lanes": {lane.name: _lane_tree(lane) for lane in topology.lanes},
     }
     return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=1000)
@@ -155,6 +157,8 @@ def _lane_tree(lane: Lane) -> dict[str, object]:
     else:
         tree |= {name: d for name, d in (("outbound", outbound), ("inbound", inbound)) if d}
     tree |= {"mtu": lane.mtu, "line_rate": units.compact(units.format_rate(lane.line_rate_bps))}
+    if lane.off:
+        tree["disabled"] = True
     if lane.ports:
         vlan = {} if lane.vlan is None else {"vlan": lane.vlan}
         tree["ports"] = {"hub": lane.ports.hub, "site": lane.ports.site} | vlan

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from emulator import units
-from emulator.model import NAME_PATTERN
+from emulator.model import NAME_PATTERN, ON_DRIFT
 
 
 def _text(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
@@ -45,6 +45,18 @@ def _subnet(text: str) -> IPv4Network:
         raise ValueError(f"{error}: a network such as 10.77.0.0/24 was expected") from None
 
 
+def _switch(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(f"{text!r} is unknown: write true or false")
+    return text == "true"
+
+
+def _on_drift(text: str) -> str:
+    if text not in ON_DRIFT:
+        raise ValueError(f"{text!r} is unknown: write {' or '.join(ON_DRIFT)}")
+    return text
+
+
 def _schema(example: str, kind: str = "string") -> WithJsonSchema:
     return WithJsonSchema({"type": kind, "examples": [int(example) if kind == "integer" else example]})
 
@@ -55,6 +67,8 @@ Loss = Annotated[int, _text(units.parse_probability_p32, "a probability"), _sche
 Depth = Annotated[dict[str, int], _text(_buffer, "a buffer"), _schema("8MiB")]
 Count = Annotated[int, _text(units.parse_count, "a whole number"), _schema("1500", "integer")]
 Word = Annotated[str, _text(str, "a word")]
+Switch = Annotated[bool, _text(_switch, "true or false"), WithJsonSchema({"type": "boolean"})]
+OnDrift = Annotated[str, _text(_on_drift, "a word"), WithJsonSchema({"type": "string", "enum": list(ON_DRIFT)})]
 Subnet = Annotated[IPv4Network, _text(_subnet, "a network"), _schema("10.77.0.0/24")]
 
 
@@ -101,6 +115,7 @@ class LaneForm(DefaultsForm):
     outbound: DirectionForm = DirectionForm()
     inbound: DirectionForm = DirectionForm()
     ports: PortsForm | None = None
+    disabled: Switch = Field(default=False, description="keeps delay, jitter and loss on file, without effect")
 
 
 class TopologyForm(Form):
@@ -112,6 +127,9 @@ class TopologyForm(Form):
     hub: Word = Field(description="the local data centre, at the middle of the star")
     subnet: Subnet | None = Field(default=None, description="addresses of the hub and the sites of virtual lanes")
     seed: Count | None = Field(default=None, description="drives every random impairment")
+    on_drift: OnDrift | None = Field(
+        default=None, description="what the daemon does when somebody changes a lane: report (the default) or restore"
+    )
     defaults: DefaultsForm = DefaultsForm()
     lanes: dict[str, LaneForm] = Field(
         default={}, json_schema_extra={"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}}

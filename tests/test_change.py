@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from emulator.change import Change
@@ -47,8 +49,18 @@ def test_bottleneck_gone_and_buffer_automatic() -> None:
     assert Change(buffer={"ns": 5}).apply(LANE).inbound.buffer == Buffer(ns=5)
 
 
-def test_off_keeps_the_bottleneck() -> None:
-    assert Change(off=True).apply(LANE).outbound == Impairment(rate_bps=10**9, buffer=Buffer(bytes=4096))
+def test_off_keeps_what_was_asked_without_effect_and_on_brings_it_back() -> None:
+    off = Change(off=True).apply(LANE)
+    assert off == replace(LANE, off=True)
+    assert off.in_effect.outbound == Impairment(rate_bps=10**9, buffer=Buffer(bytes=4096))
+    assert Change(off=False).apply(off) == LANE == LANE.in_effect
+
+
+def test_a_delay_puts_a_lane_into_effect_and_a_loss_does_not() -> None:
+    off = replace(LANE, off=True)
+    assert not Change(rtt_ns=80 * MS).apply(off).off
+    assert not Change(inbound_delay_ns=80 * MS).apply(off).off
+    assert Change(loss_p32=1).apply(off).off
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ TOPOLOGIES = [
     Topology("jumbo", "hub", (Lane("japan", FAT, FAT, mtu=9000), Lane("england", LOSSY, FAT, mtu=9000))),
     Topology("real", "hub", (Lane("japan", FAT, FAT, ports=REAL),)),
     Topology("crossed", "hub", (Lane("japan", FAT, LOSSY, ports=Ports("nic1", "nic2")), Lane("california", FAT))),
+    Topology("away", "hub", (Lane("england", FAT, LOSSY, ports=REAL),)),
     Topology("other-hub", "pivot", (Lane("england", LOSSY, LOSSY), Lane("japan", FAT, FAT, ports=REAL))),
     Topology("queues", "hub", (Lane("japan", Impairment(7), Impairment(9, loss_p32=5), ports=REAL),)),
     Topology("queues-both", "hub", (Lane("japan", Impairment(8), Impairment(9), ports=Ports(MAC, "nic2")),)),
@@ -89,6 +90,22 @@ def test_killed_at_any_step_the_next_up_converges(topology: Topology) -> None:
             kernel.apply(done.op)
         state = go(kernel, topology)
         assert state == wanted(topology, state)
+
+
+@pytest.mark.parametrize("old", TOPOLOGIES, ids=lambda t: t.name)
+@pytest.mark.parametrize("new", TOPOLOGIES, ids=lambda t: t.name)
+def test_killed_between_any_two_everything_is_given_back(old: Topology, new: Topology) -> None:
+    """The kernel alone remembers how the machine was; no step may take the last memory of it away."""
+    before = go(machine(), old)
+    for step in range(1, len(plan(wanted(new, before), before))):
+        kernel = machine()
+        go(kernel, old)
+        have = kernel.observe()
+        for done in plan(wanted(new, have), have)[:step]:
+            kernel.apply(done.op)
+        have = kernel.observe()
+        apply(kernel, nothing(have), have)
+        assert replace(kernel, log=[]) == machine(), f"after step {step}"
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)

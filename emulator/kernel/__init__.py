@@ -7,6 +7,9 @@ from typing import Protocol
 
 from ..ops import Op
 from ..state import State
+from . import slim
+
+slim.install()
 
 
 @dataclass(frozen=True)
@@ -22,9 +25,14 @@ class QueueCounters:
 
 
 class Kernel(Protocol):
-    """`apply` raises KernelError and changes nothing when the operation is refused."""
+    """`apply` raises KernelError and changes nothing when the operation is refused.
+
+    `ports_of` is `observe` for these interfaces alone, as far as they are ports of ours.
+    """
 
     def observe(self) -> State: ...
+
+    def ports_of(self, names: frozenset[str]) -> State: ...
 
     def apply(self, op: Op) -> None: ...
 

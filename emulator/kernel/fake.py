@@ -45,6 +45,11 @@ class FakeKernel:
         nf_call = self.nf_call if self.bridges else None
         return State(namespaces, dict(self.bridges), dict(self.veths), ports, nf_call, machine, dict(self.vlans))
 
+    def ports_of(self, names: frozenset[str]) -> State:
+        """These ports alone."""
+        seen = self.observe()
+        return State(ports={n: p for n, p in seen.ports.items() if n in names}, machine=replace(seen.machine, links={}))
+
     def counters(self) -> dict[str, QueueCounters]:
         """All zero: no packet travels on paper."""
         return {n: QueueCounters(0, 0, 0, 0, 0, 0) for n, p in self.ports.items() if p.egress}

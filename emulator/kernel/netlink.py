@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import IPRoute
+from pyroute2.iproute.linux import IPRoute
 from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_NEWQDISC
@@ -23,6 +23,10 @@ from ..ops import Op
 from ..state import MERGING, State
 from . import QueueCounters, codec, ethtool, netns
 from .observe import NETEM_HANDLE, ROOT, SHAPER_HANDLE, counters, netem_backlog, observe
+from .scoped import ports_of
+
+LOOKS_PER_SOCKET = 16
+"""pyroute2's socket grows with every dump (0.9.7): a daemon that looks for months needs a new one now and then."""
 
 NETEM_CLASS = NETEM_HANDLE | 1
 ADDRGEN_NONE = 1
@@ -36,6 +40,7 @@ class NetlinkKernel:
     def __init__(self) -> None:
         codec.register()
         self._ip = IPRoute()
+        self._looks = 0
 
     def close(self) -> None:
         """Close the socket."""
@@ -43,7 +48,15 @@ class NetlinkKernel:
 
     def observe(self) -> State:
         """Read back all that is ours, and what the plan must know of the rest."""
+        self._looks += 1
+        if self._looks % LOOKS_PER_SOCKET == 0:
+            self._ip.close()
+            self._ip = IPRoute()
         return observe(self._ip)
+
+    def ports_of(self, names: frozenset[str]) -> State:
+        """Read back these ports alone, with two messages and whatever the number of other interfaces."""
+        return ports_of(self._ip, names)
 
     def counters(self) -> dict[str, QueueCounters]:
         """The queues' counters, by port."""

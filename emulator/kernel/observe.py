@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import IPRoute
+from pyroute2.iproute.linux import IPRoute
 
 from ..netem import Egress, Netem, Shaper, common_netem
 from ..ops import NF_CALL, nf_origin_of
@@ -37,15 +38,15 @@ def observe(ip: Any) -> State:
     vlans = {n: _vlan(link, names) for n, link in links.items() if OUR_VLAN.match(n) and _kind(link) == "vlan"}
     ends = {e for v in veths.values() for e in (v.name, v.peer if v.namespace is None else v.name)} | vlans.keys()
     nics = {n: describe(link) for n, link in links.items() if n not in ends and not n.startswith(f"{PREFIX}-")}
-    egresses, roots = _egresses(ip, {links[n]["index"]: nic.tx_queues for n, nic in nics.items()})
-    ports = {n: _port(link, names, egresses, nics.get(n)) for n, link in links.items() if n in ends or mark(link)}
+    egresses, roots = egresses_of(ip.get_qdiscs(), {links[n]["index"]: nic.tx_queues for n, nic in nics.items()})
+    ports = {n: port_of(link, names, egresses, nics.get(n)) for n, link in links.items() if n in ends or mark(link)}
     bridges = {n: _bridge(link) for n, link in links.items() if _kind(link) == "bridge" and n.startswith(f"{PREFIX}-")}
     rest = links.keys() - ports.keys() - bridges.keys()
     nf_call = _nf_call()
     machine = Machine(
         {n: _foreign(links[n], names, roots) for n in rest} | _addressed(ip, links, names, roots, rest),
-        _memory_bytes(),
-        _has_seed(),
+        memory_bytes(),
+        has_seed(),
         nf_call,
         frozenset(netns.names()),
         nics,
@@ -83,13 +84,16 @@ def _counted(netems: list[Any], shaper_drops: int) -> QueueCounters:
     return QueueCounters(packets, octets, drops, queued, backlog, shaper_drops)
 
 
-def _egresses(ip: Any, tx_queues: dict[int, int]) -> tuple[dict[int, Egress], dict[int, str]]:
-    """Our queues by interface index, and the kind of what somebody installed on any interface."""
+def egresses_of(qdiscs: Iterable[Any], tx_queues: Mapping[int, int]) -> tuple[dict[int, Egress], dict[int, str]]:
+    """Our queues by interface index, and the kind of what somebody installed on any interface.
+
+    `tx_queues` says how many of them the interfaces have, 1 unless said.
+    """
     netems: dict[int, Netem] = {}
     shapers: dict[int, Shaper] = {}
     installed: dict[int, str] = {}
     queues: dict[int, dict[int, Netem]] = {}  # below a root mq of ours, by number from 1
-    for qdisc in ip.get_qdiscs():
+    for qdisc in qdiscs:
         kind, index, parent = qdisc.get_attr("TCA_KIND"), qdisc["index"], qdisc["parent"]
         if qdisc["handle"]:  # the kernel's own have none
             installed.setdefault(index, kind)
@@ -162,7 +166,8 @@ def _vlan(link: Any, names: dict[int, str]) -> Vlan:
     return Vlan(link.get_attr("IFLA_IFNAME"), trunk, tag, link.get_attr("IFLA_MTU"))
 
 
-def _port(link: Any, names: dict[int, str], egresses: dict[int, Egress], nic: Nic | None) -> Port:
+def port_of(link: Any, names: dict[int, str], egresses: dict[int, Egress], nic: Nic | None = None) -> Port:
+    """A link as a port; `names` gives its bridge's name by index, `nic` says what it is made of."""
     info = link.get_attr("IFLA_LINKINFO")
     slave = info.get_attr("IFLA_INFO_SLAVE_DATA") if info else None
     altname = mark(link)
@@ -259,11 +264,13 @@ def _nf_call() -> tuple[int, int, int] | None:
     return first, second, third
 
 
-def _memory_bytes() -> int:
+def memory_bytes() -> int:
+    """Of this machine, in all."""
     line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
     return int(line.split()[1]) * 1024
 
 
-def _has_seed() -> bool:
+def has_seed() -> bool:
+    """Whether this kernel's netem takes a seed."""
     numbers = re.findall(r"\d+", os.uname().release)
     return (int(numbers[0]), int(numbers[1])) >= SEED_SINCE

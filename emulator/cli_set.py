@@ -1,0 +1,126 @@
+"""The command that changes lanes in use: set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator import units
+from emulator.change import Change
+from emulator.cli_options import (
+    BUFFER,
+    PROBABILITY,
+    RATE,
+    TIME,
+    appliance_of,
+    confirm_option,
+    confirm_s,
+    dry_run_option,
+    until_confirmed,
+)  # fmt: skip
+from emulator.cli_output import count, emit_steps, json_option
+from emulator.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from click.shell_completion import CompletionItem
+
+    from emulator.model import Lane, Topology
+
+
+def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """The lanes that are asked for, for the shell to complete; none when the desire cannot be read."""
+    from click.shell_completion import CompletionItem
+
+    from emulator.desire import Store
+    from emulator.errors import LonghaulError
+    from emulator.paths import state_dir
+
+    try:
+        topology = Store(state_dir()).read().topology
+    except (LonghaulError, OSError):
+        return []
+    chosen = set(ctx.params.get("lanes") or ())
+    return [
+        CompletionItem(n) for n in (topology.sites if topology else ()) if n.startswith(incomplete) and n not in chosen
+    ]
+
+
+@click.command(
+    "set",
+    epilog="\b\nExamples:\n"
+    "  longhaul set california --rtt 40ms\n"
+    "  longhaul set japan --loss 0.01% --direction inbound\n"
+    "  longhaul set japan --rate 1Gbit --buffer 8MiB --confirm 60s\n"
+    "  longhaul set california --off\n"
+    "  longhaul set --all --on",
+)
+@click.argument("lanes", nargs=-1, metavar="LANE...", shell_complete=lane_names)
+@click.option("--all", "every", is_flag=True, help="Every lane.")
+@click.option("--rtt", "rtt_ns", type=TIME, help="Round-trip time, split evenly over both directions.")
+@click.option("--outbound-delay", "outbound_delay_ns", type=TIME, help="One-way delay from the hub to the site.")
+@click.option("--inbound-delay", "inbound_delay_ns", type=TIME, help="One-way delay from the site to the hub.")
+@click.option("--jitter", "jitter_ns", type=TIME, help="Spread of each direction's delay.")
+@click.option("--loss", "loss_p32", type=PROBABILITY, help="Probability of losing a packet, per direction.")
+@click.option("--rate", "rate_bps", type=RATE, help="Bottleneck per direction; 'none' for none.")
+@click.option("--buffer", type=BUFFER, help="The bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP.")
+@click.option(
+    "--direction", type=click.Choice(["both", "outbound", "inbound"]), default="both", show_default=True,
+    help="What jitter, loss, rate and buffer are meant for.",
+)  # fmt: skip
+@click.option("--off", "off", flag_value=True, type=bool, default=None, help="Delay, jitter, loss without effect.")
+@click.option("--on", "off", flag_value=False, type=bool, help="Into effect again, as asked before --off.")
+@confirm_option
+@dry_run_option
+@json_option
+@click.pass_context
+def change(
+    ctx: click.Context, /, lanes: Sequence[str], every: bool, direction: str, off: bool | None,
+    confirm_ns: int | None, dry_run: bool, as_json: bool, **values: Any,
+) -> None:  # fmt: skip
+    """Change LANE while it is in use: only what is named changes, and no packet is lost or overtaken."""
+    named = any(value is not None for value in values.values())
+    if named == (off is not None):
+        raise click.UsageError("--on and --off stand alone" if named else "name what to change, such as --rtt 40ms")
+    if bool(lanes) == every:
+        raise click.UsageError("name the lanes, or --all of them")
+    seconds = confirm_s(ctx, confirm_ns, dry_run)
+    appliance = appliance_of(ctx)
+    wish = Change(**values, off=off, outbound=direction != "inbound", inbound=direction != "outbound")
+    topology = appliance.topology()
+    changed = _changed(topology, lanes, every, wish)
+    steps = appliance.plan(_with(topology, changed)) if dry_run else appliance.set_lanes(changed, seconds)
+    what = count(len(steps), "step") if steps else "nothing to change"
+    summary = f"{_subject(changed, dry_run)}: {what}{until_confirmed(confirm_ns)}"
+    emit_steps(steps, as_json, summary, listed=dry_run)
+
+
+def _changed(topology: Topology | None, names: Sequence[str], every: bool, wish: Change) -> list[Lane]:
+    if topology is None:
+        raise InputError.single("nothing is up: longhaul up FILE", path="" if every else names[0])
+    found = []
+    for name in topology.sites if every else names:
+        if name not in topology.sites:
+            raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=name)
+        try:
+            found.append(wish.apply(topology.lane(name)))
+        except ValueError as error:
+            raise InputError.single(str(error), path=name) from None
+    return found
+
+
+def _with(topology: Topology | None, changed: Sequence[Lane]) -> Topology:
+    assert topology is not None
+    for lane in changed:
+        topology = topology.with_lane(lane)
+    return topology
+
+
+def _subject(changed: Sequence[Lane], dry_run: bool) -> str:
+    one = "would be" if dry_run else "is"
+    if len(changed) == 1:
+        lane = changed[0]
+        return f"{lane.name} {one} {'off' if lane.off else f'at {units.format_duration(lane.rtt_ns)}'}"
+    return f"{count(len(changed), 'lane')} {'would be' if dry_run else 'are'} set"

@@ -1,0 +1,154 @@
+"""What is asked for, on disk: whole or not at all, whatever fails while it is written.
+
+STATE/desire.json   the topology, the number of the last change, and what is pending confirmation
+STATE/changes/N.json   the changes (see `history`)
+STATE/lock          held by whoever changes something
+
+Before there was desire.json, STATE/topology.yaml held the topology alone; it is still read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .clock import Clock
+from .errors import InputError, MissingError
+from .model import Topology
+from .values import from_plain, to_plain
+
+FORMAT = 2
+"""Of desire.json; 1 was topology.yaml, which had no number."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A change that is taken back to `base` unless it is confirmed before `deadline_ns` (CLOCK_BOOTTIME) of this boot.
+
+    `base` None means that nothing was up before.
+    """
+
+    deadline_ns: int
+    boot_id: str
+    base: Topology | None
+
+    def left_ns(self, clock: Clock) -> int:
+        """The time left to confirm it; 0 or less when it is overdue, as it is after a reboot."""
+        return self.deadline_ns - clock.boottime_ns() if self.boot_id == clock.boot_id() else 0
+
+
+@dataclass(frozen=True)
+class Desire:
+    """`change` is the number of the last change that is in effect; changes beyond it never came to be."""
+
+    topology: Topology | None = None
+    change: int = 0
+    pending: Pending | None = None
+
+
+class Store:
+    """The state folder. Reading needs no lock: a file is always whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file, self._old = folder / "desire.json", folder / "topology.yaml"
+
+    def read(self) -> Desire:
+        """What is asked for. Raises InputError when the file is of a newer version or not ours."""
+        plain = read_json(self._file, FORMAT)
+        if plain is None:
+            return self._read_old()
+        try:
+            return from_plain(Desire, plain)
+        except ValueError as error:
+            raise unreadable(self._file, str(error)) from None
+
+    def write(self, desire: Desire) -> None:
+        """Atomic and durable. Raises OSError; then the old desire stands."""
+        write_json(self._file, FORMAT, to_plain(desire))
+        self._old.unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One writer at a time. Raises MissingError without the right to write there."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except PermissionError as error:
+            text = f"cannot write {self.folder}: run as root, or set LONGHAUL_STATE to a folder"
+            raise MissingError(text) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def _read_old(self) -> Desire:
+        if not self._old.exists():
+            return Desire()
+        from . import topologyfile  # YAML is slow to import and seldom needed here
+
+        return Desire(topologyfile.load(self._old))
+
+
+def overdue(desire: Desire, clock: Clock) -> bool:
+    """Whether something was not confirmed in time."""
+    return desire.pending is not None and desire.pending.left_ns(clock) <= 0
+
+
+def renewed(desire: Desire, clock: Clock, confirm_ns: int | None, base: Topology | None) -> Desire:
+    """The desire with `confirm_ns` from now to confirm it in.
+
+    What is pending already keeps its base: a second change does not make the first one safe. None changes nothing.
+    """
+    if confirm_ns is None:
+        return desire
+    pending = Pending(clock.boottime_ns() + confirm_ns, clock.boot_id(), base)
+    return replace(desire, pending=replace(pending, base=desire.pending.base) if desire.pending else pending)
+
+
+def read_json(file: Path, newest: int) -> dict[str, Any] | None:
+    """A file that `write_json` wrote, None when there is none. Raises InputError when it is spoilt or too new."""
+    try:
+        plain = json.loads(file.read_text("utf-8"))
+        found = plain.pop("format")
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise MissingError(f"cannot read {file}: run as root, or set LONGHAUL_STATE to a folder of yours") from error
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise unreadable(file, str(error)) from None
+    if not isinstance(found, int) or found > newest:
+        raise unreadable(file, f"it is of format {found}, this version reads up to {newest}")
+    return dict(plain)
+
+
+def write_json(file: Path, version: int, plain: dict[str, Any]) -> None:
+    """Old or new, never half: into a draft, to the disk, renamed, and the folder to the disk. Readable by root only."""
+    draft = file.with_suffix(".partial")
+    fd = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        content = memoryview(json.dumps({"format": version, **plain}).encode())
+        while content:
+            content = content[os.write(fd, content) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(draft, file)  # noqa: PTH105 (a crash is injected at each call of `os`)
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def unreadable(file: Path, why: str) -> InputError:
+    """The error for a file of ours that makes no sense."""
+    text = f"cannot be read: {why}; move it away, then longhaul up FILE (what stands in the kernel is found again)"
+    return InputError.single(text, str(file))

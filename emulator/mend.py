@@ -1,0 +1,81 @@
+"""What can be put right on a machine that is not as it was asked to be, and what stands in the way. Pure.
+
+A lane whose port is gone, or taken by somebody else meanwhile, must not keep the others from being mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from .errors import RefusedError
+from .goal import lane_ports, nothing, resolved_lane, unknown_ports, wanted
+from .model import Lane, Topology
+from .ops import Step
+from .plan import plan
+from .refusal import refuse
+from .state import Link, State, interface_name
+
+T = TypeVar("T")
+GONE = Link(mtu=0, up=False, ipv6=False, addrgen=0)
+"""Stands for an interface that is not there, so that the rest of the topology can be worked out."""
+
+
+@dataclass(frozen=True)
+class Mending:
+    """The state to go to, the steps to it, and by lane why it cannot be mended now."""
+
+    goal: State
+    steps: list[Step]
+    blocked: Mapping[str, str] = field(default_factory=dict)
+
+
+def mending(topology: Topology | None, have: State) -> Mending:
+    """The way from what there is to what was asked for, as far as there is one."""
+    if topology is None:
+        return Mending(nothing(have), plan(nothing(have), have))
+    if not unknown_ports(topology, have):
+        goal = wanted(topology, have)
+        steps = plan(goal, have)
+        if not steps or not (blocked := _blocked(topology, have)):
+            return Mending(goal, steps)
+    else:
+        blocked = _blocked(topology, have)
+    goal = wanted(topology, _with_all_ports(topology, have))
+    for lane in topology.lanes:
+        if lane.name in blocked:
+            goal = _left_alone(lane, goal, have)
+    return Mending(goal, plan(goal, have), blocked)
+
+
+def _blocked(topology: Topology, have: State) -> dict[str, str]:
+    found = {}
+    for lane in topology.lanes:
+        try:
+            refuse(replace(topology, lanes=(lane,)), have)
+        except RefusedError as error:
+            found[lane.name] = str(error)
+    return found
+
+
+def _with_all_ports(topology: Topology, have: State) -> State:
+    absent = dict.fromkeys(unknown_ports(topology, have), GONE)
+    return replace(have, machine=replace(have.machine, links={**have.machine.links, **absent}))
+
+
+def _left_alone(lane: Lane, goal: State, have: State) -> State:
+    """The goal with everything of this lane's as it is now, even if that is nothing."""
+    lane = resolved_lane(lane, have)
+    names = {interface_name(role, lane.name) for role in ("", "h", "s", "x")} | {*lane_ports(lane), *lane.named_ports}
+    return replace(
+        goal,
+        bridges=_swap(goal.bridges, have.bridges, names),
+        veths=_swap(goal.veths, have.veths, names),
+        vlans=_swap(goal.vlans, have.vlans, names),
+        ports=_swap(goal.ports, have.ports, names),
+    )
+
+
+def _swap(goal: Mapping[str, T], have: Mapping[str, T], names: set[str]) -> dict[str, T]:
+    return {n: v for n, v in goal.items() if n not in names} | {n: v for n, v in have.items() if n in names}

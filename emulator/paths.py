@@ -1,0 +1,13 @@
+"""Where things are kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+STATE_DIR = "/var/lib/longhaul"
+
+
+def state_dir() -> Path:
+    """The folder of desire and history: $LONGHAUL_STATE, or /var/lib/longhaul."""
+    return Path(os.environ.get("LONGHAUL_STATE", STATE_DIR))

@@ -1,0 +1,257 @@
+"""The watchdog: what it does at start, at news, at a deadline; what it tells; how it ends. No wall time in it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from clocks import HandClock
+
+from emulator.appliance import Appliance
+from emulator.daemon import Daemon, _stop_signals
+from emulator.desire import Store
+from emulator.errors import RefusedError
+from emulator.goal import wanted
+from emulator.history import Author
+from emulator.journal import INFO, WARNING, logger
+from emulator.kernel.fake import FakeKernel
+from emulator.kernel.watch import Watch
+from emulator.model import Impairment, Lane, Topology
+from emulator.notify import Notifier
+from emulator.ops import DelEgress
+from emulator.reverter import wait_and_settle
+from emulator.state import State
+
+ONE = Topology("one", "hub", (Lane("japan", Impairment(7)),), on_drift="restore")
+
+
+@dataclass
+class Script:
+    """Stands for ears: each wait plays the next scene, which says what is heard, and passes its time."""
+
+    clock: HandClock
+    scenes: list[Callable[[], bool]]
+    waits: list[float] = field(default_factory=list)
+
+    def wait(self, timeout_s: float, wake_fd: int | None = None) -> bool:
+        self.waits.append(timeout_s)
+        heard = self.scenes.pop(0)()
+        if not heard:
+            self.clock.pass_s(timeout_s)
+        return heard
+
+
+class Stage:
+    """A daemon over the kernel in memory; `played` runs it until the scenes are over."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock, self.kernel, self.out, self.folder = HandClock(), FakeKernel(), io.StringIO(), folder
+        self.notifier = Notifier({}, 1)
+
+    def appliance(self) -> Appliance:
+        author = Author("root", 0, 1, "longhaul")
+        return Appliance(self.kernel, self.folder, author=author, clock=self.clock, guard=lambda _: None)
+
+    def played(self, *scenes: Callable[[], bool], period_s: float = 10) -> list[float]:
+        ears = Script(self.clock, list(scenes))
+        log = logger(self.out, {})
+        now = lambda: self.clock.now_ns / 1e9  # noqa: E731
+        daemon = Daemon(self.appliance(), ears, log, self.notifier, now, period_s)
+        daemon.start()
+        daemon.run(0, lambda: not ears.scenes)
+        return ears.waits
+
+    def drift(self) -> bool:
+        self.kernel.apply(DelEgress("lhs-japan"))
+        return True
+
+    def nothing(self) -> bool:
+        return False
+
+    def as_asked(self) -> bool:
+        have, topology = self.kernel.observe(), self.appliance().topology()
+        return have == (wanted(topology, have) if topology else State())
+
+    @property
+    def events(self) -> list[str]:
+        return [line.split()[1].removeprefix("event=") for line in self.out.getvalue().splitlines()]
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def test_after_a_reboot_it_brings_the_lanes_up_even_if_drift_is_only_reported(stage: Stage) -> None:
+    stage.appliance().up(replace(ONE, on_drift="report"))
+    stage.kernel = FakeKernel()
+    stage.played()
+    assert stage.as_asked()
+    assert stage.events == ["mended", "watching"]
+
+
+def test_news_of_drift_is_acted_upon_at_once(stage: Stage) -> None:
+    stage.appliance().up(ONE)
+    stage.played(stage.drift, stage.nothing)
+    assert stage.as_asked()
+    assert stage.events == ["watching", "mended"]
+
+
+def test_drift_is_told_once_until_it_is_over(stage: Stage) -> None:
+    stage.appliance().up(replace(ONE, on_drift="report"))
+    stage.played(stage.drift, stage.nothing, stage.nothing)
+    assert not stage.as_asked()
+    assert stage.events == ["watching", "drift"]
+    assert 'mend="longhaul up FILE"' in stage.out.getvalue()
+
+    def mended() -> bool:
+        stage.appliance().up(replace(ONE, on_drift="report"))
+        return True
+
+    stage.out.truncate(0)
+    stage.appliance().tend(restore=True)
+    stage.played(stage.drift, mended, stage.drift, stage.nothing)
+    assert stage.events[-4:] == ["watching", "drift", "as-asked", "drift"]
+
+
+def test_it_looks_every_period_and_exactly_at_a_deadline(stage: Stage) -> None:
+    stage.appliance().up(ONE)
+    stage.appliance().up(replace(ONE, seed=2), confirm_s=25)
+    waits = stage.played(*[stage.nothing] * 4)
+    assert waits == [10, 10, 5, 10]
+    assert stage.appliance().topology() == ONE
+    assert stage.events == ["watching", "reverted"]
+
+
+def test_a_failure_is_told_and_tried_again(stage: Stage) -> None:
+    stage.appliance().up(ONE)
+    stage.drift()
+    stage.kernel.fail_at = len(stage.kernel.log)
+    stage.played(stage.nothing, stage.nothing)
+    assert stage.events == ["failed", "watching", "mended", "as-asked"]
+    assert stage.as_asked()
+
+
+def test_restless_links_leave_it_a_fifth_of_the_time(stage: Stage) -> None:
+    """Looking takes a second here, and there is news all the time: it looks every five seconds."""
+    stage.appliance().up(ONE)
+    looks: list[int] = []
+    observe = stage.kernel.observe
+
+    def slow() -> State:
+        looks.append(stage.clock.now_ns)
+        stage.clock.pass_s(1)
+        return observe()
+
+    def noise() -> bool:
+        stage.clock.pass_s(0.5)
+        return True
+
+    stage.kernel.observe = slow  # type: ignore[method-assign]
+    stage.played(*[noise] * 40, period_s=60)
+    gaps = [round((b - a) / 1e9, 3) for a, b in pairwise(looks[1:])]
+    assert gaps and set(gaps) == {5.0}
+
+
+def test_the_service_manager_hears_that_it_is_ready_and_alive(stage: Stage, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "6000000", "WATCHDOG_PID": "7"}
+        stage.notifier = Notifier(environment, 7)
+        waits = stage.played(*[stage.nothing] * 4)
+        told = []
+        while True:
+            try:
+                told.append(manager.recv(1000).decode())
+            except BlockingIOError:
+                break
+    assert waits == [3, 3, 3, 1], "half of the manager's limit, and the period"
+    assert told[:2] == ["WATCHDOG=1", "READY=1\nSTATUS=watching"]
+    assert set(told[2:]) == {"WATCHDOG=1"} and len(told) >= 6
+    assert Notifier(environment, 8).ping_s is None
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}, 1).tell("READY=1")
+
+
+def test_log_lines_are_words_a_machine_reads() -> None:
+    out = io.StringIO()
+    logger(out, {})(WARNING, "drift", lane="japan", why='a "b"\nc', empty="")
+    logger(out, {"JOURNAL_STREAM": "8:1"})(INFO, "watching", period_s=10.0)
+    logger(out, {}, as_json=True)(INFO, "watching", period_s=10.0)
+    assert out.getvalue().splitlines() == [
+        r'level=warning event=drift lane=japan why="a \"b\"\nc" empty=""',
+        "<6>level=info event=watching period_s=10.0",
+        '{"level": "info", "event": "watching", "period_s": 10.0}',
+    ]
+
+
+def test_a_signal_wakes_and_stops_it() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with _stop_signals() as (wake_fd, stopped):
+        assert not stopped()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped()
+        ears = Watch()
+        assert not ears.wait(60, wake_fd)
+        ears.close()
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_reverter_waits_for_the_deadline_of_the_moment(stage: Stage) -> None:
+    appliance, slept = stage.appliance(), []
+    appliance.up(ONE, confirm_s=8)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        stage.clock.pass_s(seconds)
+        if len(slept) == 1:
+            appliance.up(replace(ONE, seed=2), confirm_s=9)
+
+    wait_and_settle(Store(stage.folder), stage.appliance, stage.clock, sleep, pytest.fail)
+    assert slept == [5, 5, 4]
+    assert stage.appliance().topology() is None
+    assert stage.as_asked()
+
+
+def test_a_reverter_that_fails_tells_and_tries_again(stage: Stage) -> None:
+    appliance, slept, told = stage.appliance(), [], []
+    appliance.up(ONE, confirm_s=1)
+    stage.clock.pass_s(1)
+
+    class Reluctant:
+        def settle(self) -> bool:
+            if len(told) < 3:
+                raise RefusedError("port nic0: has an address")
+            return appliance.settle()
+
+    wait_and_settle(Store(stage.folder), Reluctant, stage.clock, slept.append, told.append)
+    assert (slept, len(told)) == ([1, 2, 4], 3)
+    assert "has an address" in told[0]
+    assert stage.as_asked()
+
+
+def test_a_real_reverter_outlives_its_parent_and_ends_when_it_is_not_needed(tmp_path: Path) -> None:
+    """Nothing is pending, so it ends by itself; that it runs detached shows in its parent being gone at once."""
+    code = (
+        "import sys; from pathlib import Path; from emulator import reverter; "
+        "reverter.start(Path(sys.argv[1])); print('started')"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path)]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.stdout, ran.stderr) == ("started\n", "")
+
+
+def test_the_log_in_json_is_json() -> None:
+    out = io.StringIO()
+    logger(out, {"JOURNAL_STREAM": "8:1"}, as_json=True)(INFO, "x", op=DelEgress("a").port)
+    assert json.loads(out.getvalue()) == {"level": "info", "event": "x", "op": "a"}

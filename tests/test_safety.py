@@ -1,0 +1,354 @@
+"""Confirm or revert, undo, history, the watchdog's mending: the real appliance over the kernel in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from clocks import HandClock
+
+from emulator import cli
+from emulator.appliance import Appliance
+from emulator.errors import InputError, KernelError, MissingError, RefusedError
+from emulator.goal import wanted
+from emulator.history import Author
+from emulator.kernel.fake import FakeKernel
+from emulator.model import Impairment, Lane, Ports, Topology
+from emulator.ops import DelEgress, SetNetem, Together
+from emulator.state import Link, State
+
+MS = 10**6
+ONE = Topology("one", "hub", (Lane("japan", Impairment(7 * MS), Impairment(5 * MS)),))
+TWO = Topology("two", "hub", (Lane("japan", Impairment(9 * MS)), Lane("london", Impairment(8 * MS))))
+PAIR = Lane("california", Impairment(MS), Impairment(MS), ports=Ports("nic0", "nic1"))
+ALICE = Author("alice", 1000, 4711, "longhaul up")
+
+
+class Machine:
+    """One machine with a clock of its own; `appliance()` is a new process on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kernel = FakeKernel({f"nic{n}": Link(1500, up=True, ipv6=True, addrgen=0) for n in range(2)})
+        self.clock, self.folder, self.guarded = HandClock(), folder, 0
+
+    def appliance(self, guard: Callable[[Path], None] | None = None) -> Appliance:
+        return Appliance(self.kernel, self.folder, author=ALICE, clock=self.clock, guard=guard or self.guard)
+
+    def guard(self, folder: Path) -> None:
+        assert folder == self.folder
+        self.guarded += 1
+
+    def is_(self, topology: Topology | None) -> bool:
+        """Whether desire and kernel both are this topology and nothing more."""
+        have = self.kernel.observe()
+        want = wanted(topology, have) if topology else State()
+        return self.appliance().topology() == topology and have == want
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_confirmed_in_time_it_stays(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    machine.appliance().up(TWO, confirm_s=60)
+    pending = machine.appliance().status().pending
+    assert pending and (pending.left_ns, pending.base, machine.guarded) == (60 * 10**9, ONE, 1)
+    machine.clock.pass_s(59)
+    machine.appliance().confirm()
+    machine.clock.pass_s(100)
+    assert not machine.appliance().settle()
+    assert machine.is_(TWO)
+    with pytest.raises(InputError, match="nothing waits to be confirmed"):
+        machine.appliance().confirm()
+
+
+@pytest.mark.parametrize("base", [None, ONE], ids=["nothing", "one"])
+def test_not_confirmed_it_goes_back_exactly_once(machine: Machine, base: Topology | None) -> None:
+    if base:
+        machine.appliance().up(base)
+    machine.appliance().up(TWO, confirm_s=60)
+    machine.clock.pass_s(59.9)
+    assert not machine.appliance().settle()
+    machine.clock.pass_s(0.1)
+    with pytest.raises(RefusedError, match="too late"):
+        machine.appliance().confirm()
+    assert machine.appliance().settle()
+    assert not machine.appliance().settle()
+    assert machine.is_(base)
+    assert machine.appliance().history(1)[0].author.command == "revert"
+
+
+def test_a_reboot_means_not_confirmed(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    machine.appliance().up(TWO, confirm_s=3600)
+    machine.clock.reboot()
+    machine.kernel = Machine(machine.folder).kernel
+    assert machine.appliance().tend(restore=True).reverted
+    assert machine.is_(ONE)
+
+
+def test_set_waits_for_confirmation_too_and_keeps_the_first_base(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    machine.appliance().set_lane(ONE.lane("japan").with_rtt(40 * MS), confirm_s=60)
+    machine.clock.pass_s(30)
+    machine.appliance().set_lane(ONE.lane("japan").with_rtt(50 * MS), confirm_s=60)
+    machine.appliance().set_lane(ONE.lane("japan").with_rtt(60 * MS))
+    machine.clock.pass_s(60)
+    assert machine.appliance().settle()
+    assert machine.is_(ONE)
+
+
+def test_the_next_change_takes_back_first_what_is_overdue(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    machine.appliance().up(TWO, confirm_s=60)
+    machine.clock.pass_s(61)
+    machine.appliance().set_lane(ONE.lane("japan").with_rtt(50 * MS))
+    assert machine.is_(ONE.with_lane(ONE.lane("japan").with_rtt(50 * MS)))
+
+
+def test_down_ends_what_waits(machine: Machine) -> None:
+    machine.appliance().up(ONE, confirm_s=60)
+    machine.appliance().down()
+    machine.clock.pass_s(100)
+    assert not machine.appliance().settle()
+    assert machine.is_(None)
+
+
+def test_without_a_guard_nothing_is_changed(machine: Machine) -> None:
+    def no_guard(_: Path) -> None:
+        raise MissingError("no process")
+
+    machine.appliance().up(ONE)
+    with pytest.raises(MissingError, match="no process"):
+        machine.appliance(no_guard).up(TWO, confirm_s=60)
+    assert machine.is_(ONE)
+    assert machine.appliance().status().pending is None
+
+
+def test_the_desire_is_on_disk_with_its_guard_before_the_kernel_is_touched(machine: Machine) -> None:
+    def look(folder: Path) -> None:
+        assert machine.kernel.log == []
+        assert machine.appliance().topology() == ONE
+        pending = machine.appliance().status().pending
+        assert pending and pending.base is None
+
+    machine.appliance(look).up(ONE, confirm_s=60)
+
+
+def test_a_failed_change_leaves_no_trace(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    before = machine.appliance().history()
+    machine.kernel.fail_at = len(machine.kernel.log) + 3
+    with pytest.raises(KernelError):
+        machine.appliance().up(TWO, confirm_s=60)
+    assert machine.is_(ONE)
+    assert machine.appliance().history() == before
+    assert machine.appliance().status().pending is None
+    machine.appliance().up(TWO)
+    assert [c.number for c in machine.appliance().history()] == [2, 1]
+
+
+def test_a_revert_that_fails_stays_due(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    machine.appliance().up(TWO, confirm_s=60)
+    machine.clock.pass_s(60)
+    machine.kernel.fail_at = len(machine.kernel.log)
+    with pytest.raises(KernelError):
+        machine.appliance().settle()
+    assert machine.is_(TWO)
+    assert machine.appliance().settle()
+    assert machine.is_(ONE)
+
+
+def test_undo_goes_back_and_undone_itself_comes_back(machine: Machine) -> None:
+    with pytest.raises(InputError, match="no change to undo"):
+        machine.appliance().undo()
+    for topology in (ONE, TWO):
+        machine.appliance().up(topology)
+    machine.appliance().undo()
+    assert machine.is_(ONE)
+    machine.appliance().undo()
+    assert machine.is_(TWO)
+    machine.appliance().down()
+    machine.appliance().undo()
+    assert machine.is_(TWO)
+    assert [c.summary for c in machine.appliance().history()] == [
+        "undo change 5: down", "down", "undo change 3: undo change 2: up two", "undo change 2: up two", "up two",
+        "up one",
+    ]  # fmt: skip
+
+
+def test_the_history_says_who_when_and_what(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    machine.clock.pass_s(1)
+    machine.appliance().set_lane(ONE.lane("japan").with_rtt(40 * MS))
+    machine.appliance().set_lane(ONE.lane("japan").with_rtt(44 * MS))
+    last = machine.appliance().history(1)[0]
+    assert (last.number, last.when, last.author) == (3, "2001-09-09T00:00:02+00:00", ALICE)
+    assert last.summary == "set japan"
+    assert [line for line in last.diff.splitlines() if line[0] in "+-"][2:] == [
+        "-  japan: {rtt: 40ms, mtu: 1500, line_rate: 10Gbit}",
+        "+  japan: {rtt: 44ms, mtu: 1500, line_rate: 10Gbit}",
+    ]
+
+
+def test_fifty_changes_are_kept(machine: Machine) -> None:
+    for number in range(60):
+        machine.appliance().up(replace(ONE, seed=number))
+    kept = machine.appliance().history(100)
+    assert [c.number for c in kept] == list(range(60, 10, -1))
+    assert len(list((machine.folder / "changes").iterdir())) == 50
+
+
+def test_an_up_of_what_stands_already_is_no_change(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    assert machine.appliance().up(ONE) == []
+    assert len(machine.appliance().history()) == 1
+
+
+def drift(machine: Machine, port: str) -> None:
+    machine.kernel.apply(DelEgress(port))
+    machine.kernel.log.clear()
+
+
+def test_drift_is_reported_or_restored_as_the_topology_says(machine: Machine) -> None:
+    machine.appliance().up(TWO)
+    drift(machine, "lhs-japan")
+    found = machine.appliance().tend()
+    assert ([type(s.op) for s in found.drift], found.mended) == ([SetNetem], [])
+    assert machine.kernel.log == []
+    machine.appliance().up(replace(TWO, on_drift="restore"))
+    drift(machine, "lhs-japan")
+    assert [type(s.op) for s in machine.appliance().tend().mended] == [SetNetem]
+    assert machine.is_(replace(TWO, on_drift="restore"))
+
+
+def test_a_repair_touches_what_has_drifted_and_nothing_else(machine: Machine) -> None:
+    machine.appliance().up(replace(TWO, on_drift="restore"))
+    drift(machine, "lhs-japan")
+    machine.appliance().tend()
+    assert [op.port for op in machine.kernel.log if isinstance(op, SetNetem)] == ["lhs-japan"]
+    assert len(machine.kernel.log) == 1
+
+
+def test_repairs_in_a_row_are_one_entry_and_undo_looks_past_it(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    machine.appliance().up(replace(TWO, on_drift="restore"))
+    for _ in range(3):
+        drift(machine, "lhs-japan")
+        machine.appliance().tend()
+    last = machine.appliance().history()[0]
+    assert (last.number, last.times, last.author.command, last.diff) == (3, 3, "watchdog", "")
+    assert last.summary == "1 step: impaired before the first packet"
+    machine.appliance().undo()
+    assert machine.is_(ONE)
+
+
+def test_a_lane_whose_port_is_gone_blocks_no_other(machine: Machine) -> None:
+    star = Topology("star", "hub", (PAIR, Lane("japan", Impairment(MS))), on_drift="restore")
+    machine.appliance().up(star)
+    before = machine.kernel.observe()
+    taken = machine.kernel.ports.pop("nic1")
+    machine.kernel.marked.pop("nic1")
+    drift(machine, "lhs-japan")
+    found = machine.appliance().tend()
+    assert found.blocked == {"california": "port nic1: there is no such interface; 'longhaul nics' lists them"}
+    assert [op.port for op in machine.kernel.log if isinstance(op, SetNetem)] == ["lhs-japan"]
+    assert machine.kernel.observe().ports == {n: p for n, p in before.ports.items() if n != "nic1"}
+    assert taken.altname
+    status = machine.appliance().status()
+    assert (status.drift, list(status.blocked), status.as_asked) == ([], ["california"], False)
+    machine.kernel.links["nic1"] = Link(1500, up=True, ipv6=True, addrgen=0, addresses=("192.0.2.1",))
+    assert "has the address 192.0.2.1" in machine.appliance().tend().blocked["california"]
+    machine.kernel.links["nic1"] = Link(1500, up=True, ipv6=True, addrgen=0)
+    assert machine.appliance().tend().blocked == {}
+    assert machine.kernel.observe() == before
+    machine.appliance().down()
+    assert machine.kernel.links == {f"nic{n}": Link(1500, up=True, ipv6=True, addrgen=0) for n in range(2)}
+
+
+class Counting(FakeKernel):
+    """Counts the looks at everything."""
+
+    looks = 0
+
+    def observe(self) -> State:
+        self.looks += 1
+        return super().observe()
+
+    def ports_of(self, names: frozenset[str]) -> State:
+        seen = super().ports_of(names)
+        self.looks -= 1
+        return seen
+
+
+def test_set_looks_at_its_lane_alone_unless_something_is_odd(machine: Machine) -> None:
+    machine.kernel = kernel = Counting()
+    lane = TWO.lane("japan")
+    machine.appliance().up(TWO)
+    kernel.looks = 0
+    assert [type(s.op) for s in machine.appliance().set_lane(lane.with_rtt(40 * MS))] == [Together]
+    assert kernel.looks == 0
+    machine.appliance().set_lane(replace(lane, outbound=Impairment(MS, loss_p32=9)))
+    assert kernel.looks == 2, "a loss changes the hosts too: everything is looked at, before and after"
+    drift(machine, "lhs-japan")
+    kernel.looks = 0
+    machine.appliance().set_lane(lane.with_rtt(40 * MS))
+    assert kernel.looks == 2
+    assert machine.is_(TWO.with_lane(lane.with_rtt(40 * MS)))
+
+
+def test_a_set_that_needs_more_memory_than_there_is_is_refused(machine: Machine) -> None:
+    machine.appliance().up(ONE)
+    machine.kernel.memory_bytes = 2**28
+    with pytest.raises(RefusedError, match="the lanes' queues may need"):
+        machine.appliance().set_lane(ONE.lane("japan").with_rtt(10_000 * MS))
+    assert machine.is_(ONE)
+
+
+def run(machine: Machine, capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> str:
+    assert cli.main(args, obj=machine.appliance()) == code
+    out, err = capsys.readouterr()
+    return out if code in (0, 8) else err
+
+
+def test_the_commands(machine: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "one.yaml"
+    file.write_text("name: one\nhub: hub\nlanes: {japan: {rtt: 10ms}, london: {rtt: 20ms}}\n")
+    answer = run(machine, capsys, "up", str(file), "--confirm", "60s")
+    assert answer.endswith("steps; taken back in 60 s unless: longhaul confirm\n")
+    assert "pending: goes back to nothing up in 60 s unless: longhaul confirm" in run(machine, capsys, "status")
+    assert json.loads(run(machine, capsys, "status", "--json"))["pending"] == {"left_ns": 60 * 10**9, "back_to": None}
+    assert run(machine, capsys, "confirm") == "confirmed: one\n"
+    assert "nothing waits" in run(machine, capsys, "confirm", code=2)
+    assert run(machine, capsys, "set", "--all", "--off") == "2 lanes are set: 6 steps\n"
+    assert "10 ms off  outbound" in run(machine, capsys, "status")
+    assert run(machine, capsys, "set", "japan", "london", "--on") == "2 lanes are set: 1 step\n"
+    assert run(machine, capsys, "undo") == "undo change 3: set japan london: 6 steps\n"
+    shown = run(machine, capsys, "history", "2")
+    assert shown.startswith("4  2001-09-09T00:00:01+00:00  alice (uid 1000, pid 4711): longhaul up\n    undo change 3")
+    assert "    +  japan: {rtt: 10ms, mtu: 1500, line_rate: 10Gbit, disabled: true}" in shown
+    assert [c["number"] for c in json.loads(run(machine, capsys, "history", "--json"))] == [4, 3, 2, 1]
+    assert "--confirm needs 1s at least" in run(
+        machine, capsys, "set", "japan", "--rtt", "1ms", "--confirm", "1ms", code=2
+    )
+    assert "name the lanes, or --all" in run(machine, capsys, "set", "--rtt", "1ms", code=2)
+
+
+def test_lane_names_are_completed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.shell_completion import ShellComplete
+
+    monkeypatch.setenv("LONGHAUL_STATE", str(machine.folder))
+    completion = ShellComplete(cli.cli, {}, "longhaul", "_LONGHAUL_COMPLETE")
+    assert completion.get_completions(["set"], "") == []
+    machine.appliance().up(TWO)
+    assert [c.value for c in completion.get_completions(["set"], "")] == ["japan", "london"]
+    assert [c.value for c in completion.get_completions(["set"], "lo")] == ["london"]
+    assert [c.value for c in completion.get_completions(["set", "japan"], "")] == ["london"]
+    (machine.folder / "desire.json").write_text("spoilt")
+    assert completion.get_completions(["set"], "") == []
