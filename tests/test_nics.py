@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from machines import NIC, appliance_box
+from paper import NIC, appliance_box
 
 from emulator import cli, topologyfile
 from emulator.appliance import Appliance

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from machines import appliance_box
+from paper import appliance_box
 
 from emulator import topologyfile
 from emulator.goal import nothing, wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from machines import described
+from paper import described
 
 from emulator import topologyfile
 from emulator.appliance import Appliance
