@@ -39,7 +39,8 @@ def loads(text: str, where: str = "topology") -> Topology:
     lanes = _lanes(source)
     source.raise_mistakes()
     assert form is not None
-    optional = {k: v for k, v in (("subnet", form.subnet), ("seed", form.seed)) if v is not None}
+    given = (("subnet", form.subnet), ("seed", form.seed), ("hub_host", form.hub_host))
+    optional = {k: v for k, v in given if v is not None}
     try:
         return Topology(form.name, form.hub, tuple(lanes), **optional)  # type: ignore[arg-type]
     except ValueError as error:
@@ -50,7 +51,8 @@ def loads(text: str, where: str = "topology") -> Topology:
 
 def _blamed(text: str) -> str:
     """The key that a contradiction between parts of the topology is shown at."""
-    return next((key for key in ("subnet", "port") if text.startswith(key)), "hub").replace("port", "lanes")
+    blamed = {"subnet": "subnet", "port": "lanes", "address": "lanes", "hub_host": "hub_host"}
+    return next((key for word, key in blamed.items() if text.startswith(word)), "hub")
 
 
 def _validated(source: yamltree.Source) -> TopologyForm | None:
@@ -107,6 +109,8 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
         outbound=_direction(outbound_ns, form.outbound, form, defaults),
         inbound=_direction(inbound_ns, form.inbound, form, defaults),
         ports=Ports(form.ports.hub, form.ports.site) if form.ports else None,
+        host=form.host,
+        address=form.address,
     )
     mtu = form.mtu if form.mtu is not None else defaults.mtu
     line = form.line_rate if form.line_rate is not None else defaults.line_rate
@@ -138,6 +142,7 @@ def dumps(topology: Topology) -> str:
     tree = {
         "name": topology.name,
         "hub": topology.hub,
+        **({"hub_host": topology.hub_host} if topology.hub_host else {}),
         "subnet": str(topology.subnet),
         "seed": topology.seed,
         "lanes": {lane.name: _lane_tree(lane) for lane in topology.lanes},
@@ -157,6 +162,7 @@ def _lane_tree(lane: Lane) -> dict[str, object]:
     tree |= {"mtu": lane.mtu, "line_rate": units.compact(units.format_rate(lane.line_rate_bps))}
     if lane.ports:
         tree["ports"] = {"hub": lane.ports.hub, "site": lane.ports.site}
+    tree |= {key: str(value) for key, value in (("host", lane.host), ("address", lane.address)) if value}
     return tree
 
 
