@@ -28,7 +28,7 @@ class LazyGroup(click.Group):
         "status": ("emulator.cli_core:status", "Show every lane: asked, installed, dropped, drifted."),
         "plan": ("emulator.cli_core:plan", "Show the ip and tc commands that 'up' would stand for."),
         "set": ("emulator.cli_core:change", "Change a live lane without losing a packet."),
-        "verify": ("emulator.cli_measure:verify", "Measure every RTT and write a certificate."),
+        "verify": ("emulator.cli_verify:verify", "Measure every RTT and write a certificate."),
         "sweep": ("emulator.cli_measure:sweep", "Measure throughput against RTT and print the table."),
         "bdp": ("emulator.cli_measure:bdp", "Compute BDP, windows and expected throughput."),
         "lab": ("emulator.cli_lab:lab", "Build, boot and use the lab."),

@@ -9,6 +9,7 @@ import click
 
 from emulator import units
 from emulator.change import Change
+from emulator.cli_complete import lane_names
 from emulator.cli_output import count, emit_json, emit_status, emit_steps, json_option, status_json
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 
@@ -125,7 +126,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     "  longhaul set japan --rate 1Gbit --buffer 8MiB\n"
     "  longhaul set california --off",
 )
-@click.argument("lane")
+@click.argument("lane", shell_complete=lane_names)
 @click.option("--rtt", "rtt_ns", type=TIME, help="Round-trip time, split evenly over both directions.")
 @click.option("--outbound-delay", "outbound_delay_ns", type=TIME, help="One-way delay from the hub to the site.")
 @click.option("--inbound-delay", "inbound_delay_ns", type=TIME, help="One-way delay from the site to the hub.")

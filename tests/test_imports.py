@@ -28,8 +28,8 @@ LAYERS = [
     ["appliance"],
     ["cell"],
     ["sweep", "verify", "report", "arithmetic", "lab"],
-    ["cli_output"],
-    ["cli_core", "cli_measure", "cli_lab"],
+    ["cli_output", "cli_complete"],
+    ["cli_core", "cli_measure", "cli_verify", "cli_lab"],
     ["cli"],
     ["__main__"],
 ]
