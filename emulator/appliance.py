@@ -27,6 +27,10 @@ class Appliance:
     def __init__(self, kernel: Kernel, state_dir: Path) -> None:
         self._kernel, self._dir = kernel, state_dir
 
+    def close(self) -> None:
+        """Let go of the kernel; the lanes stay as they are."""
+        self._kernel.close()
+
     def topology(self) -> Topology | None:
         """The topology that is asked for, None when nothing is."""
         if not self._file.exists():

@@ -26,7 +26,7 @@ LAYERS = [
     ["reconcile", "status", "topologyfile"],
     ["hosts", "measure", "results"],
     ["appliance"],
-    ["cell"],
+    ["cell", "mininet"],
     ["sweep", "verify", "report", "arithmetic", "lab"],
     ["cli_output", "cli_complete"],
     ["cli_core", "cli_measure", "cli_verify", "cli_lab"],
@@ -42,6 +42,7 @@ IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", 
 DOORS = {
     "pyroute2": ("emulator.kernel.",),
     "subprocess": ("emulator.measure.process", "emulator.lab."),
+    "mininet": ("emulator.mininet",),
     "pydantic": ("emulator.topologyform", "emulator.topologyfile", "emulator.hosts.profiles"),
 }
 
