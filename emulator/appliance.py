@@ -64,6 +64,10 @@ class Appliance:
         self._author, self._clock, self._guard = author or here("longhaul"), clock or SystemClock(), guard
         self._sessions = sessions
 
+    def close(self) -> None:
+        """Let go of the kernel; the lanes stay as they are."""
+        self._kernel.close()
+
     def topology(self) -> Topology | None:
         """The topology that is asked for, None when nothing is."""
         return self._store.read().topology

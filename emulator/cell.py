@@ -9,14 +9,16 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from emulator import analysis
 from emulator.analysis import NS
 from emulator.errors import LonghaulError, MeasureError, RefusedError
-from emulator.hosts import profiles
-from emulator.hosts.namespace import NamespaceHost
+from emulator.hosts import profiles, reach
+from emulator.hosts.host import Host
 from emulator.measure import clock, iperf3, nstat, ping, ss
 from emulator.measure.process import Running
 from emulator.results import CellResult, CellSpec
@@ -53,20 +55,36 @@ def execute(spec: CellSpec, appliance: Appliance) -> CellResult:
 
     Raises RefusedError when a topology is up already, MeasureError, and whatever bringing up raises.
     """
-    if (present := appliance.topology()) is not None:
-        raise RefusedError(f"{present.name} is up here: take it down first (longhaul down), or sweep with --in-lab")
-    appliance.up(spec.topology)
-    try:
-        hub, site = NamespaceHost(spec.topology.hub), NamespaceHost(spec.lane.name)
+    with reach.reached(spec.topology) as hosts, _lane_up(spec, appliance):
+        hub, site = hosts[spec.topology.hub], hosts[spec.lane.name]
         with profiles.applied(spec.profile, hub, site):
             return conclude(spec, _measure(spec, appliance, hub, site), os.uname().release)
+
+
+@contextmanager
+def _lane_up(spec: CellSpec, appliance: Appliance) -> Iterator[None]:
+    """The cell's lane for the time of a block: alone, or as a change to the topology that holds its ports already."""
+    present, lane = appliance.topology(), spec.lane
+    if present is None:
+        appliance.up(spec.topology)
+        try:
+            yield
+        finally:
+            appliance.down()
+        return
+    if lane.ports is None or lane.name not in present.sites or present.lane(lane.name).ports != lane.ports:
+        raise RefusedError(f"{present.name} is up here: take it down first (longhaul down), or sweep with --in-lab")
+    appliance.up(replace(present.with_lane(lane), seed=spec.topology.seed))
+    try:
+        yield
     finally:
-        appliance.down()
+        appliance.up(present)
 
 
-def _measure(spec: CellSpec, appliance: Appliance, hub: NamespaceHost, site: NamespaceHost) -> Measured:
-    # The namespaces are new, so no metrics of an earlier connection are cached.
+def _measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host) -> Measured:
     address = str(spec.topology.address(site.name).ip)
+    # What the kernel remembers of earlier connections to the site would shorten the slow start.
+    hub.run(["ip", "tcp_metrics", "flush", address], _TIMEOUT_S, as_root=True)
     echo = hub.run(ping.argv(address, PING_COUNT, _precise(hub)), ping.longest_s(PING_COUNT, spec.lane.rtt_ns))
     before, drops_before = _counters(hub, site), appliance.counters()[spec.lane.name].outbound
     with site.start(iperf3.server_argv(interval_s(spec))) as server:
@@ -79,12 +97,12 @@ def _measure(spec: CellSpec, appliance: Appliance, hub: NamespaceHost, site: Nam
     return Measured(min(ping.parse(echo.stdout).rtts_ns), run, ss.summarize(looks), drops, counters)
 
 
-def _precise(host: NamespaceHost) -> bool:
+def _precise(host: Host) -> bool:
     return host.run(ping.precise_argv(), _TIMEOUT_S).exit_code == 0
 
 
-def _counters(hub: NamespaceHost, site: NamespaceHost) -> dict[str, int]:
-    ends = [nstat.read(host.namespace) for host in (hub, site)]
+def _counters(hub: Host, site: Host) -> dict[str, int]:
+    ends = [host.counters() for host in (hub, site)]
     return {name: sum(end[name] for end in ends) for name in nstat.WATCHED}
 
 
@@ -102,7 +120,7 @@ def _increase(before: DirectionCounters, after: DirectionCounters) -> tuple[int 
     )
 
 
-def _await_listening(site: NamespaceHost, server: Running) -> None:
+def _await_listening(site: Host, server: Running) -> None:
     deadline_s = time.monotonic() + _LISTEN_TIMEOUT_S
     while not site.is_listening(iperf3.PORT):
         if not server.running() or time.monotonic() > deadline_s:
@@ -126,7 +144,7 @@ def look_interval_s(duration_s: int, rtt_ns: int) -> float:
     return (pause_s // rtt_s + ODD_PHASE) * rtt_s if rtt_s and rtt_s <= pause_s else pause_s
 
 
-def _watch(spec: CellSpec, hub: NamespaceHost, address: str) -> list[list[ss.Socket]]:
+def _watch(spec: CellSpec, hub: Host, address: str) -> list[list[ss.Socket]]:
     """Look at the data streams over the last half of the run."""
     time.sleep(spec.duration_s / 2 + STREAMS_START_ROUND_TRIPS * spec.lane.rtt_ns / NS)
     looks = []

@@ -32,7 +32,7 @@ class LazyGroup(click.Group):
         "undo": ("emulator.cli_safety:undo", "Go back to the topology before the last change."),
         "history": ("emulator.cli_safety:history", "Show the last changes: when, who, what."),
         "daemon": ("emulator.cli_safety:daemon", "Watch over the lanes: drift, confirm-or-revert."),
-        "verify": ("emulator.cli_measure:verify", "Measure every RTT and write a certificate."),
+        "verify": ("emulator.cli_verify:verify", "Measure every RTT and write a certificate."),
         "sweep": ("emulator.cli_measure:sweep", "Measure throughput against RTT and print the table."),
         "bdp": ("emulator.cli_measure:bdp", "Compute BDP, windows and expected throughput."),
         "nics": ("emulator.cli_nics:nics", "List the network ports, and why one may not be used."),

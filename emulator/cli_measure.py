@@ -1,8 +1,7 @@
-"""verify, sweep, bdp: the commands that measure and compute."""
+"""sweep, bdp: the commands that measure throughput and compute."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator import __version__, units
-from emulator.cli_options import PROBABILITY, TIME, Quantity, appliance_of
+from emulator.cli_complete import lane_names
+from emulator.cli_options import PROBABILITY, Quantity, appliance_of
 from emulator.cli_output import emit_json, emit_table, json_option
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 
 if TYPE_CHECKING:
     from emulator.model import Lane, Topology
     from emulator.results import CellResult, CellSpec, RunFolder
-    from emulator.verify import Pair
 
 
 class Listed(click.ParamType[list[Any]]):
@@ -67,7 +66,7 @@ SIZE = Quantity("SIZE", units.parse_size_bytes)
 
 
 @contextmanager
-def _progress(total: float, what: str) -> Iterator[Callable[[float, str], None]]:
+def progress(total: float, what: str) -> Iterator[Callable[[float, str], None]]:
     """A bar with the time left on stderr; where that is no terminal, a line for everything done."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -85,76 +84,10 @@ def _progress(total: float, what: str) -> Iterator[Callable[[float, str], None]]
         yield advance
 
 
-@click.command(
-    epilog="\b\nExamples:\n"
-    "  longhaul verify\n"
-    "  longhaul verify --count 100 --output japan.json\n"
-    "  longhaul lab run -- sh -c 'longhaul up topologies/new-york.yaml && longhaul verify'"
-)
-@click.option("--count", type=click.IntRange(min=1), default=10, show_default=True, help="Echoes per pair.")
-@click.option("--tolerance", "tolerance_ns", type=TIME, help="Allowed difference; 10us in the lab, else 1ms.")
-@click.option("--output", type=click.Path(dir_okay=False), help="Write the certificate (JSON) here.")
-@json_option
-@click.pass_context
-def verify(ctx: click.Context, count: int, tolerance_ns: int | None, output: str | None, as_json: bool) -> None:
-    """Ping every pair of hosts of the topology that is up: RTT asked against measured.
-
-    Exits with 8 when any pair is out of tolerance.
-    """
-    from emulator import verify as certify
-    from emulator.measure import clock
-
-    status = appliance_of(ctx).status()
-    if status.topology is None:
-        raise InputError.single("nothing is up: longhaul up FILE")
-    allowed_ns = clock.rtt_tolerance_ns() if tolerance_ns is None else tolerance_ns
-    total = len(certify.hosts(status.topology)) * (len(certify.hosts(status.topology)) - 1) / 2
-    pairs = []
-    with _progress(total, "ping") as advance:
-        at_once = 1 if clock.here_is_virtual() else certify.AT_ONCE
-        for pair in certify.measure(status.topology, count, allowed_ns, at_once):
-            pairs.append(pair)
-            advance(1, f"{pair.one} - {pair.other}")
-    certificate = certify.Certificate(
-        status.topology, os.uname().release, __version__, count, allowed_ns,
-        certify.installed(status.lanes), tuple(pairs),
-    )  # fmt: skip
-    if output:
-        _write_certificate(Path(output), certificate.to_json())
-    if as_json:
-        emit_json(certificate.to_json())
-    else:
-        _emit_pairs(pairs, allowed_ns)
-    if not certificate.passed:
-        ctx.exit(EXIT_NOT_AS_ASKED)
-
-
-def _write_certificate(path: Path, value: dict[str, Any]) -> None:
-    import json
-
-    from emulator.results import write_atomically
-
-    try:
-        write_atomically(path, json.dumps(value, indent=2) + "\n")
-    except OSError as error:
-        raise InputError.single(f"cannot be written: {error.strerror}", str(path)) from None
-
-
-def _emit_pairs(pairs: Sequence[Pair], allowed_ns: int) -> None:
-    """The matrix as one row a pair, in ms."""
-    header = ("from", "to", "asked", "min", "median", "p99", "lost", "")
-    rows = [
-        [
-            *(pair.one, pair.other),
-            *(f"{ns / 1e6:.3f}" for ns in (pair.asked_ns, pair.min_ns, pair.median_ns, pair.p99_ns)),
-            *(str(pair.lost), "ok" if pair.passed else "FAILED"),
-        ]
-        for pair in pairs
-    ]
-    emit_table(header, rows, left=("from", "to", ""))
-    bad = sum(not pair.passed for pair in pairs)
-    verdict = f"{bad} of {len(pairs)} pairs are" if bad else "no pair is"
-    click.echo(f"\nRTT in ms; {verdict} off by more than {units.format_duration(allowed_ns)}.")
+def known_lane(name: str, topology: Topology, where: str) -> None:
+    """Raises InputError when there is no such lane."""
+    if name not in topology.sites:
+        raise InputError.single(f"no such lane; there are {', '.join(topology.sites)}", where, name)
 
 
 @click.command(
@@ -162,11 +95,14 @@ def _emit_pairs(pairs: Sequence[Pair], allowed_ns: int) -> None:
     "  longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max\n"
     "  longhaul sweep --in-lab topologies/new-york.yaml --streams 1,8\n"
     "  longhaul sweep --in-lab topologies/new-york.yaml --lane japan --cc cubic,bbr\n"
+    "  longhaul sweep --lane japan --profile default,max     between the SSH hosts of the topology that is up\n"
     "  longhaul sweep --resume runs/20260102-030405"
 )
 @click.argument("topology", type=click.Path(dir_okay=False), required=False)
 @click.option("--rtt", "rtts_ns", type=RTTS, help="Round-trip times; bare numbers are ms.")
-@click.option("--lane", help="One lane of the topology (of the one that is up, if no file is given).")
+@click.option(
+    "--lane", shell_complete=lane_names, help="One lane of the topology (of the one that is up, if no file is given)."
+)
 @click.option("--profile", "profile_names", type=WORDS, default="default,max", show_default=True, help="TCP profiles.")
 @click.option("--profiles", "profile_file", type=click.Path(dir_okay=False), help="A YAML file with more profiles.")
 @click.option("--streams", type=COUNTS, default="1", show_default=True, help="Parallel streams.")
@@ -192,7 +128,7 @@ def sweep(ctx: click.Context, /, resume: str | None, runs: str, in_lab: bool, as
         folder = RunFolder(Path(resume))
         specs, in_lab = folder.asked()
     else:
-        specs = _grid(ctx, asked)
+        specs = _grid(ctx, asked, in_lab)
         now = datetime.now(UTC)
         facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
         folder = RunFolder.create(Path(runs) / now.strftime("%Y%m%d-%H%M%S-%f")[:-3], facts, specs, in_lab)
@@ -201,7 +137,7 @@ def sweep(ctx: click.Context, /, resume: str | None, runs: str, in_lab: bool, as
     runner = sweeping.in_lab(sweeping.cpus()) if in_lab else sweeping.here()
     failures: dict[str, str] = {}
     try:
-        with _progress(sum(map(sweeping.cost_s, todo)), "sweep") as advance:
+        with progress(sum(map(sweeping.cost_s, todo)), "sweep") as advance:
             workers = len(sweeping.cpus()) if in_lab else 1
             for outcome in sweeping.run_cells(todo, folder, runner, workers, lambda text: click.echo(text, err=True)):
                 if outcome.result:
@@ -215,7 +151,7 @@ def sweep(ctx: click.Context, /, resume: str | None, runs: str, in_lab: bool, as
         ctx.exit(EXIT_NOT_AS_ASKED)
 
 
-def _grid(ctx: click.Context, asked: dict[str, Any]) -> list[CellSpec]:
+def _grid(ctx: click.Context, asked: dict[str, Any], in_lab: bool) -> list[CellSpec]:
     """The cells that the options ask for. Raises InputError."""
     from emulator import sweep as sweeping
     from emulator.hosts import profiles
@@ -227,9 +163,10 @@ def _grid(ctx: click.Context, asked: dict[str, Any]) -> list[CellSpec]:
         base = replace(base, seed=asked["seed"])
     lanes: Sequence[Lane] = base.lanes
     if asked["lane"]:
-        if asked["lane"] not in base.sites:
-            raise InputError.single(f"no such lane; there are {', '.join(base.sites)}", "--lane", asked["lane"])
+        known_lane(asked["lane"], base, "--lane")
         lanes = [base.lane(asked["lane"])]
+    place = sweeping.on_hosts if base.hub_host and not in_lab else sweeping.in_namespaces
+    base, lanes = place(base, lanes)
     lanes = [sweeping.with_bottleneck(lane, asked["rate_bps"]) for lane in lanes]
     if asked["rtts_ns"] is not None:
         if len(lanes) > 1:

@@ -8,6 +8,7 @@ import click
 
 from emulator import units
 from emulator.change import Change
+from emulator.cli_complete import lane_names
 from emulator.cli_options import (
     BUFFER,
     PROBABILITY,
@@ -25,27 +26,7 @@ from emulator.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from click.shell_completion import CompletionItem
-
     from emulator.model import Lane, Topology
-
-
-def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """The lanes that are asked for, for the shell to complete; none when the desire cannot be read."""
-    from click.shell_completion import CompletionItem
-
-    from emulator.desire import Store
-    from emulator.errors import LonghaulError
-    from emulator.paths import state_dir
-
-    try:
-        topology = Store(state_dir()).read().topology
-    except (LonghaulError, OSError):
-        return []
-    chosen = set(ctx.params.get("lanes") or ())
-    return [
-        CompletionItem(n) for n in (topology.sites if topology else ()) if n.startswith(incomplete) and n not in chosen
-    ]
 
 
 @click.command(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 from .units import format_duration
 
@@ -23,6 +23,9 @@ SUBNET = IPv4Network("10.77.0.0/24")
 
 NAME_PATTERN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 """A site's name: a host name label of RFC 1123, in lower case."""
+
+DESTINATION_PATTERN = r"([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:\[][A-Za-z0-9_.:%\]-]*"
+"""A host for ssh(1): a name, an address or an alias, with or without a user; never a word that begins with "-"."""
 
 
 ON_DRIFT = ("report", "restore")
@@ -104,7 +107,8 @@ class Lane:
 
     `outbound` (hub to site) acts on the site port's egress, `inbound` on the hub port's. `ports` None means a
     virtual lane: veth pairs into namespaces. `line_rate_bps` is the ports' speed, used to size netem's limit
-    where no rate is set. `off` keeps what was asked for and leaves it without effect: see `in_effect`.
+    where no rate is set. `off` keeps what was asked for and leaves it without effect: see `in_effect`. `host` is the SSH destination of the machine behind the site port, `address` the site's
+    in the subnet; None takes the next in order.
     """
 
     name: str
@@ -114,6 +118,8 @@ class Lane:
     mtu: int = 1500
     line_rate_bps: int = LINE_RATE_BPS
     off: bool = False
+    host: str | None = None
+    address: IPv4Address | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME_PATTERN, self.name):
@@ -122,6 +128,10 @@ class Lane:
             raise ValueError(f"mtu {self.mtu} is not within 576..65521")
         if self.line_rate_bps < 8:
             raise ValueError(f"line rate {self.line_rate_bps} bit/s is below one byte a second")
+        if self.host is not None:
+            check_destination(self.host)
+            if self.ports is None:
+                raise ValueError("host is for lanes with ports: a virtual lane's host is a namespace of ours")
 
     @property
     def named_ports(self) -> tuple[str, ...]:
@@ -154,6 +164,12 @@ class Lane:
             outbound=replace(self.outbound, delay_ns=outbound),
             inbound=replace(self.inbound, delay_ns=inbound),
         )
+
+
+def check_destination(host: str) -> None:
+    """Raises ValueError unless `host` is an SSH destination, which no program could take for an option."""
+    if not re.fullmatch(DESTINATION_PATTERN, host):
+        raise ValueError(f"host {host!r} is no SSH destination: user@name, or a Host of ~/.ssh/config, was expected")
 
 
 def split_rtt(rtt_ns: int) -> tuple[int, int]:
@@ -198,7 +214,8 @@ class Topology:
 
     The hub has the subnet's first address, the lanes' sites the following ones in order. `seed` drives every
     random impairment; each direction of each lane derives its own from it. `on_drift` is what the daemon does when
-    somebody changes a lane behind our back: one of ON_DRIFT.
+    somebody changes a lane behind our back: one of ON_DRIFT. `hub_host` is the SSH destination of
+    the hub's machine.
     """
 
     name: str
@@ -207,6 +224,7 @@ class Topology:
     subnet: IPv4Network = SUBNET
     seed: int = 1
     on_drift: str = "report"
+    hub_host: str | None = None
 
     def __post_init__(self) -> None:
         names = [self.hub, *self.sites]
@@ -220,6 +238,20 @@ class Topology:
             raise ValueError(f"on_drift {self.on_drift!r} is none of {', '.join(ON_DRIFT)}")
         if not re.fullmatch(NAME_PATTERN, self.hub):
             raise ValueError(f"hub name {self.hub!r} is not a host name label (a-z, 0-9 and inner -)")
+        self._check_hosts()
+
+    def _check_hosts(self) -> None:
+        if self.hub_host is not None:
+            check_destination(self.hub_host)
+            if virtual := [lane.name for lane in self.virtual_lanes]:
+                raise ValueError(
+                    f"hub_host is given, but {', '.join(virtual)} has no ports: a virtual lane's hub is a namespace"
+                )
+        addresses = [self.address(name).ip for name in (self.hub, *self.sites)]
+        if shared := sorted({str(ip) for ip in addresses if addresses.count(ip) > 1}):
+            raise ValueError(f"address used twice: {', '.join(shared)}")
+        if outside := [str(ip) for ip in addresses if ip not in self.subnet]:
+            raise ValueError(f"address {', '.join(outside)} is not in the subnet {self.subnet}")
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -250,6 +282,8 @@ class Topology:
     def address(self, host: str) -> IPv4Interface:
         """The address of the hub or a site in the flat subnet. Raises ValueError on an unknown name."""
         index = [self.hub, *self.sites].index(host)
+        if host != self.hub and (own := self.lane(host).address):
+            return IPv4Interface(f"{own}/{self.subnet.prefixlen}")
         return IPv4Interface(f"{self.subnet[index + 1]}/{self.subnet.prefixlen}")
 
     def rtt_ns(self, one: str, other: str) -> int:

@@ -41,15 +41,32 @@ def lanes_at(lane: Lane, rtts_ns: Iterable[int]) -> list[Lane]:
     return [lane.with_rtt(rtt_ns) for rtt_ns in rtts_ns]
 
 
+def on_hosts(topology: Topology, lanes: Sequence[Lane]) -> tuple[Topology, list[Lane]]:
+    """The same measured between the machines that are named in it. Raises InputError when a lane names none.
+
+    Every lane keeps its address, which would be another in a topology of this lane alone.
+    """
+    if without := [lane.name for lane in lanes if not lane.host]:
+        raise InputError.single(f"{', '.join(without)}: no host is given; add one, or choose other lanes", "--lane")
+    return topology, [replace(lane, address=topology.address(lane.name).ip) for lane in lanes]
+
+
+def in_namespaces(topology: Topology, lanes: Sequence[Lane]) -> tuple[Topology, list[Lane]]:
+    """The same as virtual lanes between namespaces of ours."""
+    virtual = [replace(lane, ports=None, host=None) for lane in topology.lanes]
+    chosen = {lane.name for lane in lanes}
+    return replace(topology, lanes=tuple(virtual), hub_host=None), [lane for lane in virtual if lane.name in chosen]
+
+
 def with_bottleneck(lane: Lane, rate_bps: int | None) -> Lane:
-    """The lane as a virtual one that is limited both ways: by `rate_bps`, else by its own rate, else the line's."""
+    """The lane limited both ways: by `rate_bps`, else by its own rate, else the line's."""
 
     def limited(direction: Impairment) -> Impairment:
         if rate_bps is not None:
             return replace(direction, rate_bps=rate_bps)
         return direction if direction.rate_bps else replace(direction, rate_bps=lane.line_rate_bps)
 
-    return replace(lane, ports=None, outbound=limited(lane.outbound), inbound=limited(lane.inbound))
+    return replace(lane, outbound=limited(lane.outbound), inbound=limited(lane.inbound))
 
 
 def duration_s(lane: Lane, profile: Profile) -> int:

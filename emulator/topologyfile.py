@@ -39,7 +39,7 @@ def loads(text: str, where: str = "topology") -> Topology:
     lanes = _lanes(source)
     source.raise_mistakes()
     assert form is not None
-    optional = {k: v for k in ("subnet", "seed", "on_drift") if (v := getattr(form, k)) is not None}
+    optional = {k: v for k in ("subnet", "seed", "on_drift", "hub_host") if (v := getattr(form, k)) is not None}
     try:
         return Topology(form.name, form.hub, tuple(lanes), **optional)
     except ValueError as error:
@@ -50,7 +50,8 @@ def loads(text: str, where: str = "topology") -> Topology:
 
 def _blamed(text: str) -> str:
     """The key that a contradiction between parts of the topology is shown at."""
-    return next((key for key in ("subnet", "port") if text.startswith(key)), "hub").replace("port", "lanes")
+    blamed = {"subnet": "subnet", "port": "lanes", "address": "lanes", "hub_host": "hub_host"}
+    return next((key for word, key in blamed.items() if text.startswith(word)), "hub")
 
 
 def _validated(source: yamltree.Source) -> TopologyForm | None:
@@ -108,6 +109,8 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
         inbound=_direction(inbound_ns, form.inbound, form, defaults),
         ports=Ports(form.ports.hub, form.ports.site, form.ports.vlan) if form.ports else None,
         off=form.disabled,
+        host=form.host,
+        address=form.address,
     )
     mtu = form.mtu if form.mtu is not None else defaults.mtu
     line = form.line_rate if form.line_rate is not None else defaults.line_rate
@@ -139,6 +142,7 @@ def dumps(topology: Topology) -> str:
     tree = {
         "name": topology.name,
         "hub": topology.hub,
+        **({"hub_host": topology.hub_host} if topology.hub_host else {}),
         "subnet": str(topology.subnet),
         "seed": topology.seed,
         "on_drift": topology.on_drift,
@@ -162,6 +166,7 @@ def _lane_tree(lane: Lane) -> dict[str, object]:
     if lane.ports:
         vlan = {} if lane.vlan is None else {"vlan": lane.vlan}
         tree["ports"] = {"hub": lane.ports.hub, "site": lane.ports.site} | vlan
+    tree |= {key: str(value) for key, value in (("host", lane.host), ("address", lane.address)) if value}
     return tree
 
 

@@ -7,13 +7,13 @@ that a lane can take back what the defaults say.
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from emulator import units
-from emulator.model import NAME_PATTERN, ON_DRIFT
+from emulator.model import NAME_PATTERN, ON_DRIFT, check_destination
 
 
 def _text(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
@@ -57,6 +57,18 @@ def _on_drift(text: str) -> str:
     return text
 
 
+def _address(text: str) -> IPv4Address:
+    try:
+        return IPv4Address(text)
+    except ValueError as error:
+        raise ValueError(f"{error}: an address such as 10.77.0.4 was expected") from None
+
+
+def _destination(text: str) -> str:
+    check_destination(text)
+    return text
+
+
 def _schema(example: str, kind: str = "string") -> WithJsonSchema:
     return WithJsonSchema({"type": kind, "examples": [int(example) if kind == "integer" else example]})
 
@@ -69,6 +81,8 @@ Count = Annotated[int, _text(units.parse_count, "a whole number"), _schema("1500
 Word = Annotated[str, _text(str, "a word")]
 Switch = Annotated[bool, _text(_switch, "true or false"), WithJsonSchema({"type": "boolean"})]
 OnDrift = Annotated[str, _text(_on_drift, "a word"), WithJsonSchema({"type": "string", "enum": list(ON_DRIFT)})]
+Destination = Annotated[str, _text(_destination, "an SSH destination"), _schema("root@japan.example.org")]
+Address = Annotated[IPv4Address, _text(_address, "an address"), _schema("10.77.0.4")]
 Subnet = Annotated[IPv4Network, _text(_subnet, "a network"), _schema("10.77.0.0/24")]
 
 
@@ -116,6 +130,8 @@ class LaneForm(DefaultsForm):
     inbound: DirectionForm = DirectionForm()
     ports: PortsForm | None = None
     disabled: Switch = Field(default=False, description="keeps delay, jitter and loss on file, without effect")
+    host: Destination | None = Field(default=None, description="the machine behind the site port, for ssh")
+    address: Address | None = Field(default=None, description="the site's in the subnet, the next in order unless said")
 
 
 class TopologyForm(Form):
@@ -125,7 +141,8 @@ class TopologyForm(Form):
 
     name: Word
     hub: Word = Field(description="the local data centre, at the middle of the star")
-    subnet: Subnet | None = Field(default=None, description="addresses of the hub and the sites of virtual lanes")
+    hub_host: Destination | None = Field(default=None, description="the machine behind the hub ports, for ssh")
+    subnet: Subnet | None = Field(default=None, description="addresses of the hub's and the sites' hosts")
     seed: Count | None = Field(default=None, description="drives every random impairment")
     on_drift: OnDrift | None = Field(
         default=None, description="what the daemon does when somebody changes a lane: report (the default) or restore"

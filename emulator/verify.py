@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from emulator import topologyfile
-from emulator.errors import InputError
-from emulator.hosts.namespace import NamespaceHost
+from emulator.hosts import reach
+from emulator.hosts.host import Host
 from emulator.measure import ping
 from emulator.model import Topology
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from emulator.status import DirectionStatus, LaneStatus
 
 FORMAT = 1
-AT_ONCE = 16
-"""Pairs that are pinged at the same time where time is real. In virtual time one pair goes alone: waiting costs
-nothing there, and every clock reading of another program moves the clock by 768 ns."""
+AT_ONCE = 8
+"""Pairs that are pinged at the same time where time is real: sshd allows ten sessions a connection. In virtual time
+one pair goes alone: waiting costs nothing there, and every clock reading of another program moves the clock by 768 ns.
+"""
 
 _TIMEOUT_S = 30.0
 
@@ -82,38 +83,42 @@ class Certificate:
         }
 
 
-def hosts(topology: Topology) -> list[str]:
-    """The hub and the sites of virtual lanes: where we can ping from. Raises InputError when there are none."""
-    names = [topology.hub, *(lane.name for lane in topology.virtual_lanes)]
-    if len(names) < 2:
-        raise InputError.single(f"{topology.name} has no virtual lane: there is no host to ping from")
-    return names
+def pairs(topology: Topology, sites: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Every pair of hosts that reach one another, those with one of `sites` only when there are any.
+
+    Two sites are a compound path: by the hub, over both lanes. Raises InputError when there are no hosts.
+    """
+    found = [pair for group in reach.groups(topology) for pair in combinations(group, 2)]
+    return [pair for pair in found if not sites or set(pair) & set(sites)]
 
 
-def measure(topology: Topology, count: int, tolerance_ns: int, at_once: int = AT_ONCE) -> Iterator[Pair]:
-    """Ping every pair of hosts, several pairs at once, and yield each as it is known. Raises MeasureError."""
-    names = hosts(topology)
-    precise = NamespaceHost(names[0]).run(ping.precise_argv(), _TIMEOUT_S).exit_code == 0
-    pairs = list(combinations(names, 2))
-    for start in range(0, len(pairs), at_once):
-        batch = pairs[start : start + at_once]
-        _warm_up(topology, batch)
-        programs = [
-            NamespaceHost(one).start(ping.argv(str(topology.address(other).ip), count, precise)) for one, other in batch
-        ]
-        try:
-            for (one, other), program in zip(batch, programs, strict=True):
-                done = program.wait(ping.longest_s(count, topology.rtt_ns(one, other)))
-                yield judge(topology, one, other, ping.parse(done.stdout or done.stderr), tolerance_ns)
-        finally:
-            for program in programs:
-                program.terminate()
+def measure(
+    topology: Topology, count: int, tolerance_ns: int, at_once: int = AT_ONCE, sites: Sequence[str] = ()
+) -> Iterator[Pair]:
+    """Ping the pairs of hosts, several at once, and yield each as it is known. Raises MeasureError, MissingError."""
+    with reach.reached(topology) as hosts:
+        precise = {name: host.run(ping.precise_argv(), _TIMEOUT_S).exit_code == 0 for name, host in hosts.items()}
+        wanted = pairs(topology, sites)
+        for start in range(0, len(wanted), at_once):
+            batch = wanted[start : start + at_once]
+            _warm_up(topology, hosts, batch)
+            programs = [
+                hosts[one].start(ping.argv(str(topology.address(other).ip), count, precise[one]))
+                for one, other in batch
+            ]
+            try:
+                for (one, other), program in zip(batch, programs, strict=True):
+                    done = program.wait(ping.longest_s(count, topology.rtt_ns(one, other)))
+                    yield judge(topology, one, other, ping.parse(done.stdout or done.stderr), tolerance_ns)
+            finally:
+                for program in programs:
+                    program.terminate()
 
 
-def _warm_up(topology: Topology, pairs: Sequence[tuple[str, str]]) -> None:
+def _warm_up(topology: Topology, hosts: Mapping[str, Host], pairs: Sequence[tuple[str, str]]) -> None:
     """One echo there and back first: on a long lane many echoes would wait for ARP, not the first alone."""
     argv = [(one, ["ping", "-q", "-c", "1", "-W", "10", str(topology.address(other).ip)]) for one, other in pairs]
-    programs = [NamespaceHost(one).start(words) for one, words in argv]
+    programs = [hosts[one].start(words) for one, words in argv]
     for program in programs:
         program.wait(_TIMEOUT_S)
 

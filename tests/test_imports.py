@@ -30,10 +30,10 @@ LAYERS = [
     ["hosts", "measure", "results"],
     ["appliance", "reverter"],
     ["daemon"],
-    ["cell"],
+    ["cell", "mininet"],
     ["sweep", "verify", "report", "arithmetic", "lab"],
-    ["cli_output", "cli_options"],
-    ["cli_core", "cli_set", "cli_safety", "cli_measure", "cli_lab", "cli_nics"],
+    ["cli_output", "cli_options", "cli_complete"],
+    ["cli_core", "cli_set", "cli_safety", "cli_measure", "cli_verify", "cli_lab", "cli_nics"],
     ["cli"],
     ["__main__"],
 ]
@@ -49,6 +49,7 @@ IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", 
 DOORS = {
     "pyroute2": ("emulator.kernel.",),
     "subprocess": ("emulator.measure.process", "emulator.lab."),
+    "mininet": ("emulator.mininet",),
     "pydantic": ("emulator.topologyform", "emulator.topologyfile", "emulator.hosts.profiles"),
 }
 

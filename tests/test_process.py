@@ -48,3 +48,29 @@ def test_leaving_the_block_ends_the_program() -> None:
 def test_a_namespace_that_is_not_there() -> None:
     with pytest.raises(MissingError, match="there is no host lh-nowhere"):
         process.run(["true"], 10, namespace="lh-nowhere")
+
+
+def test_a_dialogue() -> None:
+    with process.Running(
+        ["sh", "-c", "while read -r word; do echo got $word; done; echo end"], listens=True
+    ) as program:
+        program.say("one")
+        assert program.read_line(60) == "got one"
+        program.say("two")
+        assert program.read_line(60) == "got two"
+        program.close_stdin()
+        assert program.wait(60).stdout == "end\n"
+
+
+def test_a_program_that_says_nothing_or_is_gone() -> None:
+    with process.Running(["sleep", "1000"], listens=True) as program:
+        assert program.read_line(0.05) == ""
+    with process.Running(["true"], listens=True) as program:
+        assert program.read_line(60) == ""
+        program.wait(60)
+
+
+def test_waiting_does_not_end_the_input() -> None:
+    program = process.Running(["sh", "-c", "cat; echo ended"], listens=True)
+    with pytest.raises(MeasureError, match="did not end within"):
+        program.wait(0.1)

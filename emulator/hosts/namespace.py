@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import MissingError
+from emulator.hosts import route
+from emulator.hosts.host import listens
 from emulator.kernel import netns
-from emulator.measure import process
+from emulator.measure import nstat, process
 from emulator.measure.process import Completed, Running
 from emulator.state import HOST_PORT, namespace_of
 
 PROC_SYS = Path("/proc/sys")
+OWN = Path("/proc/thread-self/net")
+"""Of the calling thread's namespace; /proc/net is that of the process."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,8 @@ class NamespaceHost:
         """Its only interface."""
         return HOST_PORT
 
-    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """Run a program there to its end."""
+    def run(self, argv: Sequence[str], timeout_s: float, *, as_root: bool = False) -> Completed:  # noqa: ARG002
+        """Run a program there to its end; as root in any case, or we could not step in."""
         return process.run(argv, timeout_s, self.namespace)
 
     def start(self, argv: Sequence[str]) -> Running:
@@ -53,14 +57,33 @@ class NamespaceHost:
             except OSError as error:
                 raise MissingError(f"{name} cannot be set to {value!r} here: {error.strerror}") from None
 
-    def _where(self, sysctl: str) -> contextlib.AbstractContextManager[None]:
-        return netns.inside(self.namespace) if is_local(sysctl) else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def kept(self, sysctls: Sequence[str], *, routes: bool) -> Iterator[None]:
+        """What these sysctls, and the connected routes, are now is what they are after the block; last is put first."""
+        before = [(name, self.read_sysctl(name)) for name in sysctls]
+        found = route.connected(self) if routes else []
+        try:
+            yield
+        finally:
+            for one in found:
+                route.change(self, one, one.metrics)
+            for name, value in reversed(before):
+                self.write_sysctl(name, value)
 
     def is_listening(self, port: int) -> bool:
         """Whether a TCP server waits on the port."""
         with netns.inside(self.namespace):
-            tables = [Path(f"/proc/thread-self/net/{table}") for table in ("tcp", "tcp6")]
-            return any(_listens(table.read_text(), port) for table in tables if table.exists())
+            tables = [OWN / table for table in ("tcp", "tcp6")]
+            return any(listens(table.read_text(), port) for table in tables if table.exists())
+
+    def counters(self) -> dict[str, int]:
+        """The watched TCP counters as they are now. Raises MeasureError, MissingError."""
+        with netns.inside(self.namespace):
+            text = "".join((OWN / Path(file).name).read_text() for file in nstat.FILES)
+        return nstat.watched(text)
+
+    def _where(self, sysctl: str) -> contextlib.AbstractContextManager[None]:
+        return netns.inside(self.namespace) if is_local(sysctl) else contextlib.nullcontext()
 
 
 def is_local(sysctl: str) -> bool:
@@ -70,9 +93,3 @@ def is_local(sysctl: str) -> bool:
 
 def _path(sysctl: str) -> Path:
     return PROC_SYS / sysctl.replace(".", "/")
-
-
-def _listens(table: str, port: int) -> bool:
-    listening = "0A"
-    rows = (line.split() for line in table.splitlines()[1:])
-    return any(row[1].endswith(f":{port:04X}") and row[3] == listening for row in rows)

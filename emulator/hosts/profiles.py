@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Protocol
 
 from emulator import units, yamltree
 from emulator.analysis import bdp_bytes
 from emulator.errors import InputError
 from emulator.hosts import route
-from emulator.measure.process import Completed
+from emulator.hosts.host import Host
 from emulator.model import Profile
 
 MIB = 2**20
@@ -140,31 +139,6 @@ def notes(profile: Profile) -> list[str]:
     return said
 
 
-class Host(Protocol):
-    """What a profile is put on."""
-
-    @property
-    def interface(self) -> str:
-        """The interface that leads to the lane."""
-
-    def read_sysctl(self, name: str) -> str:
-        """A sysctl's value."""
-
-    def write_sysctl(self, name: str, value: str) -> None:
-        """Set a sysctl."""
-
-    def run(self, argv: list[str], timeout_s: float) -> Completed:
-        """Run a program there."""
-
-
-@dataclass(frozen=True)
-class Before:
-    """What a host was like before a profile was put on it."""
-
-    sysctls: tuple[tuple[str, str], ...]
-    routes: tuple[route.Route, ...]
-
-
 def sysctls_of(profile: Profile) -> dict[str, str]:
     """The sysctls that a profile sets, in the kernel's form."""
     triples = {f"net.ipv4.{key}": getattr(profile, key) for key in ("tcp_mem", "tcp_rmem", "tcp_wmem")}
@@ -176,35 +150,22 @@ def sysctls_of(profile: Profile) -> dict[str, str]:
     return wanted
 
 
-def apply(profile: Profile, host: Host) -> Before:
-    """Put a profile on a host and return what was there. On a failure what was there is put back first."""
-    wanted = sysctls_of(profile)
-    before = tuple((name, host.read_sysctl(name)) for name in wanted)
-    metrics = route.Metrics(profile.initcwnd, profile.initrwnd)
-    routes = tuple(route.connected(host)) if metrics != route.NONE else ()
-    try:
-        for name, value in wanted.items():
-            host.write_sysctl(name, value)
-        for one in routes:
-            route.change(host, one, metrics)
-    except BaseException:
-        restore(Before(before, routes), host)
-        raise
-    return Before(before, routes)
-
-
-def restore(before: Before, host: Host) -> None:
-    """Put back exactly what `apply` found, last first."""
-    for one in before.routes:
-        route.change(host, one, one.metrics)
-    for name, value in reversed(before.sysctls):
+def put_on(profile: Profile, host: Host) -> None:
+    """Put a profile on a host. Raises MissingError, MeasureError, with a part of it on."""
+    for name, value in sysctls_of(profile).items():
         host.write_sysctl(name, value)
+    metrics = route.Metrics(profile.initcwnd, profile.initrwnd)
+    for one in route.connected(host) if metrics != route.NONE else ():
+        route.change(host, one, metrics)
 
 
 @contextlib.contextmanager
 def applied(profile: Profile, *hosts: Host) -> Iterator[None]:
-    """The profile on all hosts for the time of a block; what was there is restored in any case."""
+    """The profile on all hosts for the time of a block; exactly what was there is restored in any case."""
+    routes = (profile.initcwnd, profile.initrwnd) != (None, None)
+    sysctls = list(sysctls_of(profile))
     with contextlib.ExitStack() as undo:
-        for host in hosts:
-            undo.callback(restore, apply(profile, host), host)
+        for host in hosts if sysctls or routes else ():
+            undo.enter_context(host.kept(sysctls, routes=routes))
+            put_on(profile, host)
         yield

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from emulator.errors import MeasureError
-from emulator.measure.process import Completed
+from emulator.hosts.host import Host
 
 _TIMEOUT_S = 30.0
 
@@ -39,22 +39,13 @@ class Route:
     device: str
     source: str
     metrics: Metrics
+    others: tuple[str, ...] = ()
+    """What else it has, as `ip route` takes it: its priority (NetworkManager sets one), other metrics."""
 
     def change_argv(self, metrics: Metrics) -> list[str]:
         """The command that gives the route these metrics and changes nothing else."""
         same = [self.destination, "dev", self.device, "proto", "kernel", "scope", "link", "src", self.source]
-        return ["ip", "route", "change", *same, *metrics.words()]
-
-
-class Runner(Protocol):
-    """A host that runs commands."""
-
-    @property
-    def interface(self) -> str:
-        """The interface whose routes are meant."""
-
-    def run(self, argv: list[str], timeout_s: float) -> Completed:
-        """Run a program there."""
+        return ["ip", "route", "change", *same, *self.others, *metrics.words()]
 
 
 def parse(text: str, device: str) -> list[Route]:
@@ -66,17 +57,19 @@ def parse(text: str, device: str) -> list[Route]:
 
 
 def _route(entry: dict[str, Any], device: str) -> Route:
-    metrics = (entry.get("metrics") or [{}])[0]
-    found = Metrics(metrics.get("initcwnd"), metrics.get("initrwnd"))
-    return Route(entry["dst"], device, entry["prefsrc"], found)
+    metrics = dict((entry.get("metrics") or [{}])[0])
+    found = Metrics(metrics.pop("initcwnd", None), metrics.pop("initrwnd", None))
+    priority = {"metric": entry["metric"]} if "metric" in entry else {}
+    others = tuple(str(word) for pair in (priority | metrics).items() for word in pair)
+    return Route(entry["dst"], device, entry["prefsrc"], found, others)
 
 
-def connected(host: Runner) -> list[Route]:
+def connected(host: Host) -> list[Route]:
     """The host's connected routes over its interface."""
     show = ["ip", "-4", "-j", "route", "show", "dev", host.interface, "proto", "kernel", "scope", "link"]
     return parse(host.run(show, _TIMEOUT_S).checked().stdout, host.interface)
 
 
-def change(host: Runner, route: Route, metrics: Metrics) -> None:
+def change(host: Host, route: Route, metrics: Metrics) -> None:
     """Give a route other metrics. Raises MeasureError when `ip` refuses."""
-    host.run(route.change_argv(metrics), _TIMEOUT_S).checked()
+    host.run(route.change_argv(metrics), _TIMEOUT_S, as_root=True).checked()

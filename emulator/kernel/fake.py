@@ -37,6 +37,9 @@ class FakeKernel:
     ports: dict[str, Port] = field(default_factory=dict)
     marked: dict[str, Link] = field(default_factory=dict)
 
+    def close(self) -> None:
+        """There is nothing to close."""
+
     def observe(self) -> State:
         """As the real door does: a veth's end is a port of ours once it joined, has a queue or is silent."""
         namespaces = frozenset(self.namespaces)

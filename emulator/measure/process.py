@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,21 +39,53 @@ class Completed:
 class Running:
     """A program at work. Use it as a context manager: leaving the block ends the program if it still runs."""
 
-    def __init__(self, argv: Sequence[str], namespace: str | None = None) -> None:
+    def __init__(self, argv: Sequence[str], namespace: str | None = None, *, listens: bool = False) -> None:
         self.argv = tuple(argv)
         inside = netns.inside(namespace) if namespace else contextlib.nullcontext()
+        # A pipe of our own: Popen's would be closed by `wait`, and its end may be a sign to the program.
+        self._stdin: int | None = None
+        if listens:
+            stdin, self._stdin = os.pipe()
+        else:
+            stdin = os.open(os.devnull, os.O_RDONLY)
         try:
             with inside:
                 self._popen = subprocess.Popen(
                     self.argv,
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     env={**os.environ, "LC_ALL": "C"},
                     start_new_session=True,
                 )
         except FileNotFoundError as gone:
+            self.close_stdin()
             raise MissingError(f"{argv[0]} is not installed: run scripts/install") from gone
+        finally:
+            os.close(stdin)
+
+    def say(self, line: str) -> None:
+        """Write a line to a program that was started with `listens`. Raises BrokenPipeError when it is gone."""
+        assert self._stdin is not None
+        os.write(self._stdin, f"{line}\n".encode())
+
+    def close_stdin(self) -> None:
+        """Let the program see the end of its input."""
+        if self._stdin is not None:
+            os.close(self._stdin)
+            self._stdin = None
+
+    def read_line(self, timeout_s: float) -> str:
+        """The next line of its output, "" when there is none any more or none within `timeout_s`."""
+        assert self._popen.stdout is not None
+        fd, line, deadline_s = self._popen.stdout.fileno(), b"", time.monotonic() + timeout_s
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([fd], [], [], max(0.0, deadline_s - time.monotonic()))
+            byte = os.read(fd, 1) if ready else b""
+            if not byte:
+                return ""
+            line += byte
+        return line.decode(errors="replace").removesuffix("\n")
 
     def running(self) -> bool:
         """Whether it has not ended yet."""
@@ -64,6 +98,7 @@ class Running:
         except subprocess.TimeoutExpired as late:
             self.terminate()
             raise MeasureError(f"{' '.join(self.argv)} did not end within {timeout_s:g} s") from late
+        self.close_stdin()
         return Completed(self.argv, out.decode(errors="replace"), err.decode(errors="replace"), self._popen.returncode)
 
     def terminate(self) -> None:
@@ -72,6 +107,7 @@ class Running:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
         self._popen.communicate()
+        self.close_stdin()
 
     def __enter__(self) -> Running:
         return self

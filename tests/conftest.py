@@ -1,4 +1,4 @@
-"""Run the tests of this folder where they belong: inside the lab.
+"""Run the tests of lab/ and mininet/ where they belong: inside the lab.
 
 On the host every test file is one boot, in which pytest runs that file's chosen tests; each inner report comes back
 as a report of the outer session. So they are chosen, counted and shown as any other test. As many boots run at once
@@ -16,10 +16,15 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+IN_THE_LAB = [Path(__file__).parent / name for name in ("lab", "mininet")]
 IN_LAB = "LONGHAUL_LAB" in os.environ
 REPORTS = "LONGHAUL_TEST_REPORTS"
 TIMEOUT_S = 900.0
+
+
+def is_for_the_lab(item: pytest.Item) -> bool:
+    """Whether a test runs in the lab."""
+    return item.path.parent in IN_THE_LAB
 
 
 class Boots:
@@ -30,7 +35,7 @@ class Boots:
         self._pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
         self._files: dict[Path, list[str]] = {}
         for item in items:
-            if HERE in item.path.parents:
+            if is_for_the_lab(item):
                 self._files.setdefault(item.path, []).append(item.nodeid)
         self._boots: dict[Path, Future[tuple[list[pytest.TestReport], str]]] = {}
 
@@ -59,7 +64,7 @@ class Boots:
 
 
 class OnTheHost:
-    """Replaces the run of a test in this folder by what its boot reported."""
+    """Replaces the run of a test for the lab by what its boot reported."""
 
     boots: Boots
 
@@ -68,7 +73,7 @@ class OnTheHost:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        if HERE not in item.path.parents:
+        if not is_for_the_lab(item):
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in self._reports(item):

@@ -1,0 +1,110 @@
+# Keeps what a host was like before a TCP profile, and puts it back whatever becomes of the one who asked. POSIX sh.
+#
+# Run as root: sh -c 'eval "$1"' longhaul-keeper TEXT keep LEASE INTERFACE SYSCTL...
+# LEASE is in seconds; the connected routes of INTERFACE are kept too, none when it is "-".
+#
+# It writes down what there is, leaves a guard running, says "ready" and then reads heartbeats from stdin. The guard
+# restores when "end" is read or stdin ends, and also when no new heartbeat came for LEASE seconds (the network was cut:
+# nobody tells this side). Its last word is "restored", "expired" (restored earlier, the lease was over) or "failed WHAT".
+# When the guard itself is killed, the file stays, and the next start restores from it before it reads anything.
+# Exit code 3: another keeper is at work here.
+set -u
+umask 077
+text=$1 role=$2 lease=$3 interface=$4
+shift 4
+folder=/run/longhaul-keeper
+# One for each network namespace: a container has sysctls and routes of its own.
+here=$folder/$(readlink /proc/self/ns/net | tr -dc 0-9)
+before=$here.before
+
+path() { echo "/proc/sys/$(echo "$1" | tr . /)"; }
+
+read_before() {
+  for name; do
+    value=$(cat "$(path "$name")") || return 1
+    # shellcheck disable=SC2086 # blanks instead of tabs
+    echo sysctl "$name" $value
+  done
+  [ "$interface" = - ] && return
+  routes=$(ip -4 route show table main) || return 1
+  echo "$routes" | sed -e 's/ linkdown//' -e 's/ dead//' -e 's/ *$//' | while read -r route; do
+    case " $route " in
+      *" dev $interface proto kernel scope link "*) echo "route $route" ;;
+    esac
+  done
+}
+
+restore() {
+  failed=
+  while read -r kind name value; do
+    # shellcheck disable=SC2086 # the words of a route
+    case $kind in
+      sysctl) echo "$value" >"$(path "$name")" || failed="$failed $name" ;;
+      route) ip -4 route change $name $value || failed="$failed $name" ;;
+    esac
+  done <"$before" 2>/dev/null
+  [ -z "$failed" ] && rm -f "$before"
+}
+
+keep() {
+  for tool in flock setsid ip; do
+    if ! command -v "$tool" >/dev/null; then
+      echo "$tool is missing there: apt-get install util-linux iproute2"
+      exit 1
+    fi
+  done
+  mkdir -p "$folder" || exit 1
+  exec 9>"$here.lock"
+  flock -n 9 || exit 3
+  if [ -e "$before" ] && ! restore; then
+    echo "failed$failed"
+    exit 1
+  fi
+  read_before "$@" >"$before.new" || exit 1
+  mv "$before.new" "$before"
+  beat=$here.$$.beat result=$here.$$.result
+  echo 0 >"$beat"
+  # shellcheck disable=SC2016 # its own first argument
+  setsid sh -c 'eval "$1"' longhaul-keeper "$text" guard "$lease" - $$ </dev/null >/dev/null 2>&1 &
+  guard=$!
+  exec 9>&-
+  echo ready
+  while read -r word && [ "$word" != end ] && [ ! -e "$result" ]; do echo "$word" >"$beat"; done
+  echo end >"$beat"
+  while [ ! -e "$result" ] && kill -0 "$guard" 2>/dev/null; do sleep 0.2; done
+  if [ -e "$result" ]; then
+    answer=$(cat "$result")
+  else
+    # The guard was killed; the lock says whether somebody else has restored and begun meanwhile.
+    exec 9>"$here.lock"
+    answer=expired
+    if flock -n 9; then
+      restore && answer=restored || answer=failed$failed
+    fi
+  fi
+  rm -f "$beat" "$result"
+  echo "$answer"
+}
+
+guard() {
+  trap '' HUP INT TERM
+  beat=$here.$1.beat result=$here.$1.result
+  last='' silent=0 answer=restored
+  # Children do not hold the lock: it is free the moment the guard is gone.
+  while now=$(cat "$beat" 9>&-) && [ "$now" != end ]; do
+    if [ "$now" = "$last" ]; then silent=$((silent + 1)); else silent=0 last=$now; fi
+    if [ "$silent" -ge "$lease" ]; then
+      answer=expired
+      break
+    fi
+    sleep 1 9>&-
+  done
+  restore || answer=failed$failed
+  rm -f "$beat"
+  if kill -0 "$1" 2>/dev/null; then
+    echo "$answer" >"$result.new"
+    mv "$result.new" "$result"
+  fi
+}
+
+"$role" "$@"

@@ -1,0 +1,142 @@
+"""A host over SSH: the same as one in a namespace, for the code that measures.
+
+What is set there is put back by a keeper on the far side (`keeper.sh`), which is at work before anything is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from emulator.errors import MeasureError, MissingError, RefusedError
+from emulator.hosts.connection import LEASE_S, Connection
+from emulator.hosts.host import listens
+from emulator.measure import nstat
+from emulator.measure.process import Completed, Running
+
+_KEEPER = Path(__file__).with_name("keeper.sh")
+_TIMEOUT_S = 30.0
+_BUSY = 3
+
+
+class SshHost:
+    """The hub or a site of this name, with this address on the lane."""
+
+    def __init__(self, name: str, address: str, connection: Connection, lease_s: int = LEASE_S) -> None:
+        self.name, self._address, self._connection, self._lease_s = name, address, connection, lease_s
+
+    @cached_property
+    def interface(self) -> str:
+        """The interface with the host's address. Raises MissingError when there is none."""
+        said = self.run(["ip", "-j", "-4", "addr", "show", "up", "to", f"{self._address}/32"], _TIMEOUT_S).checked()
+        for link in json.loads(said.stdout or "[]"):
+            if link:
+                return str(link["ifname"])
+        raise MissingError(
+            f"{self._connection.destination}: no interface that is up has the address {self._address} of {self.name}: "
+            f"ip addr add {self._address}/24 dev INTERFACE && ip link set INTERFACE up"
+        )
+
+    def run(self, argv: Sequence[str], timeout_s: float, *, as_root: bool = False) -> Completed:
+        """Run a program there to its end. Raises MissingError, MeasureError."""
+        with self._connection.start(argv, as_root=as_root) as program:
+            return program.wait(timeout_s)
+
+    def start(self, argv: Sequence[str]) -> Running:
+        """Start a program there; it ends when the connection does."""
+        return self._connection.start(argv)
+
+    def read_sysctl(self, name: str) -> str:
+        """The value of a sysctl. Raises MissingError when that kernel does not have it."""
+        return " ".join(self._sysctl(name, ["cat", _path(name)], as_root=False).stdout.split())
+
+    def write_sysctl(self, name: str, value: str) -> None:
+        """Set a sysctl. Raises MissingError when that kernel does not have it or refuses the value."""
+        self._sysctl(name, ["sh", "-c", 'echo "$1" >"$2"', "sysctl", value, _path(name)], as_root=True)
+
+    @contextlib.contextmanager
+    def kept(self, sysctls: Sequence[str], *, routes: bool) -> Iterator[None]:
+        """What these sysctls, and the connected routes, are now is what they are after the block, come what may."""
+        interface = self.interface if routes else "-"
+        arguments = ["keep", str(self._lease_s), interface, *sysctls]
+        with self._connection.start_script(_KEEPER.read_text(), "longhaul-keeper", arguments) as keeper:
+            if (said := keeper.read_line(_TIMEOUT_S)) != "ready":
+                self._not_kept(said, keeper)
+            beats = _Heartbeat(keeper, self._lease_s / 4)
+            try:
+                yield
+            except BaseException:
+                # The failure itself is what counts; restored it is either way.
+                beats.end()
+                keeper.read_line(_TIMEOUT_S)
+                raise
+            beats.end()
+            self._check(keeper.read_line(_TIMEOUT_S))
+
+    def _not_kept(self, said: str, keeper: Running) -> None:
+        keeper.close_stdin()
+        done, where = keeper.wait(_TIMEOUT_S), self._connection.destination
+        if done.exit_code == _BUSY:
+            raise RefusedError(f"{where}: another measurement is at work there: wait for its end")
+        raise MissingError(f"{where}: {said or done.stderr.strip() or 'the keeper did not start'}; nothing was changed")
+
+    def _check(self, answer: str) -> None:
+        """Whether the keeper restored all, and not too early. Raises MeasureError."""
+        where = self._connection.destination
+        if answer == "expired":
+            raise MeasureError(
+                f"{where}: silent for {self._lease_s} s, its settings were put back meanwhile: measure anew"
+            )
+        if not answer:
+            raise MeasureError(f"{where}: the connection was lost; its settings are put back within {self._lease_s} s")
+        if answer != "restored":
+            raise MeasureError(
+                f"{where}: not everything could be put back: {answer}; what it was like is in /run/longhaul-keeper "
+                "there, and the next start tries again"
+            )
+
+    def is_listening(self, port: int) -> bool:
+        """Whether a TCP server waits on the port."""
+        return listens(self.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"], _TIMEOUT_S).stdout, port)
+
+    def counters(self) -> dict[str, int]:
+        """The watched TCP counters as they are now. Raises MeasureError."""
+        return nstat.watched(self.run(["cat", *nstat.FILES], _TIMEOUT_S).checked().stdout)
+
+    def _sysctl(self, name: str, argv: Sequence[str], *, as_root: bool) -> Completed:
+        done = self.run(argv, _TIMEOUT_S, as_root=as_root)
+        if done.exit_code:
+            why = (done.stderr.strip() or "no reason given").splitlines()[-1]
+            raise MissingError(f"{self._connection.destination}: {name} cannot be read or set: {why}")
+        return done
+
+
+class _Heartbeat:
+    """Tells the keeper now and then that we are there."""
+
+    def __init__(self, keeper: Running, every_s: float) -> None:
+        self._keeper, self._every_s, self._over = keeper, every_s, threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        count = 1
+        with contextlib.suppress(OSError):
+            while not self._over.wait(self._every_s):
+                self._keeper.say(str(count))
+                count += 1
+
+    def end(self) -> None:
+        """Let the keeper restore; when it cannot be told any more, it does so anyway."""
+        self._over.set()
+        self._thread.join()
+        with contextlib.suppress(OSError):
+            self._keeper.say("end")
+
+
+def _path(sysctl: str) -> str:
+    return "/proc/sys/" + sysctl.replace(".", "/")

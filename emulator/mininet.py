@@ -1,0 +1,116 @@
+"""A Mininet network from any of our topology files: sites as hosts around a LinuxBridge, our own lanes in the middle.
+
+Mininet makes the hosts and the cables, Longhaul the delay: each lane is a pair of Mininet's ports that our appliance
+bridges and impairs, planned and verified as on real NICs. Needs Debian's package `mininet`, and root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from emulator.appliance import local
+from emulator.errors import MissingError, RefusedError
+from emulator.model import Ports, Topology
+from emulator.state import GSO_SEGMENTS
+from emulator.topologyfile import load
+
+try:
+    from mininet.net import Mininet
+    from mininet.node import Switch
+    from mininet.nodelib import LinuxBridge
+    from mininet.topo import Topo
+except ImportError as error:
+    raise MissingError("Mininet is not installed for this Python: apt-get install mininet") from error
+
+SWITCH = "s1"
+"""The hub's switch."""
+
+
+class LanePorts(Switch):  # type: ignore[misc, unused-ignore]
+    """A lane as Mininet sees it: a node with two ports in the root namespace. What is between them is Longhaul's."""
+
+    def start(self, _controllers: object) -> None:
+        """Nothing: the appliance starts the lanes, all at once."""
+
+
+class Star(Topo):  # type: ignore[misc, unused-ignore]
+    """A topology for Mininet. Any Mininet takes it, but only `StarNet` brings the lanes up."""
+
+    def build(self, topology: Topology) -> None:
+        """Hub, switch, and per lane its ports and its site."""
+        self.addSwitch(SWITCH, cls=LinuxBridge)
+        self.addHost(topology.hub, ip=str(topology.address(topology.hub)))
+        self.addLink(topology.hub, SWITCH, intfName1="eth0")
+        for number, lane in enumerate(topology.lanes, 1):
+            node, ports = f"lane{number}", ports_of(number)
+            self.addSwitch(node, cls=LanePorts)
+            self.addHost(lane.name, ip=str(topology.address(lane.name)))
+            self.addLink(SWITCH, node, intfName2=ports.hub)
+            self.addLink(node, lane.name, intfName1=ports.site, intfName2="eth0")
+
+
+def ports_of(number: int) -> Ports:
+    """The ports of the lane of this number, counted from 1."""
+    return Ports(f"lane{number}-hub", f"lane{number}-site")
+
+
+class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
+    """A Mininet of a topology (or its file): as any other, with the lanes' RTTs. Hosts go by their names there."""
+
+    def __init__(self, topology: Topology | str | Path, **options: Any) -> None:
+        asked = topology if isinstance(topology, Topology) else load(topology)
+        lanes = [replace(lane, ports=ports_of(number), host=None) for number, lane in enumerate(asked.lanes, 1)]
+        self.topology = replace(asked, lanes=tuple(lanes), hub_host=None)
+        self._appliance = local()
+        if present := self._appliance.topology():
+            self._appliance.close()
+            raise RefusedError(f"{present.name} is up here: take it down first (longhaul down)")
+        super().__init__(topo=Star(asked), controller=None, **options)
+
+    def start(self) -> None:
+        """Start Mininet's part, then the lanes. Raises what `Appliance.up` does, with nothing left behind."""
+        super().start()
+        try:
+            self._fit_links()
+            self._appliance.up(self.topology)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the lanes, then Mininet's part."""
+        self._appliance.down()
+        self._appliance.close()
+        super().stop()
+
+    def _fit_links(self) -> None:
+        """Give every cable its lane's MTU; where packets are lost, each must be one for netem, so no GSO there."""
+        for number, lane in enumerate(self.topology.lanes, 1):
+            segments = 1 if lane.outbound.loss_p32 or lane.inbound.loss_p32 else GSO_SEGMENTS
+            ends = [end for link in self.linksBetween(*self.get(SWITCH, f"lane{number}")) for end in _ends(link)]
+            ends += [end for link in self.linksBetween(*self.get(f"lane{number}", lane.name)) for end in _ends(link)]
+            for end in ends:
+                end.cmd("ip", "link", "set", "dev", end.name, "mtu", lane.mtu, "gso_max_segs", segments)
+        mtu = max((lane.mtu for lane in self.topology.lanes), default=1500)
+        for link in self.linksBetween(*self.get(self.topology.hub, SWITCH)):
+            for end in _ends(link):
+                end.cmd("ip", "link", "set", "dev", end.name, "mtu", mtu)
+
+
+def _ends(link: Any) -> tuple[Any, Any]:
+    return link.intf1, link.intf2
+
+
+@contextmanager
+def running(topology: Topology | str | Path, **options: Any) -> Iterator[StarNet]:
+    """The network for the time of a block; nothing of it is left afterwards."""
+    net = StarNet(topology, **options)
+    net.start()
+    try:
+        yield net
+    finally:
+        net.stop()

@@ -1,0 +1,96 @@
+"""verify and sweep between machines over SSH: the same figures as between namespaces."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from machines import Machines, machines
+
+from emulator import topologyfile
+from emulator.appliance import Appliance
+from emulator.cli import main
+from emulator.kernel.netlink import NetlinkKernel
+from emulator.model import Topology
+
+TOPOLOGY = """
+name: machines
+hub: here
+hub_host: hub-machine
+defaults: {rate: 1Gbit}
+lanes:
+  near: {rtt: 20ms, ports: {hub: hub-2, site: site-2}, host: near-machine}
+  far: {rtt: 80ms, ports: {hub: hub-3, site: site-3}, host: far-machine}
+"""
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    with machines(tmp_path_factory.mktemp("keys"), "hub", ("near", "far")) as made:
+        yield made
+
+
+@pytest.fixture
+def appliance(three: Machines, tmp_path: Path) -> Iterator[Appliance]:
+    kernel = NetlinkKernel()
+    yield (one := Appliance(kernel, tmp_path))
+    one.down()
+    kernel.close()
+
+
+@pytest.fixture
+def topology() -> Topology:
+    return topologyfile.loads(TOPOLOGY)
+
+
+def test_verify_measures_every_pair_and_the_sum_of_the_compound_path(
+    appliance: Appliance, topology: Topology, capsys: pytest.CaptureFixture[str]
+) -> None:
+    appliance.up(topology)
+    assert main(["verify", "--json", "--count", "5"], obj=appliance) == 0
+    pairs = json.loads(capsys.readouterr().out)["pairs"]
+    asked = {("here", "near"): 20, ("here", "far"): 80, ("near", "far"): 100}
+    assert {(p["one"], p["other"]): p["asked_ns"] // 10**6 for p in pairs} == asked
+    assert all(abs(p["median_ns"] - p["asked_ns"]) < 10_000 for p in pairs), pairs
+
+
+def test_verify_of_one_lane(appliance: Appliance, topology: Topology, capsys: pytest.CaptureFixture[str]) -> None:
+    appliance.up(topology)
+    assert main(["verify", "--count", "1", "near"], obj=appliance) == 0
+    rows = capsys.readouterr().out.splitlines()[1:3]
+    assert [row.split()[:2] for row in rows] == [["here", "near"], ["near", "far"]]
+
+
+def swept(args: list[str], appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    code = main(["sweep", "--lane", "far", "--duration", "5", "--json", *args], obj=appliance)
+    answer = json.loads(capsys.readouterr().out)
+    assert (code, answer["failures"]) == (0, {})
+    cells: list[dict[str, object]] = answer["cells"]
+    return cells
+
+
+def test_a_cell_over_ssh_equals_one_over_namespaces(
+    three: Machines,
+    appliance: Appliance,
+    topology: Topology,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("emulator.appliance.local", lambda: appliance)
+    before = three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0")
+    grid = ["--profile", "founding", "--runs", str(tmp_path)]
+    appliance.up(topology)
+    over_ssh = swept(grid, appliance, capsys)
+    assert appliance.topology() == topology, "the lane was not given back"
+    appliance.down()
+    alike = tmp_path / "alike.yaml"
+    alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY))
+    in_namespaces = swept([*grid, str(alike)], appliance, capsys)
+    for name in ("steady_bytes_per_s", "mean_bytes_per_s", "rtt_ns"):
+        got, want = ([cell[name] for cell in cells] for cells in (over_ssh, in_namespaces))
+        assert got == pytest.approx(want, rel=0.01), name
+    assert three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0") == before
