@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from emulator.model import Topology
 
 
 def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The lanes of the topology file on the command line, else of what is up; none when there is neither."""
     from emulator import topologyfile
-    from emulator.desire import Store
     from emulator.errors import LonghaulError
-    from emulator.paths import state_dir
 
     with contextlib.suppress(LonghaulError, OSError):
         # After an option that waits for its value click has not told the arguments apart yet.
         rest = ctx.args if param.param_type_name == "option" else []
         file = ctx.params.get("topology") or next(iter(rest), None)
-        topology = topologyfile.load(file) if file else Store(state_dir()).read().topology
+        topology = topologyfile.load(file) if file else _up(ctx)
         taken = ctx.params.get("lanes") or ()
         names = topology.sites if topology else ()
         return [name for name in names if name.startswith(incomplete) and name not in taken]
     return []
+
+
+def _up(ctx: click.Context) -> Topology | None:
+    """What is asked for, read from the disk alone: no word of the kernel's is needed."""
+    from emulator.desire import Store
+    from emulator.paths import state_dir
+
+    if ctx.obj is not None:
+        handed_in: Topology | None = ctx.obj.topology()
+        return handed_in
+    return Store(state_dir()).read().topology

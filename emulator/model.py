@@ -107,8 +107,9 @@ class Lane:
 
     `outbound` (hub to site) acts on the site port's egress, `inbound` on the hub port's. `ports` None means a
     virtual lane: veth pairs into namespaces. `line_rate_bps` is the ports' speed, used to size netem's limit
-    where no rate is set. `off` keeps what was asked for and leaves it without effect: see `in_effect`. `host` is the SSH destination of the machine behind the site port, `address` the site's
-    in the subnet; None takes the next in order.
+    where no rate is set. `off` keeps what was asked for and leaves it without effect: see `in_effect`. `host` is
+    the SSH destination of the machine behind the site port, `address` the site's in the subnet; None takes the next
+    in order.
     """
 
     name: str
