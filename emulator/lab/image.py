@@ -19,7 +19,7 @@ PACKAGES = (
     "irtt", "libc-bin", "login", "mininet", "mount", "openssh-client", "openssh-server", "procps", "python3", "sed",
     "sudo", "tar", "util-linux",
 )  # fmt: skip
-RECIPE = "2"
+RECIPE = "3"
 """Raise it when the steps below change."""
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -33,6 +33,7 @@ FILES = {
     "lab/init": "#!/bin/sh\n"
     'mount -t hostfs none /lab/run -o "hostfs=$longhaul_run"\nexec python3 -I -S /lab/run/guest.py\n',
     "usr/local/bin/longhaul": '#!/bin/sh\nexec python3 -m emulator "$@"\n',
+    "usr/local/bin/which": '#!/bin/sh\ncommand -v "$@"\n',
 }
 FOLDERS = ("usr/local/bin", "lab/run", "lab/rw", "opt/longhaul/src", "proc", "sys", "dev", "run", "tmp", "root", "etc")
 
@@ -54,7 +55,7 @@ def build(progress: Progress) -> Path:
             _packages(partial, root, progress)
             for path, text in FILES.items():
                 (root / path).write_text(text)
-            for path in ("lab/init", "usr/local/bin/longhaul"):
+            for path in (path for path, text in FILES.items() if text.startswith("#!")):
                 (root / path).chmod(0o755)
             _python_packages(root, progress)
     return goal / "root"

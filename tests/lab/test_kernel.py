@@ -102,6 +102,15 @@ def test_from_any_topology_to_any_other(kernel: FailingKernel) -> None:
         go(kernel, rng.choice(WALK))
 
 
+def test_a_look_at_some_ports_sees_what_the_look_at_all_sees(kernel: FailingKernel) -> None:
+    names = frozenset({"lhs-japan", "lhh-japan", "lhh-california", "nic0", "nic1", "nic2", "eth7"})
+    assert kernel.ports_of(names).ports == {}
+    for topology in WALK:
+        go(kernel, topology)
+        ours = kernel.observe().ports
+        assert kernel.ports_of(names).ports == {name: ours[name] for name in names & ours.keys()}
+
+
 @pytest.mark.parametrize("new", [WALK[2], WALK[6]], ids=lambda t: t.name)
 def test_a_failure_at_any_step_leaves_the_kernel_as_it_was(kernel: FailingKernel, new: Topology) -> None:
     go(kernel, WALK[1])
