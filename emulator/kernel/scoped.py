@@ -10,13 +10,14 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from ..state import Machine, State
-from .observe import OUR_VETH, ROOT, SHAPER_HANDLE, egresses_of, has_seed, mark_of, memory_bytes, port_of
+from .nics import mark
+from .observe import OUR_VETH, ROOT, SHAPER_HANDLE, egresses_of, has_seed, memory_bytes, port_of
 
 
 def ports_of(ip: Any, names: frozenset[str]) -> State:
     """These interfaces as ports, as far as they exist and are ours."""
     found = _ask(ip, [_link(IFLA_IFNAME=name) for name in sorted(names)])
-    links = [link for link in found if OUR_VETH.match(link.get_attr("IFLA_IFNAME")) or mark_of(link)]
+    links = [link for link in found if OUR_VETH.match(link.get_attr("IFLA_IFNAME")) or mark(link)]
     masters = {link.get_attr("IFLA_MASTER") for link in links} - {None}
     bridges = _ask(ip, [_link(index) for index in sorted(masters)])
     bridge_names = {bridge["index"]: bridge.get_attr("IFLA_IFNAME") for bridge in bridges}

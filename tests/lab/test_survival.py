@@ -163,9 +163,8 @@ def test_a_card_that_goes_and_comes_back_gets_its_lane_again(watched: Box) -> No
     before = watched.kernel.observe()
     oracle.sh("ip link del nic1")
     until(lambda: "event=blocked" in watched.log(), every_s=0.01)
-    assert json.loads(status(watched, 8))["blocked"] == {
-        "california": "port nic1: there is no such interface; 'longhaul nics' lists them"
-    }
+    gone = "port nic1: there is no such interface; 'longhaul nics' lists them"
+    assert json.loads(status(watched, 8))["blocked"] == {"california": gone}
     assert watched.kernel.observe().ports.keys() == before.ports.keys() - {"nic1"}
     oracle.sh("ip link add nic1 type veth peer name nic1 netns far; ip link set nic1 up")
     until(watched.as_asked, every_s=0.01)
