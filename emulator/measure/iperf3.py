@@ -21,7 +21,11 @@ _LARGEST_BLOCK, _SMALLEST_BLOCK = 2**20, 2**12
 
 @dataclass(frozen=True)
 class Run:
-    """One iperf3 test, all streams together, as the receiver saw it; `retransmits` is the sender's."""
+    """One iperf3 test, all streams together, as the receiver saw it; `retransmits` and `ramp` are the sender's.
+
+    `ramp` is (end in s, all congestion windows together in bytes, mean RTT in us) of every interval. `omit_s` is what
+    iperf3 left out at the start, `block_bytes` what it counts in.
+    """
 
     received_bytes: int
     received_s: float
@@ -32,6 +36,10 @@ class Run:
     version: str
     sender_cpu_percent: float
     receiver_cpu_percent: float
+    duration_s: float
+    omit_s: float
+    block_bytes: int
+    ramp: tuple[tuple[float, int, int], ...]
 
 
 def server_argv(interval_s: float) -> list[str]:
@@ -96,4 +104,13 @@ def _run(report: dict[str, Any]) -> Run:
         version=report["start"]["version"],
         sender_cpu_percent=report["end"]["cpu_utilization_percent"]["host_total"],
         receiver_cpu_percent=report["end"]["cpu_utilization_percent"]["remote_total"],
+        duration_s=report["start"]["test_start"]["duration"],
+        omit_s=report["start"]["test_start"]["omit"],
+        block_bytes=report["start"]["test_start"]["blksize"],
+        ramp=tuple(_moment(i["streams"]) for i in report["intervals"]),
     )
+
+
+def _moment(streams: list[dict[str, Any]]) -> tuple[float, int, int]:
+    cwnd_bytes = sum(stream["snd_cwnd"] for stream in streams)
+    return streams[0]["end"], cwnd_bytes, round(sum(stream["rtt"] for stream in streams) / len(streams))

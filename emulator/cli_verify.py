@@ -1,0 +1,91 @@
+"""verify: the certificate of what is up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator import __version__, units
+from emulator.cli_core import TIME, _appliance
+from emulator.cli_output import emit_json, emit_table, json_option
+from emulator.cli_types import progress
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError
+
+if TYPE_CHECKING:
+    from emulator.verify import Pair
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul verify\n"
+    "  longhaul verify --count 100 --output japan.json\n"
+    "  longhaul lab run -- sh -c 'longhaul up topologies/new-york.yaml && longhaul verify'"
+)
+@click.option("--count", type=click.IntRange(min=1), default=10, show_default=True, help="Echoes per pair.")
+@click.option("--tolerance", "tolerance_ns", type=TIME, help="Allowed difference; 10us in the lab, else 1ms.")
+@click.option("--output", type=click.Path(dir_okay=False), help="Write the certificate (JSON) here.")
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, count: int, tolerance_ns: int | None, output: str | None, as_json: bool) -> None:
+    """Ping every pair of hosts of the topology that is up: RTT asked against measured.
+
+    Exits with 8 when any pair is out of tolerance.
+    """
+    from emulator import verify as certify
+    from emulator.measure import clock
+
+    status = _appliance(ctx).status()
+    if status.topology is None:
+        raise InputError.single("nothing is up: longhaul up FILE")
+    allowed_ns = clock.rtt_tolerance_ns() if tolerance_ns is None else tolerance_ns
+    total = len(certify.hosts(status.topology)) * (len(certify.hosts(status.topology)) - 1) / 2
+    pairs = []
+    with progress(total, "ping") as advance:
+        at_once = 1 if clock.here_is_virtual() else certify.AT_ONCE
+        for pair in certify.measure(status.topology, count, allowed_ns, at_once):
+            pairs.append(pair)
+            advance(1, f"{pair.one} - {pair.other}")
+    certificate = certify.Certificate(
+        status.topology, os.uname().release, __version__, count, allowed_ns,
+        certify.installed(status.lanes), tuple(pairs),
+    )  # fmt: skip
+    if output:
+        _write_certificate(Path(output), certificate.to_json())
+    if as_json:
+        emit_json(certificate.to_json())
+    else:
+        _emit_pairs(pairs, allowed_ns)
+    if not certificate.passed:
+        ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _write_certificate(path: Path, value: dict[str, Any]) -> None:
+    import json
+
+    from emulator.results import write_atomically
+
+    try:
+        write_atomically(path, json.dumps(value, indent=2) + "\n")
+    except OSError as error:
+        raise InputError.single(f"cannot be written: {error.strerror}", str(path)) from None
+
+
+def _emit_pairs(pairs: Sequence[Pair], allowed_ns: int) -> None:
+    """The matrix as one row a pair, in ms."""
+    header = ("from", "to", "asked", "min", "median", "p99", "lost", "")
+    rows = [
+        [
+            *(pair.one, pair.other),
+            *(f"{ns / 1e6:.3f}" for ns in (pair.asked_ns, pair.min_ns, pair.median_ns, pair.p99_ns)),
+            *(str(pair.lost), "ok" if pair.passed else "FAILED"),
+        ]
+        for pair in pairs
+    ]
+    emit_table(header, rows, left=("from", "to", ""))
+    bad = sum(not pair.passed for pair in pairs)
+    verdict = f"{bad} of {len(pairs)} pairs are" if bad else "no pair is"
+    click.echo(f"\nRTT in ms; {verdict} off by more than {units.format_duration(allowed_ns)}.")
