@@ -30,6 +30,7 @@ class LazyGroup(click.Group):
         "set": ("emulator.cli_core:change", "Change a live lane without losing a packet."),
         "verify": ("emulator.cli_verify:verify", "Measure every RTT and write a certificate."),
         "sweep": ("emulator.cli_sweep:sweep", "Measure throughput against RTT and print the table."),
+        "rfc6349": ("emulator.cli_rfc6349:rfc6349", "Test TCP over a lane by RFC 6349."),
         "report": ("emulator.cli_runs:report", "Tell a run's results: tables, HTML with figures, CSV, JSON."),
         "compare": ("emulator.cli_runs:compare", "Compare runs; fail on what got slower."),
         "runs": ("emulator.cli_runs:runs", "List the runs."),

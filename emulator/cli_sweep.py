@@ -14,7 +14,7 @@ import click
 from emulator import __version__
 from emulator.cli_core import _appliance
 from emulator.cli_output import emit_json, emit_table, json_option
-from emulator.cli_types import COUNTS, LOSSES, RATES, RTTS, WORDS, progress
+from emulator.cli_types import COUNTS, LOSSES, RATES, RTTS, SIZES, WORDS, progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 @click.argument("topology", type=click.Path(dir_okay=False), required=False)
 @click.option("--rtt", type=RTTS, help="Round-trip times; bare numbers are ms.")
 @click.option("--lane", type=WORDS, help="Lanes of the topology (of the one that is up, if no file is given).")
-@click.option("--profile", type=WORDS, help="TCP profiles; default,max unless the file says others.")
+@click.option("--profile", type=WORDS, help="TCP profiles; default,max unless others are given.")
 @click.option("--profiles", "profile_file", type=click.Path(dir_okay=False), help="A YAML file with more profiles.")
+@click.option("--window", type=SIZES, help="Receive windows, each a profile of its own.")
 @click.option("--streams", type=COUNTS, help="Parallel streams; 1 unless the file says others.")
 @click.option("--cc", type=WORDS, help="Congestion controls: cubic, bbr, reno, htcp.")
 @click.option("--initcwnd", type=COUNTS, help="First congestion windows, in segments.")

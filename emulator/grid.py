@@ -6,26 +6,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from emulator import analysis
-from emulator.cells import DIRECTIONS, OUTBOUND, CellSpec
+from emulator import analysis, units
+from emulator.cells import DIRECTIONS, KERNEL_BUFFERS, OUTBOUND, CellSpec
 from emulator.conclude import wanted_duration_s
 from emulator.errors import InputError
 from emulator.hosts import profiles
 from emulator.model import Impairment, Lane, Profile, Topology
 
 SHORTEST_S, LONGEST_S = 10, 40
+DEFAULT_PROFILES = (profiles.DEFAULT.name, profiles.MAXIMUM)
+WINDOW_SHARE = 0.72
+"""Of a receive buffer that is full size from the start, at MTU 1500, as measured on Linux 6.12."""
+SEND_WINDOWS = 4
 
 
 @dataclass(frozen=True)
 class Axes:
     """What is varied; an empty axis leaves what the lane, the profile or the kernel has. ns, bit/s, p32, bytes, s.
 
-    Called as in a topology file's `sweep` section and on the command line.
+    `window` makes profiles whose receive buffer offers a window of that many bytes; without it and `profile` there
+    are default and max. Called as in a topology file's `sweep` section and on the command line.
     """
 
     rtt: tuple[int, ...] = ()
     lane: tuple[str, ...] = ()
-    profile: tuple[str, ...] = ("default", "max")
+    profile: tuple[str, ...] = ()
+    window: tuple[int, ...] = ()
     streams: tuple[int, ...] = (1,)
     cc: tuple[str, ...] = ()
     initcwnd: tuple[int, ...] = ()
@@ -53,7 +59,9 @@ def _of_lane(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[C
     rate_bps = lane.outbound.rate_bps or lane.line_rate_bps
     buffer = lane.outbound.buffer
     buffer_bytes = buffer.to_bytes(rate_bps, lane.mtu + analysis.ETHERNET_HEADER_BYTES) if buffer else None
-    chosen = [profiles.choose(name, known, rate_bps, lane.rtt_ns, buffer_bytes) for name in axes.profile]
+    names = axes.profile or (() if axes.window else DEFAULT_PROFILES)
+    chosen = [profiles.choose(name, known, rate_bps, lane.rtt_ns, buffer_bytes) for name in names]
+    chosen += [of_window(window_bytes) for window_bytes in axes.window]
     found = []
     grid = product(chosen, axes.initcwnd or (None,), axes.streams, axes.cc or (None,), axes.direction)
     for profile, initcwnd, streams, algorithm, direction in grid:
@@ -63,6 +71,14 @@ def _of_lane(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[C
         spec = CellSpec(base, own, streams, algorithm, axes.duration or LONGEST_S, direction)
         found.append(replace(spec, duration_s=axes.duration or duration_s(spec)))
     return found
+
+
+def of_window(window_bytes: int) -> Profile:
+    """A profile under which the receiver offers this window from the first moment on, and the sender can fill it."""
+    receive = round(window_bytes / WINDOW_SHARE)
+    send = max(SEND_WINDOWS * window_bytes, KERNEL_BUFFERS.send_bytes)
+    name = f"window-{units.compact(units.format_size(window_bytes))}"
+    return Profile(name, (4096, receive, receive), (4096, 131072, send), no_metrics_save=True)
 
 
 def duration_s(spec: CellSpec) -> int:

@@ -15,7 +15,7 @@ from emulator.measure import irtt, ping
 from emulator.measure.process import Completed, Running
 
 IDLE_PROBES = 20
-MOST_PROBES = 500
+MOST_PROBES = 100
 _PATIENCE_S = 10.0
 _POLL_S = 0.05
 

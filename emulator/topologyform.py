@@ -86,6 +86,7 @@ Durations = Annotated[tuple[int, ...], _many(units.parse_duration_ns, "a time su
 Rates = Annotated[tuple[int, ...], _many(_rate, "a rate such as 10Gbit"), _several("10Gbit")]
 Losses = Annotated[tuple[int, ...], _many(units.parse_probability_p32, "a probability"), _several("0.01%")]
 Counts = Annotated[tuple[int, ...], _many(_some, "a whole number"), _several("8")]
+Sizes = Annotated[tuple[int, ...], _many(units.parse_size_bytes, "a size such as 1MiB"), _several("1MiB")]
 Words = Annotated[tuple[str, ...], _many(str, "a name"), _several("max")]
 Some = Annotated[int, _text(_some, "a whole number"), _schema("3", "integer")]
 
@@ -140,6 +141,7 @@ class SweepForm(Form):
     lane: Words | None = Field(default=None, description="lanes to measure; all of them unless said")
     rtt: Durations | None = Field(default=None, description="the lane at each of these RTTs, instead of its own")
     profile: Words | None = Field(default=None, description="TCP profiles: default, max, founding")
+    window: Sizes | None = Field(default=None, description="receive windows, each a profile of its own")
     streams: Counts | None = Field(default=None, description="parallel streams")
     cc: Words | None = Field(default=None, description="congestion controls: cubic, bbr, reno, htcp")
     initcwnd: Counts | None = Field(default=None, description="first congestion windows, in segments")

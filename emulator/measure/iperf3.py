@@ -72,6 +72,23 @@ def client_argv(
     ]
 
 
+def udp_argv(address: str, duration_s: int, rate_bps: int, payload_bytes: int, interval_s: float) -> list[str]:
+    """A client that sends datagrams of `payload_bytes` at `rate_bps` of payload."""
+    return [
+        *("iperf3", "-c", address, "-p", str(PORT), "-u", "-b", str(rate_bps), "-l", str(payload_bytes)),
+        *("-t", str(duration_s), "-i", f"{interval_s:g}", "-J", "--get-server-output"),
+    ]
+
+
+def received_intervals(text: str) -> tuple[Interval, ...]:
+    """What arrived, interval by interval. Raises MeasureError."""
+    try:
+        report = json.loads(text)
+        return _intervals(report)
+    except (ValueError, KeyError, TypeError):
+        raise MeasureError(f"iperf3 answered no intervals but {text.strip()[:200]!r}") from None
+
+
 def longest_s(duration_s: int, rtt_ns: int) -> float:
     """When to give up on a client: its duration, the set-up's round trips, and a minute for queues to drain."""
     return duration_s + SETUP_ROUND_TRIPS * rtt_ns / 1e9 + 60
@@ -93,11 +110,10 @@ def parse(text: str) -> Run:
 
 def _run(report: dict[str, Any]) -> Run:
     received, sent = report["end"]["sum_received"], report["end"]["sum_sent"]
-    intervals = report["server_output_json"]["intervals"]
     return Run(
         received_bytes=received["bytes"],
         received_s=received["seconds"],
-        intervals=tuple(Interval(i["sum"]["start"], i["sum"]["end"], i["sum"]["bytes"]) for i in intervals),
+        intervals=_intervals(report),
         sent_bytes=sent["bytes"],
         retransmits=sent["retransmits"],
         congestion_control=report["end"]["sender_tcp_congestion"],
@@ -109,6 +125,11 @@ def _run(report: dict[str, Any]) -> Run:
         block_bytes=report["start"]["test_start"]["blksize"],
         ramp=tuple(_moment(i["streams"]) for i in report["intervals"]),
     )
+
+
+def _intervals(report: dict[str, Any]) -> tuple[Interval, ...]:
+    intervals = report["server_output_json"]["intervals"]
+    return tuple(Interval(i["sum"]["start"], i["sum"]["end"], i["sum"]["bytes"]) for i in intervals)
 
 
 def _moment(streams: list[dict[str, Any]]) -> tuple[float, int, int]:
