@@ -9,8 +9,8 @@ import pytest
 from samples import cell_result, cell_spec
 
 from emulator import report
+from emulator.cells import CellResult, CellSpec
 from emulator.hosts import profiles
-from emulator.results import CellResult, CellSpec
 
 GOLDEN = Path(__file__).parent / "golden"
 MS, MIB = 10**6, 2**20
