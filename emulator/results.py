@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,8 @@ class Asked:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a file whole: after a crash the old content or the new one stands there, never a part."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    # Threads write too: cells that end at the same moment.
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     with draft.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

@@ -15,6 +15,8 @@ from emulator.kernel.netlink import NetlinkKernel
 from emulator.model import P32, Buffer, Impairment, Lane, Profile, Topology
 
 MBIT, MS, KIB, MIB = 10**6, 10**6, 2**10, 2**20
+SMALL = Profile("small", (4096, MIB, MIB), (4096, 64 * KIB, 512 * KIB))
+"""Enough for the lanes here, and little to drain where a spoilt lane crawls."""
 Spoil = Callable[[Appliance, CellSpec], None]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring import KIB, measure, netem, port, run, spec
+from measuring import KIB, SMALL, measure, netem, port, run, spec
 
 from emulator import cell
 from emulator.appliance import Appliance
@@ -44,7 +44,7 @@ def test_a_sound_cell_is_silent_and_its_delays_are_exact(tmp_path: Path) -> None
 
 
 def test_drops_by_limit(tmp_path: Path) -> None:
-    result = measure(spec(), tmp_path, netem("delay 10ms limit 8"))
+    result = measure(spec(profile=SMALL), tmp_path, netem("delay 10ms limit 8"))
     assert {"drops-by-limit", "changed"} <= heard(result)
     assert any("the emulator's own queue dropped" in reason for reason in result.invalid)
 
@@ -56,7 +56,9 @@ def test_an_rtt_that_is_not_as_set(tmp_path: Path) -> None:
 
 
 def test_retransmits_where_nothing_may_be_lost(tmp_path: Path) -> None:
-    assert "retransmits-without-loss" in heard(measure(spec(), tmp_path, netem("delay 10ms loss 2% limit 5000")))
+    assert "retransmits-without-loss" in heard(
+        measure(spec(profile=SMALL), tmp_path, netem("delay 10ms loss 2% limit 5000"))
+    )
 
 
 def test_an_impossible_figure(tmp_path: Path) -> None:
@@ -77,7 +79,7 @@ def test_loss_that_would_hit_whole_super_frames(tmp_path: Path) -> None:
 
 
 def test_tcp_memory(tmp_path: Path) -> None:
-    result = measure(spec(rtt_ms=80), tmp_path, lambda *_: TCP_MEM.write_text("16 32 64") and None)
+    result = measure(spec(rtt_ms=80, profile=SMALL), tmp_path, lambda *_: TCP_MEM.write_text("16 32 64") and None)
     assert "tcp-mem" in heard(result)
 
 
