@@ -21,7 +21,7 @@ Spoil = Callable[[Appliance, CellSpec], None]
 
 
 def spec(
-    rate_mbit: int = 50,
+    rate_mbit: int = 10,
     rtt_ms: int = 20,
     profile: Profile | None = None,
     *,

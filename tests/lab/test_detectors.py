@@ -40,11 +40,11 @@ def test_a_sound_cell_is_silent_and_its_delays_are_exact(tmp_path: Path) -> None
     assert 20_000_000 <= result.idle.p50_ns < 20_010_000
     assert result.loaded is not None
     # The queue holds one BDP, 20 ms.
-    assert 20_000_000 < result.loaded.p99_ns < 41_000_000
+    assert 20_000_000 < result.loaded.p99_ns < 45_000_000
 
 
 def test_drops_by_limit(tmp_path: Path) -> None:
-    result = measure(spec(profile=SMALL), tmp_path, netem("delay 10ms limit 8"))
+    result = measure(spec(profile=SMALL), tmp_path, netem("delay 10ms limit 4"))
     assert {"drops-by-limit", "changed"} <= heard(result)
     assert any("the emulator's own queue dropped" in reason for reason in result.invalid)
 
@@ -63,7 +63,7 @@ def test_retransmits_where_nothing_may_be_lost(tmp_path: Path) -> None:
 
 def test_an_impossible_figure(tmp_path: Path) -> None:
     def widen(appliance: Appliance, _: CellSpec) -> None:
-        words = ["parent", "1:1", "handle", "10:", "tbf", "rate", "80mbit", "burst", "20k", "limit", "1m"]
+        words = ["parent", "1:1", "handle", "10:", "tbf", "rate", "20mbit", "burst", "20k", "limit", "500k"]
         run("tc", "qdisc", "change", "dev", port(appliance), *words)
 
     assert "impossible" in heard(measure(spec(), tmp_path, widen))
