@@ -75,8 +75,9 @@ class CellSpec:
 
     @property
     def expected_bytes_per_s(self) -> float:
-        """The predicted steady throughput."""
-        return self.prediction.bytes_per_s
+        """The most that full buffers allow, for choosing iperf3's block and guessing the cost."""
+        full = laws.Windows(self.buffers.receive_bytes, self.buffers.send_bytes)
+        return laws.predict(self.path, full).bytes_per_s
 
     @property
     def column(self) -> str:

@@ -33,8 +33,11 @@ class Measured:
 
 
 def wanted_duration_s(spec: CellSpec) -> float:
-    """Ten slow starts and a hundred round trips: up to twice the BDP, or to the most that the buffers allow."""
-    window = min(2 * spec.path.bdp_bytes, spec.buffers.receive_bytes, spec.buffers.send_bytes)
+    """Ten slow starts and a hundred round trips: up to twice the BDP, or to the receive buffer that a profile sets.
+
+    The kernel's own buffers do not count: autotuning takes longer to settle in them than a slow start up to them.
+    """
+    window = min(2 * spec.path.bdp_bytes, spec.profile.tcp_rmem[2] if spec.profile.tcp_rmem else 2**62)
     return advice.wanted_duration_s(spec.path, window, spec.profile.initcwnd or analysis.INITCWND_SEGMENTS)
 
 
