@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring import KIB, SMALL, measure, netem, port, run, spec
+from measuring import KIB, MIB, SMALL, measure, netem, port, run, spec
 
 from emulator import cell
 from emulator.appliance import Appliance
@@ -16,6 +16,7 @@ from emulator.cells import CellResult, CellSpec
 from emulator.hosts import profiles
 from emulator.hosts.namespace import NamespaceHost
 from emulator.kernel import netns
+from emulator.model import Buffer
 
 TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
 

@@ -36,7 +36,6 @@ def short_of_memory(pages: int) -> Spoil:
 
 CELLS: list[tuple[str, str, CellSpec, Spoil | None]] = [
     ("line-5", verdict.LINE, spec(5, 10), None),
-    ("line-10", verdict.LINE, spec(10, 40, duration_s=4), None),
     ("line-4-streams", verdict.LINE, spec(10, 20, streams=4), None),
     ("line-bbr", verdict.LINE, spec(10, 20, cc="bbr", duration_s=4), None),
     ("line-inbound", verdict.LINE, spec(5, 20, direction="inbound"), None),
@@ -54,16 +53,12 @@ CELLS: list[tuple[str, str, CellSpec, Spoil | None]] = [
     ("loss-reno", verdict.CONGESTION_WINDOW, spec(20, 80, SMALL, loss=0.01, cc="reno"), None),
     ("loss-inbound", verdict.CONGESTION_WINDOW, spec(20, 80, SMALL, loss=0.01, direction="inbound"), None),
     ("tiny-buffer-3", verdict.CONGESTION_WINDOW, spec(20, 120, SMALL, buffer=Buffer(packets=3), duration_s=4), None),
-    ("tiny-buffer-6", verdict.CONGESTION_WINDOW, spec(20, 160, SMALL, buffer=Buffer(packets=6), duration_s=4), None),
     ("slow-start-200", verdict.SLOW_START, spec(50, 200, duration_s=1), None),
     ("slow-start-300", verdict.SLOW_START, spec(20, 300, duration_s=1), None),
     ("slow-start-400", verdict.SLOW_START, spec(20, 400, duration_s=2), None),
     ("limit-4", verdict.EMULATOR, spec(10, 80, SMALL), netem("delay 40ms limit 4")),
     ("limit-8", verdict.EMULATOR, spec(10, 120, SMALL), netem("delay 60ms limit 8")),
-    ("limit-12", verdict.EMULATOR, spec(20, 120, SMALL), netem("delay 60ms limit 12")),
     ("memory-16", verdict.EMULATOR, spec(20, 120, SMALL), short_of_memory(16)),
-    ("memory-32", verdict.EMULATOR, spec(20, 160, SMALL), short_of_memory(32)),
-    ("memory-48", verdict.EMULATOR, spec(20, 200, SMALL), short_of_memory(48)),
 ]
 
 
