@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring import KIB, MIB, SMALL, measure, netem, port, run, spec
+from measuring import KIB, SMALL, measure, netem, port, run, spec
 
 from emulator import cell
 from emulator.appliance import Appliance
@@ -16,7 +16,6 @@ from emulator.cells import CellResult, CellSpec
 from emulator.hosts import profiles
 from emulator.hosts.namespace import NamespaceHost
 from emulator.kernel import netns
-from emulator.model import Buffer
 
 TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
 
@@ -106,7 +105,7 @@ def test_only_one_end_tuned(tmp_path: Path) -> None:
     def untune(_: Appliance, one: CellSpec) -> None:
         NamespaceHost(one.lane.name).write_sysctl("net.ipv4.tcp_rmem", f"4096 {64 * KIB} {64 * KIB}")
 
-    result = measure(spec(duration_s=2), tmp_path, untune)
+    result = measure(spec(rtt_ms=100, duration_s=2), tmp_path, untune)
     assert "one-end-tuned" in heard(result)
     assert result.kind == "receive window"
 
