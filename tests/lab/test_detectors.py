@@ -56,9 +56,7 @@ def test_an_rtt_that_is_not_as_set(tmp_path: Path) -> None:
 
 
 def test_retransmits_where_nothing_may_be_lost(tmp_path: Path) -> None:
-    assert "retransmits-without-loss" in heard(
-        measure(spec(profile=SMALL), tmp_path, netem("delay 10ms loss 2% limit 5000"))
-    )
+    assert "retransmits-without-loss" in heard(measure(spec(50), tmp_path, netem("delay 10ms loss 2% limit 5000")))
 
 
 def test_an_impossible_figure(tmp_path: Path) -> None:
