@@ -123,7 +123,17 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_the_schema_knows_every_key() -> None:
     schema = topologyfile.json_schema()
     assert schema["additionalProperties"] is False
-    assert list(schema["properties"]) == ["name", "hub", "hub_host", "subnet", "seed", "on_drift", "defaults", "lanes"]
+    assert list(schema["properties"]) == [
+        "name",
+        "hub",
+        "hub_host",
+        "subnet",
+        "seed",
+        "on_drift",
+        "defaults",
+        "lanes",
+        "sweep",
+    ]
     assert list(schema["$defs"]["LaneForm"]["properties"]) == [
         "jitter", "loss", "rate", "buffer", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports", "disabled",
         "host", "address",
