@@ -48,15 +48,10 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile:
         raise InputError.single("its hosts are not known: give the lane a host, and the topology a hub_host", path=lane)
     rate_bps = wish.outbound.rate_bps or wish.line_rate_bps
     chosen = profiles.choose(profile, profiles.load_profiles(None), rate_bps, wish.rtt_ns)
-    with reach.reached(topology) as hosts, profiles.applied(chosen, hosts[topology.hub], hosts[lane]):
-        found = survey.run(
-            topology,
-            wish,
-            (hosts[topology.hub], hosts[lane]),
-            duration,
-            streams,
-            lambda text: click.echo(text, err=True),
-        )
+    with reach.reached(topology) as hosts:
+        ends = hosts[topology.hub], hosts[lane]
+        with profiles.applied(chosen, *ends):
+            found = survey.run(topology, wish, ends, duration, streams, lambda text: click.echo(text, err=True))
     if as_json:
         emit_json(_json(found))
     else:

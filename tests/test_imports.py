@@ -46,7 +46,8 @@ LAYERS = [
 
 PURE = (
     "units", "errors", "values", "model", "netem", "change", "state", "ops", "queueops", "goal", "plan", "refusal",
-    "scope", "mend", "inventory", "tuning", "analysis", "verdict", "laws", "confidence", "detectors", "advice", "rfc6349",
+    "scope", "mend", "inventory", "tuning", "analysis", "verdict", "laws", "confidence", "detectors", "advice",
+    "rfc6349",
 )  # fmt: skip
 """Standard library only; and of that nothing that reads files, clocks, sockets or dice."""
 
