@@ -14,12 +14,18 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 IN_THE_LAB = [Path(__file__).parent / name for name in ("lab", "mininet")]
 IN_LAB = "LONGHAUL_LAB" in os.environ
 REPORTS = "LONGHAUL_TEST_REPORTS"
 TIMEOUT_S = 900.0
+
+
+# CPUs are shared: a slow example is no mistake.
+hypothesis.settings.register_profile("longhaul", deadline=None)
+hypothesis.settings.load_profile("longhaul")
 
 
 def is_for_the_lab(item: pytest.Item) -> bool:

@@ -114,6 +114,8 @@ def test_a_live_lock_ends_with_what_was_running(loop: str) -> None:
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_it_dies_with_its_launcher(sign: signal.Signals, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "emulator", "lab", "run", "--real-time", "--", "sh", "-c", "touch on; sleep 1000"]
+    # A shell's background job inherits SIGINT ignored; a handler of ours becomes the default in the launcher.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     launcher = subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(PROJECT)}, process_group=0)
     wait_for((tmp_path / "on").exists)
     launcher.send_signal(sign)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator import laws
@@ -84,7 +84,6 @@ def test_a_larger_first_window_shortens_the_slow_start() -> None:
     assert means[0] < means[1]
 
 
-@settings(deadline=None)
 @given(rates, rtts, windows, st.integers(1, 64), st.floats(1e-8, 0.5))
 def test_a_prediction_is_the_least_of_its_laws(rate: int, rtt: int, window: int, streams: int, loss: float) -> None:
     path = Path(rate, rtt, loss=loss, streams=streams)

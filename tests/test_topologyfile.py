@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator import topologyfile
@@ -111,7 +111,6 @@ def test_hostile_text_is_one_clear_mistake(text: str) -> None:
     assert len(wrong.value.mistakes) == 1
 
 
-@settings(deadline=None)  # CPUs are shared: a slow example is no mistake
 @given(st.text(alphabet="{}[]:, \nabms0123rt&*<->!%'\"", max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
@@ -179,13 +178,11 @@ def topologies(draw: st.DrawFn) -> Topology:
     return Topology(draw(st.text()), hub, tuple(lanes), network, draw(st.integers(0, 2**64)))
 
 
-@settings(deadline=None)  # CPUs are shared: a slow example is no mistake
 @given(topologies())
 def test_round_trip(topology: Topology) -> None:
     assert topologyfile.loads(topologyfile.dumps(topology)) == topology
 
 
-@settings(deadline=None)  # CPUs are shared: a slow example is no mistake
 @given(topologies(), st.integers(0, 10**12))
 def test_round_trip_of_lanes_with_one_rtt(topology: Topology, rtt_ns: int) -> None:
     lanes = tuple(Lane(one.name).with_rtt(rtt_ns) for one in topology.lanes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +20,7 @@ ODD = Topology(
     "hub",
     (
         Lane("a", Impairment(3, 1, 7, 8, Buffer(packets=4)), Impairment(2), Ports("eth0", "eth1"), 9000, 8, off=True),
-        Lane("b", Impairment(rate_bps=10**10, buffer=Buffer(ns=5))),
+        Lane("b", Impairment(rate_bps=10**10, buffer=Buffer(ns=5)), address=IPv4Address("192.0.2.5")),
     ),
     IPv4Network("192.0.2.0/29"),
     seed=2**64 - 1,

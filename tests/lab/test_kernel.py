@@ -103,7 +103,8 @@ def test_from_any_topology_to_any_other(kernel: FailingKernel) -> None:
 
 
 def test_a_look_at_some_ports_sees_what_the_look_at_all_sees(kernel: FailingKernel) -> None:
-    names = frozenset({"lhs-japan", "lhh-japan", "lhh-california", "nic0", "nic1", "nic2", "eth7"})
+    # Of virtual lanes alone: a real port's offloads take a look at everything.
+    names = frozenset({"lhs-japan", "lhh-japan", "lhh-california", "eth7"})
     assert kernel.ports_of(names).ports == {}
     for topology in WALK:
         go(kernel, topology)
