@@ -17,6 +17,8 @@ from emulator import __version__
 from emulator.errors import InputError, LonghaulError
 
 INTERRUPTED = 130
+REMOTE = ("up", "down", "status", "plan", "set", "confirm", "undo", "history")
+"""The commands that a remote appliance can be given."""
 
 
 class LazyGroup(click.Group):
@@ -38,6 +40,7 @@ class LazyGroup(click.Group):
         "nics": ("emulator.cli_nics:nics", "List the network ports, and why one may not be used."),
         "init": ("emulator.cli_nics:init", "Write a topology file from what is plugged in."),
         "tune": ("emulator.cli_nics:tune", "Give every port cores of its own."),
+        "serve": ("emulator.cli_serve:serve", "Serve the API and the web pages."),
         "lab": ("emulator.cli_lab:lab", "Build, boot and use the lab."),
         "schema": ("emulator.cli_core:schema", "Print the JSON Schema of a topology file."),
         "completion": ("emulator.cli_core:completion", "Print the completion script of a shell."),
@@ -63,7 +66,9 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="longhaul")
-def cli() -> None:
+@click.option("--url", envvar="LONGHAUL_URL", help="Another machine's daemon: http://HOST:8642, or unix:/PATH.")
+@click.pass_context
+def cli(ctx: click.Context, url: str | None) -> None:
     """Longhaul: a long-fat-network emulator for Linux.
 
     Gives lanes between network ports the round-trip time of remote data centres.
@@ -74,7 +79,15 @@ def cli() -> None:
       longhaul lab run -- longhaul plan topologies/new-york.yaml
       sudo longhaul up topologies/new-york.yaml                on a box of your own
       longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max
+      longhaul --url http://appliance:8642 status              on a box elsewhere, see 'serve'
     """
+    if url:
+        if ctx.invoked_subcommand not in REMOTE:
+            raise InputError.single(f"works on this machine only; with it: {', '.join(REMOTE)}", "--url")
+        from emulator import paths
+        from emulator.client import remote
+
+        ctx.obj = remote(url, paths.state_dir())
 
 
 def main(argv: Sequence[str] | None = None, obj: object = None) -> int:
