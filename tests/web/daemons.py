@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 STAR = ROOT / "topologies/new-york.yaml"
 TOKENS = Tokens("may-write", "may-read")
 MS = 10**6
+PROBLEM = "application/problem+json"
 AUTHOR = Author("root", 0, 1, "test")
 
 
@@ -124,3 +126,18 @@ def _no_cell(spec: CellSpec) -> CellResult:
 def star() -> Topology:
     """The founding star."""
     return topologyfile.load(STAR)
+
+
+def asked(house: House) -> Topology:
+    """What the appliance was asked for."""
+    topology = house.appliance.topology()
+    assert topology
+    return topology
+
+
+def problem(response: Any, status: int) -> dict[str, Any]:
+    """The problem that a request was answered with."""
+    assert (response.status_code, response.content_type) == (status, PROBLEM), response.text
+    value: dict[str, Any] = json.loads(response.text)
+    assert value["status"] == status
+    return value
