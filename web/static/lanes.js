@@ -28,6 +28,7 @@ async function refresh() {
   $('map-title').textContent = `${status.topology}: ${status.lanes.length} lanes`;
   if (!status.lanes.some((lane) => lane.name === chosen)) chosen = status.lanes[0]?.name ?? '';
   table();
+  if (look) fill(look);
   show();
   if (chosen) choose(chosen, false);
 }
@@ -79,6 +80,12 @@ function tick(seen) {
   changes = seen.changes;
   if (!status.topology) return;
   update(status, seen);
+  fill(seen);
+  graphs.add(seen);
+}
+
+// What moves in the table.
+function fill(seen) {
   for (const row of $('table').tBodies[0].rows) {
     const lane = seen.lanes[row.dataset.lane];
     if (!lane) continue;
@@ -89,7 +96,6 @@ function tick(seen) {
     const drops = ['outbound', 'inbound'].flatMap((side) => [lane[side].drops_limit ?? 0, lane[side].drops_buffer, lane[side].drops_loss ?? 0]);
     set('drops', `${drops.reduce((sum, one) => sum + one, 0)}/s`);
   }
-  graphs.add(seen);
 }
 
 listen('look', tick);
