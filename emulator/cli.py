@@ -17,6 +17,8 @@ from emulator import __version__
 from emulator.errors import InputError, LonghaulError
 
 INTERRUPTED = 130
+REMOTE = ("up", "down", "status", "plan", "set", "confirm", "undo", "history")
+"""The commands that a remote appliance can be given."""
 
 
 class LazyGroup(click.Group):
@@ -36,6 +38,7 @@ class LazyGroup(click.Group):
         "nics": ("emulator.cli_nics:nics", "List the network ports, and why one may not be used."),
         "init": ("emulator.cli_nics:init", "Write a topology file from what is plugged in."),
         "tune": ("emulator.cli_nics:tune", "Give every port cores of its own."),
+<<<<<<< HEAD
         "sweep": ("emulator.cli_sweep:sweep", "Measure throughput against RTT and print the table."),
         "rfc6349": ("emulator.cli_rfc6349:rfc6349", "Test TCP over a lane by RFC 6349."),
         "report": ("emulator.cli_runs:report", "Tell a run's results: tables, HTML with figures, CSV, JSON."),
@@ -43,6 +46,9 @@ class LazyGroup(click.Group):
         "runs": ("emulator.cli_runs:runs", "List the runs."),
         "bdp": ("emulator.cli_paths:bdp", "Compute BDP, windows and expected throughput."),
         "advise": ("emulator.cli_paths:advise", "Print the settings that hosts need for a path."),
+=======
+        "serve": ("emulator.cli_serve:serve", "Serve the API and the web pages."),
+>>>>>>> E/main
         "lab": ("emulator.cli_lab:lab", "Build, boot and use the lab."),
         "schema": ("emulator.cli_core:schema", "Print the JSON Schema of a topology file."),
         "completion": ("emulator.cli_core:completion", "Print the completion script of a shell."),
@@ -68,7 +74,9 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="longhaul")
-def cli() -> None:
+@click.option("--url", envvar="LONGHAUL_URL", help="Another machine's daemon: http://HOST:8642, or unix:/PATH.")
+@click.pass_context
+def cli(ctx: click.Context, url: str | None) -> None:
     """Longhaul: a long-fat-network emulator for Linux.
 
     Gives lanes between network ports the round-trip time of remote data centres.
@@ -79,7 +87,15 @@ def cli() -> None:
       longhaul lab run -- longhaul plan topologies/new-york.yaml
       sudo longhaul up topologies/new-york.yaml                on a box of your own
       longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max
+      longhaul --url http://appliance:8642 status              on a box elsewhere, see 'serve'
     """
+    if url:
+        if ctx.invoked_subcommand not in REMOTE:
+            raise InputError.single(f"works on this machine only; with it: {', '.join(REMOTE)}", "--url")
+        from emulator import paths
+        from emulator.client import remote
+
+        ctx.obj = remote(url, paths.state_dir())
 
 
 def main(argv: Sequence[str] | None = None, obj: object = None) -> int:

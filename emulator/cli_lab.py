@@ -37,7 +37,7 @@ def build(as_json: bool) -> None:
     """
     from emulator.lab import image, kernel
 
-    with _bar() as progress:
+    with progress_bar() as progress:
         linux, root = kernel.build(progress), image.build(progress)
     click.echo(json.dumps({"kernel": str(linux), "image": str(root)}) if as_json else f"{linux}\n{root}")
 
@@ -90,7 +90,7 @@ def run(
     """
     from emulator.lab import boot
 
-    with _bar() as progress:
+    with progress_bar() as progress:
         code = boot.run(
             command,
             cwd=Path.cwd(),
@@ -142,7 +142,7 @@ def _size(root: Path) -> int:
 
 
 @contextmanager
-def _bar() -> Iterator[Progress]:
+def progress_bar() -> Iterator[Progress]:
     """A progress bar on stderr that appears with the first step and costs nothing when there is none."""
     shown: dict[str, object] = {}
 

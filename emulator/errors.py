@@ -9,7 +9,8 @@
     │       └── LabStalled        exit 125 HTTP 504   live-lock: CPU burns, the virtual clock stands still
     ├── KernelError               exit 5   HTTP 500   the kernel refused one operation; the rest was rolled back
     ├── VerifyError               exit 6   HTTP 500   the kernel accepted everything, yet is not as asked
-    └── MeasureError              exit 7   HTTP 500   a tool (ping, iperf3, ss) failed or answered nonsense
+    ├── MeasureError              exit 7   HTTP 500   a tool (ping, iperf3, ss) failed or answered nonsense
+    └── RemoteError               exit 9   HTTP 502   a daemon elsewhere failed in a way that is its own
 
 A command that ran well but whose answer is "no" (a certificate that fails, an invalid cell) exits 8.
 """
@@ -114,3 +115,10 @@ class MeasureError(LonghaulError):
     """A measuring tool failed, or answered something that cannot be read."""
 
     exit_code = 7
+
+
+class RemoteError(LonghaulError):
+    """A daemon elsewhere failed, or answered what is no problem of ours."""
+
+    exit_code = 9
+    http_status = 502

@@ -45,7 +45,11 @@ def _text(path: str | Path) -> str:
 
 def loads(text: str, where: str = "topology") -> Topology:
     """Read a topology from YAML text, called `where` in mistakes. Raises InputError with every mistake in it."""
-    source = yamltree.read(text, where)
+    return build(yamltree.read(text, where))
+
+
+def build(source: yamltree.Source) -> Topology:
+    """The topology that a source's tree stands for. Raises InputError with every mistake in it, earlier ones too."""
     assert isinstance(source.tree, dict)
     form = _validated(source)
     lanes = _lanes(source)
@@ -151,21 +155,28 @@ def _direction(delay_ns: int, own: DirectionForm, lane: LaneForm, defaults: Defa
 
 def dumps(topology: Topology) -> str:
     """YAML text that `loads` reads back to an equal topology."""
-    tree = {
+    return yaml.safe_dump(tree(topology), sort_keys=False, default_flow_style=None, width=1000)
+
+
+def tree(topology: Topology) -> dict[str, Any]:
+    """The topology as a file holds it."""
+    return {
         "name": topology.name,
         "hub": topology.hub,
         **({"hub_host": topology.hub_host} if topology.hub_host else {}),
         "subnet": str(topology.subnet),
         "seed": topology.seed,
         "on_drift": topology.on_drift,
-        "lanes": {lane.name: _lane_tree(lane) for lane in topology.lanes},
+        "lanes": {lane.name: lane_tree(lane) for lane in topology.lanes},
     }
-    return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=1000)
 
 
-def _lane_tree(lane: Lane) -> dict[str, object]:
-    """A lane as one would write it: an RTT and common impairments where both directions are alike."""
-    even = (lane.outbound.delay_ns, lane.inbound.delay_ns) == split_rtt(lane.rtt_ns)
+def lane_tree(lane: Lane, *, apart: bool = False) -> dict[str, object]:
+    """A lane as one would write it: an RTT and common impairments where both directions are alike.
+
+    With `apart` each direction is written in full, its delay too.
+    """
+    even = not apart and (lane.outbound.delay_ns, lane.inbound.delay_ns) == split_rtt(lane.rtt_ns)
     outbound, inbound = (_direction_tree(d, with_delay=not even) for d in (lane.outbound, lane.inbound))
     tree: dict[str, object] = {"rtt": units.compact(units.format_duration(lane.rtt_ns))} if even else {}
     if even and outbound == inbound:
@@ -192,6 +203,11 @@ def _direction_tree(direction: Impairment, *, with_delay: bool) -> dict[str, obj
         "buffer": buffer_text(direction.buffer) if direction.buffer else "",
     }
     return {key: units.compact(text) for key, text in texts.items() if text}
+
+
+def direction_keys() -> list[str]:
+    """The names of all settings that a direction may have."""
+    return list(DirectionForm.model_fields)
 
 
 def buffer_text(buffer: Buffer) -> str:

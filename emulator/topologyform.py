@@ -38,6 +38,12 @@ def _buffer(text: str) -> dict[str, int]:
     return {} if text == "auto" else dict(units.parse_buffer(text).items())  # type: ignore[arg-type]
 
 
+def _word(text: str) -> str:
+    if any(0xD800 <= ord(letter) <= 0xDFFF for letter in text):
+        raise ValueError(f"{text!a} cannot be written in UTF-8")
+    return text
+
+
 def _subnet(text: str) -> IPv4Network:
     try:
         return IPv4Network(text)
@@ -78,7 +84,7 @@ Rate = Annotated[int, _text(_rate, "a rate"), _schema("10Gbit")]
 Loss = Annotated[int, _text(units.parse_probability_p32, "a probability"), _schema("0.01%")]
 Depth = Annotated[dict[str, int], _text(_buffer, "a buffer"), _schema("8MiB")]
 Count = Annotated[int, _text(units.parse_count, "a whole number"), _schema("1500", "integer")]
-Word = Annotated[str, _text(str, "a word")]
+Word = Annotated[str, _text(_word, "a word"), _schema("new-york")]
 Switch = Annotated[bool, _text(_switch, "true or false"), WithJsonSchema({"type": "boolean"})]
 OnDrift = Annotated[str, _text(_on_drift, "a word"), WithJsonSchema({"type": "string", "enum": list(ON_DRIFT)})]
 Destination = Annotated[str, _text(_destination, "an SSH destination"), _schema("root@japan.example.org")]

@@ -15,18 +15,27 @@ from emulator.errors import InputError, Mistake
 Path = tuple[str, ...]
 Tree = str | list["Tree"] | dict[str, "Tree"]
 
+DEEPEST = 20
+"""No file of ours is nested as deep as this."""
+
 
 @dataclass
 class Source:
-    """A file called `where`: its tree, the line of every path in it, and what was wrong so far."""
+    """A file called `where`: its tree, the line of every path in it, and what was wrong so far.
+
+    `lined` False: the tree did not come from lines of text.
+    """
 
     where: str
     tree: Tree = field(default_factory=dict)
     lines: dict[Path, int] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
+    lined: bool = True
 
     def at(self, path: Path) -> str:
         """ "file:line" of a path, or of its nearest parent that stands in the file."""
+        if not self.lined:
+            return self.where
         while path and path not in self.lines:
             path = path[:-1]
         return f"{self.where}:{self.lines.get(path, 1)}"
@@ -40,7 +49,31 @@ class Source:
     def raise_mistakes(self) -> None:
         """Raise InputError with everything noted, in the order of the lines, if anything was."""
         if self.mistakes:
-            raise InputError(sorted(self.mistakes, key=lambda m: int(m.where.rsplit(":", 1)[1])))
+            raise InputError(sorted(self.mistakes, key=lambda m: int(m.where.rsplit(":", 1)[1]) if self.lined else 0))
+
+
+def of_json(value: object, where: str) -> Source:
+    """A JSON object as a source, so that mistakes have a path and no line. Raises InputError when it is no object."""
+    if not isinstance(value, dict):
+        raise InputError.single("an object was expected", where)
+    source = Source(where, lined=False)
+    source.tree = _texts(value, source, ())
+    return source
+
+
+def _texts(value: object, source: Source, path: Path) -> Tree:
+    """A JSON value as a tree of texts; what has no text is noted as a mistake."""
+    if len(path) > DEEPEST:
+        source.wrong(path[:3], "nested far too deep")
+        return ""
+    if isinstance(value, dict):
+        return {str(key): _texts(part, source, (*path, str(key))) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_texts(part, source, (*path, str(place))) for place, part in enumerate(value)]
+    if value is None:
+        source.wrong(path, "nothing is given: write a value or leave the key out")
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read(text: str, where: str) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,20 +28,21 @@ LAYERS = [
     ["kernel", "refusal", "scope", "yamltree", "topologyform"],
     ["inventory", "session"],
     ["reconcile", "status", "mend", "topologyfile"],
+    ["lanepatch", "livestats"],
     ["desire"],
     ["history"],
     ["hosts", "measure", "cells"],
     ["results", "conclude", "compare", "prober"],
-    ["appliance", "reverter", "grid", "report"],
+    ["appliance", "reverter", "grid", "report", "echo"],
     ["daemon"],
-    ["cell", "mininet", "survey", "plots", "presets"],
+    ["cell", "mininet", "client", "survey", "plots", "presets"],
     ["sweep", "verify", "report_html", "arithmetic", "lab"],
     ["rendering"],
     ["cli_output", "cli_options", "cli_complete", "cli_types"],
     ["cli_core", "cli_set", "cli_safety", "cli_nics"],
-    ["cli_verify", "cli_sweep", "cli_runs", "cli_paths", "cli_rfc6349", "cli_lab"],
+    ["cli_verify", "cli_sweep", "cli_runs", "cli_paths", "cli_rfc6349", "cli_lab", "cli_serve"],
     ["cli"],
-    ["__main__"],
+    ["__main__", "demo"],
 ]
 """From the innermost to the outermost; a part may import only from its own layer or from further in."""
 
@@ -97,6 +99,24 @@ def test_imports_point_inwards(module: str) -> None:
     if module == "emulator.cli_core":
         outward.remove("emulator.cli")  # the completion script describes the whole command line
     assert outward == []
+
+
+WEB = sorted((ROOT / "web").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", WEB, ids=lambda path: path.stem)
+def test_the_web_goes_by_the_use_cases_alone(path: Path) -> None:
+    found = re.findall(
+        r"^\s*(?:from|import) emulator\.(\w+)|^from emulator import (.+)$", path.read_text(), re.MULTILINE
+    )
+    names = {name.strip() for one in found for part in one for name in part.split(",") if part}
+    assert names & {"kernel", "plan", "reconcile", "goal", "refusal", "lab"} == set()
+    assert [name for name in names if name.startswith("cli")] == []
+
+
+def test_only_the_serve_command_knows_the_web() -> None:
+    users = {m for m in MODULES if {"web"} & {name.split(".")[0] for name in imports(m)}}
+    assert users == {"emulator.cli_serve", "emulator.demo"}
 
 
 @pytest.mark.parametrize("part", PURE)

@@ -24,6 +24,17 @@ def argv(address: str, count: int, precise: bool = True) -> list[str]:
     return ["ping", "-n", *every_digit, "-i", str(GRID_S), "-c", str(count + 1), "-W", "2", address]
 
 
+def endless_argv(address: str, interval_s: float) -> list[str]:
+    """A ping that goes on until it is ended, one echo every `interval_s`."""
+    return ["ping", "-n", "-i", str(interval_s), address]
+
+
+def parse_reply(line: str) -> tuple[int, int] | None:
+    """The sequence number and the round trip in ns of one line that ping prints; None for any other line."""
+    reply = _REPLY.search(line)
+    return (int(reply[1]), round(Fraction(reply[2]) * 1_000_000)) if reply else None
+
+
 def longest_s(count: int, rtt_ns: int) -> float:
     """When to give up on a ping: its grid, a few round trips, and time to start in a slow lab."""
     return (count + 1) * GRID_S + 10 * rtt_ns / 1e9 + 30

@@ -12,7 +12,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from emulator.errors import MeasureError, MissingError
@@ -91,6 +91,12 @@ class Running:
         """Whether it has not ended yet."""
         return self._popen.poll() is None
 
+    def lines(self) -> Iterator[str]:
+        """What it prints, line by line as it comes, until it ends."""
+        assert self._popen.stdout
+        for line in self._popen.stdout:
+            yield line.decode(errors="replace")
+
     def wait(self, timeout_s: float) -> Completed:
         """Its output once it has ended. After `timeout_s` it is killed and MeasureError raised."""
         try:
@@ -101,11 +107,16 @@ class Running:
         self.close_stdin()
         return Completed(self.argv, out.decode(errors="replace"), err.decode(errors="replace"), self._popen.returncode)
 
-    def terminate(self) -> None:
-        """End it and whatever it started, now."""
+    def kill(self) -> None:
+        """End it and whatever it started, now; what it printed can still be read."""
         if self._popen.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.wait()
+
+    def terminate(self) -> None:
+        """End it and whatever it started, now, and forget what it printed."""
+        self.kill()
         self._popen.communicate()
         self.close_stdin()
 

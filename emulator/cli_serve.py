@@ -1,0 +1,90 @@
+"""serve: the daemon with its API and web pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from emulator.cli_options import appliance_of
+from emulator.cli_output import emit_json, json_option
+from emulator.errors import InputError
+
+if TYPE_CHECKING:
+    from emulator.appliance import Appliance
+    from web.server import Server
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul serve\n"
+    "  longhaul serve --listen 0.0.0.0:8642 --host appliance.example.net\n"
+    "  longhaul serve --socket /run/longhaul/longhaul.sock\n"
+    "  longhaul serve --demo"
+)
+@click.option("--listen", default="127.0.0.1:8642", show_default=True, metavar="HOST:PORT", help="Where to listen.")
+@click.option(
+    "--socket", "unix", type=click.Path(path_type=Path), help="A unix socket too, mode 0600, without a token."
+)
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name by which browsers may call us.")
+@click.option("--https", is_flag=True, help="A TLS proxy stands in front: cookies only over HTTPS.")
+@click.option(
+    "--demo", is_flag=True, help="All of it inside the lab, in real time: no NIC, no root, no netem, no token."
+)
+@json_option
+@click.pass_context
+def serve(
+    ctx: click.Context, listen: str, unix: Path | None, hosts: tuple[str, ...], https: bool, demo: bool, as_json: bool
+) -> None:
+    """Serve the API and the web pages until Ctrl-C.
+
+    Who connects over TCP needs a token: it is made at the first start and stands in the state folder, mode 0600
+    ('token' may change things, 'token-read-only' may look). The unix socket is open to whoever may open the file.
+    """
+    if demo:
+        ctx.exit(_demo(listen, as_json))
+    from emulator import paths
+
+    server = _server(appliance_of(ctx), paths.state_dir(), listen, unix, frozenset(hosts), https)
+    _tell(f"http://{server.address}/", str(paths.state_dir() / "token"), as_json)
+    server.end_on_signals()
+    server.run()
+
+
+def _server(
+    appliance: Appliance, state: Path, listen: str, unix: Path | None, hosts: frozenset[str], https: bool
+) -> Server:
+    """The server over this machine's lanes. Raises MissingError when it cannot listen."""
+    from web import server, setup
+    from web.guard import Guard
+    from web.tokens import load
+
+    if not server.is_loopback(listen) and not https:
+        click.echo(f"{listen}: tokens travel unencrypted; put a TLS proxy in front and say --https", err=True)
+    return setup.server(appliance, state, Guard(load(state), hosts, https), listen, unix)
+
+
+def _demo(listen: str, as_json: bool) -> int:
+    """Serve from inside a lab until Ctrl-C."""
+    from emulator.cli_lab import progress_bar
+    from emulator.lab import demo
+    from web.server import is_loopback, split
+
+    if not is_loopback(listen):
+        raise InputError.single("the demo asks nobody for a token: it listens on loopback alone", "--listen")
+    with progress_bar() as progress:
+        try:
+            return demo.serve(split(listen), lambda url: _tell(url, "", as_json), progress)
+        except KeyboardInterrupt:
+            return 0
+
+
+def _tell(url: str, token: str, as_json: bool) -> None:
+    """Where we are, as soon as we can be reached."""
+    if as_json:
+        emit_json({"url": url, "token": token})
+        return
+    click.echo(f"{url}  (Ctrl-C ends it)")
+    if token:
+        click.echo(f"log in with the token in {token}")

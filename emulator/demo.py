@@ -1,0 +1,93 @@
+"""The demo, inside the lab: a star of virtual lanes with traffic on them, and the web server over it.
+
+`python3 -m emulator.demo` is what `longhaul serve --demo` runs in the lab; the serial line leads to the host's port.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import tty
+from pathlib import Path
+
+from emulator import paths, topologyfile
+from emulator.appliance import Appliance, local
+from emulator.errors import LonghaulError
+from emulator.hosts.namespace import NamespaceHost
+from emulator.lab.forward import Forward
+from emulator.measure import iperf3
+from emulator.measure.process import Running
+from emulator.model import Topology
+
+LINE = "/dev/ttyS0"
+TOPOLOGY = Path(__file__).parent.parent / "topologies/demo.yaml"
+ADDRESS = ("127.0.0.1", 8642)
+PORT = str(iperf3.PORT + 1)
+LOOK_S = 2.0
+RATES = ("12M", "8M", "4M")
+"""What each lane's traffic is held to, in turn: the lab has one CPU, in real time."""
+
+
+class Traffic:
+    """One TCP stream per virtual lane from the hub to its site, begun again whenever it has ended."""
+
+    def __init__(self, appliance: Appliance) -> None:
+        self._appliance, self._programs = appliance, dict[tuple[str, str], Running]()
+
+    def keep(self) -> None:
+        """Look what is missing and start it: each site's server first, its client when that listens."""
+        topology = self._appliance.topology()
+        rates = {lane.name: RATES[n % len(RATES)] for n, lane in enumerate(topology.virtual_lanes if topology else ())}
+        for key in [key for key, program in self._programs.items() if key[0] not in rates or not program.running()]:
+            self._programs.pop(key).terminate()
+        for name, rate in rates.items():
+            assert topology
+            try:
+                self._keep_one(topology, name, rate)
+            except LonghaulError:
+                continue  # the lane has just gone: seen at the next look
+
+    def _keep_one(self, topology: Topology, site: str, rate: str) -> None:
+        if (site, "server") not in self._programs:
+            self._programs[site, "server"] = NamespaceHost(site).start(["iperf3", "-s", "-p", PORT, "-i", "0"])
+        elif (site, "client") not in self._programs and NamespaceHost(site).is_listening(int(PORT)):
+            address = str(topology.address(site).ip)
+            words = ["iperf3", "-c", address, "-p", PORT, "-t", "86400", "-b", rate, "-i", "0"]
+            self._programs[site, "client"] = NamespaceHost(topology.hub).start(words)
+
+
+def main() -> int:
+    """Bring the star up, start the traffic, serve; never returns while all is well."""
+    from web import setup
+    from web.guard import Guard
+    from web.tokens import load
+
+    appliance, state = local(), paths.state_dir()
+    appliance.up(topologyfile.load(TOPOLOGY))
+    guard = Guard(load(state), login=False)
+    server = setup.server(appliance, state, guard, "{}:{}".format(*ADDRESS), lab=False, demo=True)
+    threading.Thread(target=_forward, name="forward", daemon=True).start()
+    threading.Thread(target=_keep, args=(Traffic(local()),), name="traffic", daemon=True).start()
+    server.run()
+    return 0
+
+
+def _forward() -> None:
+    line = os.open(LINE, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY)
+    tty.setraw(line)
+    forward = Forward(line, os.dup(line), connect=lambda: socket.create_connection(ADDRESS))
+    forward.hello()
+    while True:
+        forward.step(60.0)
+
+
+def _keep(traffic: Traffic) -> None:
+    pause = threading.Event()
+    while not pause.wait(LOOK_S):
+        traffic.keep()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

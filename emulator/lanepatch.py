@@ -1,0 +1,69 @@
+"""A partial lane over a lane that is there: what is named changes, all else stays (RFC 7396 merge patch). Pure.
+
+The same rules as `longhaul set`: an `rtt` alone splits evenly anew; jitter, loss, rate and the like hold for both
+directions unless said inside `outbound` or `inbound`; `null` takes a setting away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from emulator import topologyfile, yamltree
+from emulator.errors import InputError
+from emulator.model import Topology
+
+DIRECTIONS = ("outbound", "inbound")
+WHOLE = ("mtu", "line_rate", "ports")
+"""What a patch may not name: it belongs to the ports, and changes with the topology."""
+
+
+def patched(topology: Topology, name: str, patch: Mapping[str, Any], where: str = "request") -> Topology:
+    """The topology with a partial lane, a tree of JSON values, laid over the lane called `name`.
+
+    Raises InputError with every mistake, each at its path below `lanes.NAME`.
+    """
+    if name not in topology.sites:
+        text = f"no such lane; there are {', '.join(topology.sites) or 'none'}"
+        raise InputError.single(text, where, f"lanes.{name}")
+    _check_shape(patch, name, yamltree.Source(where, lined=False))
+    merged = _merge(lane_tree(topology, name), patch)
+    tree = topologyfile.tree(replace(topology, lanes=(topology.lane(name),)))
+    source = yamltree.of_json(tree | {"lanes": {name: merged}}, where)
+    return topology.with_lane(topologyfile.build(source).lane(name))
+
+
+def lane_tree(topology: Topology, name: str) -> dict[str, Any]:
+    """The lane as a topology file may hold it, with everything said per direction, delays included."""
+    lane = topology.lane(name)
+    tree = topologyfile.lane_tree(lane, apart=True)
+    return {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+
+
+def _check_shape(patch: Mapping[str, Any], name: str, source: yamltree.Source) -> None:
+    for key in WHOLE:
+        if key in patch:
+            source.wrong(("lanes", name, key), "belongs to the ports: change the topology instead")
+    for key in DIRECTIONS:
+        if key in patch and not isinstance(patch[key], dict):
+            source.wrong(("lanes", name, key), f"a mapping was expected, not {patch[key]!r}")
+    source.raise_mistakes()
+
+
+def _merge(tree: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The lane's tree after the patch, settings per direction."""
+    common = {key: value for key, value in patch.items() if key not in (*DIRECTIONS, "rtt")}
+    merged = dict(tree)
+    for key in DIRECTIONS:
+        own = dict(tree.get(key, {}))
+        if "rtt" in patch:
+            own.pop("delay", None)
+        merged[key] = _without_nulls(own | common | patch.get(key, {}))
+    if patch.get("rtt") is not None:
+        merged["rtt"] = patch["rtt"]
+    return merged
+
+
+def _without_nulls(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if value is not None}

@@ -1,0 +1,98 @@
+"""By hand: how the web server bears 200 watchers of the event stream and 500 requests a second besides.
+
+    .venv/bin/python tests/bench/load.py [SECONDS] [RATE]
+
+The server is a process of its own over the kernel in memory, with the twelve lanes of wide-star up.
+"""
+
+from __future__ import annotations
+
+import http.client
+import selectors
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WATCHERS, ASKERS = 200, 8
+
+
+def serve(folder: str) -> None:
+    """The server; its port is the first line it prints."""
+    sys.path[:0] = [str(ROOT / "tests/web"), str(ROOT / "tests")]
+    from emulator import topologyfile
+    from emulator.appliance import Appliance
+    from emulator.kernel.fake import FakeKernel
+    from web.guard import Guard
+    from web.setup import server
+    from web.tokens import Tokens
+
+    appliance = Appliance(FakeKernel(), Path(folder))
+    appliance.up(topologyfile.load(ROOT / "topologies/wide-star.yaml"))
+    made = server(appliance, Path(folder), Guard(Tokens("w", "r")), "127.0.0.1:0")
+    print(made.address.split(":")[1], flush=True)
+    made.end_on_signals()
+    made.run()
+
+
+def watch(port: int, seconds: float, counts: list[int]) -> None:
+    """All watchers in one thread: how many looks each has seen."""
+    selector = selectors.DefaultSelector()
+    for number in range(WATCHERS):
+        sock = socket.create_connection(("127.0.0.1", port))
+        sock.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer r\r\n\r\n")
+        sock.setblocking(False)
+        selector.register(sock, selectors.EVENT_READ, number)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for key, _ in selector.select(0.5):
+            counts[key.data] += key.fileobj.recv(1 << 16).count(b"event: look")  # type: ignore[union-attr]
+
+
+def ask(port: int, end: float, pause_s: float, took: list[float]) -> None:
+    """One client with a connection kept open, paced."""
+    connection, due = http.client.HTTPConnection("127.0.0.1", port), time.monotonic()
+    while due < end:
+        time.sleep(max(0.0, due - time.monotonic()))
+        began = time.monotonic()
+        connection.request("GET", "/api/status", headers={"Authorization": "Bearer r"})
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 200
+        took.append(time.monotonic() - began)
+        due += pause_s
+
+
+def main(seconds: float, rate: float) -> None:
+    """One run and its figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--serve", folder]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout
+            port = int(server.stdout.readline())
+            counts, took = [0] * WATCHERS, list[float]()
+            watcher = threading.Thread(target=watch, args=(port, seconds + 2, counts))
+            watcher.start()
+            time.sleep(2)
+            end = time.monotonic() + seconds
+            askers = [threading.Thread(target=ask, args=(port, end, ASKERS / rate, took)) for _ in range(ASKERS)]
+            for thread in askers:
+                thread.start()
+            for thread in [*askers, watcher]:
+                thread.join()
+            server.terminate()
+    took.sort()
+    shown = ", ".join(f"p{q * 100:g} {took[int(len(took) * q)] * 1e3:.1f} ms" for q in (0.5, 0.99, 0.999))
+    print(f"GET /api/status: {len(took) / seconds:.0f}/s, {shown}")
+    print(f"{WATCHERS} watchers: {min(counts)} to {max(counts)} looks each in {seconds + 2:.0f} s")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2])
+    else:
+        main(float((sys.argv[1:] or ["20"])[0]), float((sys.argv[2:] or ["500"])[0]))

@@ -1,0 +1,200 @@
+"""The endpoints that tell, and how failures are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daemons import CountingKernel, House, asked, problem, star
+from prometheus_client.parser import text_string_to_metric_families
+
+from emulator.appliance import Appliance
+from emulator.kernel import QueueCounters
+from emulator.state import Link, Nic
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    """A daemon with nothing up."""
+    return House(tmp_path)
+
+
+@pytest.fixture
+def up(house: House) -> House:
+    """A daemon with the founding star up."""
+    assert house.up().status_code == 200
+    return house
+
+
+def test_status_has_asked_and_present(up: House) -> None:
+    up.kernel.counted["lhs-japan"] = QueueCounters(10, 15140, 3, 2, 3028, 1)
+    up.tick()
+    status = up.client.get("/api/status").json
+    assert (status["topology"], status["hub"], status["pending"]) == ("new-york", "new-york", None)
+    japan = status["lanes"][2]
+    assert (japan["name"], japan["rtt_ns"], japan["settings"]["outbound"]["delay"]) == ("japan", 346_000_000, "173ms")
+    assert japan["outbound"]["netem"]["delay_ns"] == 173_000_000
+    assert (japan["outbound"]["drops_limit"], japan["outbound"]["drops_buffer"], japan["outbound"]["packets"]) == (
+        2,
+        1,
+        10,
+    )
+    assert status["etag"] == up.client.get("/api/topology").headers["ETag"]
+
+
+def test_status_tells_drift(up: House) -> None:
+    up.kernel.ports["lhs-japan"].__dict__["egress"] = None
+    up.tick()
+    drift = up.client.get("/api/status").json["drift"]
+    assert [step["command"].split()[:5] for step in drift] == [["tc", "qdisc", "replace", "dev", "lhs-japan"]] * 2
+
+
+def test_many_who_ask_at_once_share_one_look_and_a_change_is_seen_at_once(up: House) -> None:
+    looked = []
+    up.kernel.observe = lambda real=up.kernel.observe: looked.append(1) or real()  # type: ignore
+    for _ in range(5):
+        up.client.get("/api/status")
+    assert len(looked) == 1
+    up.client.patch("/api/lanes/london", json={"rtt": "90ms"})
+    assert up.client.get("/api/status").json["lanes"][1]["rtt_ns"] == 90_000_000
+
+
+def test_confirm_undo_and_history(up: House) -> None:
+    problem(up.client.post("/api/confirm"), 422)
+    assert up.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"}).status_code == 200
+    assert 0 < up.client.get("/api/status").json["pending"]["seconds_left"] <= 60
+    assert up.client.post("/api/confirm").json["pending"] is None
+    assert up.client.post("/api/undo").json["performed"] is True
+    assert asked(up) == star()
+    entries = up.client.get("/api/history").json["entries"]
+    assert [one["number"] for one in entries] == [3, 2, 1]
+    assert entries[0]["author"] == {"user": "root", "uid": 0, "pid": 1, "command": "test"}
+    assert entries[0]["summary"] == "undo change 2: set london"
+    assert "+  london: {rtt: 80ms" in entries[0]["diff"]
+
+
+@pytest.mark.parametrize("value", ["60", "0s", "2h", "soon"])
+def test_confirm_within_a_second_and_an_hour(up: House, value: str) -> None:
+    found = problem(up.client.patch(f"/api/lanes/london?confirm={value}", json={"rtt": "90ms"}), 422)
+    assert found["mistakes"][0]["path"] == "confirm"
+    assert asked(up) == star()
+
+
+def test_what_the_appliance_cannot_do_is_not_there(tmp_path: Path) -> None:
+    class Bare(Appliance):
+        """Without any of the optional use cases, whatever the product has by now."""
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("confirm", "undo", "history", "nics"):
+                raise AttributeError(name)
+            return super().__getattribute__(name)
+
+    house = House(tmp_path, Bare(CountingKernel(), tmp_path))
+    problem(house.client.post("/api/undo"), 404)
+    document = house.client.get("/api/openapi.json").json
+    assert "/api/undo" not in document["paths"]
+    assert "/api/status" in document["paths"]
+
+
+def test_nics(house: House) -> None:
+    house.kernel.links["eth1"] = Link(1500, True, True, 0, default_route=True)
+    house.kernel.nics["eth1"] = Nic(driver="igb", speed_mbps=1000, offloads=frozenset({"gro"}))
+    (nic,) = house.client.get("/api/nics").json["nics"]
+    assert (nic["name"], nic["driver"], nic["speed_mbps"], nic["usable"]) == ("eth1", "igb", 1000, False)
+    assert "carries the default route" in nic["reasons"][0]
+
+
+def test_certificates_are_made_kept_and_shown(up: House) -> None:
+    made = up.client.post("/api/certificates?count=3")
+    assert (made.status_code, made.json["passed"], made.json["count"], len(made.json["pairs"])) == (201, True, 3, 3)
+    assert up.client.get("/api/certificates").json == {"certificates": [made.json]}
+    assert up.client.get(f"/api/certificates/{made.json['id']}").json == made.json
+    problem(up.client.get("/api/certificates/20260102-030405-000"), 404)
+    problem(up.client.get("/api/certificates/..%2Ftoken"), 404)
+
+
+def test_a_certificate_of_nothing(house: House) -> None:
+    problem(house.client.post("/api/certificates"), 422)
+
+
+def test_metrics_are_in_the_format_of_prometheus(up: House) -> None:
+    up.kernel.counted["lhs-japan"] = QueueCounters(10, 15140, 3, 2, 3028, 1)
+    up.tick()
+    up.live.look()
+    families = {f.name: f for f in text_string_to_metric_families(up.client.get("/metrics").text)}
+
+    def value(family: str, **labels: str) -> float:
+        (found,) = [s.value for s in families[family].samples if s.labels == labels]
+        return float(found)
+
+    assert value("longhaul_lane_rtt_asked_seconds", lane="japan") == 0.346
+    assert value("longhaul_lane_rtt_measured_seconds", lane="japan", of="p99") == 0.0329
+    assert value("longhaul_sent_bytes", lane="japan", direction="outbound") == 15140
+    assert value("longhaul_dropped_packets", lane="japan", direction="outbound", cause="buffer") == 1
+    assert value("longhaul_queue_packets", lane="japan", direction="outbound") == 2
+    assert value("longhaul_queue_limit_packets", lane="japan", direction="outbound") > 500_000
+    assert value("longhaul_drift_steps") == 0
+
+
+def test_health_needs_no_token_and_tells_when_the_last_look_was(house: House) -> None:
+    stranger = house.someone()
+    assert stranger.get("/healthz").json["sampled_s_ago"] is None
+    house.live.look()
+    house.tick(2.5)
+    told = stranger.get("/healthz").json
+    assert (told["status"], told["sampled_s_ago"], told["uptime_s"]) == ("ok", 2.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/nothing", 404),
+        ("POST", "/api/status", 405),
+        ("GET", "/api/status?deep=1", 422),
+        ("GET", "/api/lanes/x/past?seconds=0", 422),
+    ],
+)
+def test_every_failure_is_a_problem(up: House, method: str, path: str, status: int) -> None:
+    problem(up.client.open(path, method=method), status)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"{", "application/json", 422),
+        (b"[" * 100_000, "application/json", 422),
+        (b'{"a":' * 200 + b"1" + b"}" * 200, "application/json", 422),
+        (b"\xff\xfe", "application/yaml", 422),
+        (b"name: x", "image/png", 415),
+        (b"x" * 300_000, "application/yaml", 413),
+        (b'{"name": "\\ud800", "hub": "x"}', "application/json", 422),
+        (b'name: "\\ud800"\nhub: x', "application/yaml", 422),
+    ],
+)
+def test_a_body_that_is_none(house: House, body: bytes, kind: str, status: int) -> None:
+    problem(house.client.put("/api/topology", data=body, content_type=kind), status)
+
+
+def test_a_bug_is_told_as_one(house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("never seen")
+
+    monkeypatch.setattr(house.appliance, "status", broken)
+    assert "never seen" in caplog.text or "this is a bug" in problem(house.client.get("/api/status"), 500)["detail"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_the_openapi_document_has_every_endpoint_and_valid_references(house: House) -> None:
+    document = house.someone().get("/api/openapi.json").json
+    assert document["openapi"] == "3.1.0"
+    routed = {
+        (rule.rule.replace("<", "{").replace(">", "}"), method.lower())
+        for rule in house.app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        if rule.rule.startswith(("/api/", "/metrics", "/healthz"))
+    }
+    assert {(path, method) for path, methods in document["paths"].items() for method in methods} == routed
+    references = {part.partition('"')[0] for part in json.dumps(document).split('"#/components/schemas/')[1:]}
+    assert references <= set(document["components"]["schemas"])

@@ -1,0 +1,185 @@
+"""What is seen of the lanes second by second, and how it is passed on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daemons import House
+
+from emulator.echo import Echoes, Rtts
+from emulator.errors import MissingError
+from emulator.kernel import QueueCounters
+from emulator.model import Lane, Topology
+from web import live
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    """A daemon with the founding star up."""
+    made = House(tmp_path)
+    made.up()
+    return made
+
+
+def read(chunk: bytes) -> tuple[str, Any]:
+    """An event's kind and its data."""
+    fields = dict(line.split(": ", 1) for line in chunk.decode().strip().splitlines())
+    return fields["event"], json.loads(fields["data"])
+
+
+def test_a_look_has_rates_and_round_trips(house: House) -> None:
+    house.live.look()
+    house.kernel.counted["lhs-japan"] = QueueCounters(100, 250_000, 5, 4, 6000, 3)
+    house.tick(2)
+    japan = house.live.look().lanes["japan"]
+    assert (japan.asked_ns, japan.min_ns, japan.median_ns, japan.p99_ns) == (346e6, 32e6, 32.4e6, 32.9e6)
+    out = japan.outbound
+    assert (out.rate_bps, out.packets_per_s, out.queued_packets, out.drops_limit, out.drops_buffer) == (
+        1_000_000, 50, 4, 2, 3,
+    )  # fmt: skip
+    assert japan.inbound.rate_bps == 0
+
+
+def test_events_carry_every_look_to_every_watcher(house: House) -> None:
+    watchers = [house.client.get("/api/events").response for _ in range(3)]
+    iterators = [iter(watcher) for watcher in watchers]  # type: ignore[arg-type]
+    assert [next(one) for one in iterators] == [b"retry: 2000\n\n"] * 3  # type: ignore[call-overload]
+    assert house.live.channel.watchers == 3
+    house.live.look()
+    for one in iterators:
+        kind, data = read(next(one))  # type: ignore[call-overload]
+        assert (kind, sorted(data["lanes"]), data["drift"]) == ("look", ["california", "japan", "london"], 0)
+    iterators[0].close()  # type: ignore[attr-defined]
+    assert house.live.channel.watchers == 2
+    house.live.channel.close()
+    assert [list(one) for one in iterators[1:]] == [[], []]  # type: ignore[call-overload]
+    assert house.live.channel.watchers == 0
+
+
+def test_a_watcher_that_slept_gets_what_it_missed_and_a_slow_one_only_the_end() -> None:
+    channel = live.Channel()
+    events: Iterator[bytes] = channel.watch()
+    next(events)
+    for number in range(200):
+        channel.send("look", number)
+    seen = [read(part.encode())[1] for part in next(events).decode().split("\n\n") if part]
+    assert seen == list(range(200 - live.BACKLOG, 200))
+
+
+def test_a_watcher_waits_for_an_event_from_another_thread() -> None:
+    channel, got = live.Channel(), []
+    events = channel.watch()
+    next(events)
+    thread = threading.Thread(target=lambda: got.append(next(events)))
+    thread.start()
+    channel.send("run", {"id": "x"})
+    thread.join(60)
+    assert read(got[0]) == ("run", {"id": "x"})
+
+
+def test_too_many_watchers_are_sent_away(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.live.channel.watchers = live.MOST_WATCHERS
+    answer = house.client.get("/api/events")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+
+
+def test_the_past_is_kept_as_columns_and_bounded_to_an_hour(house: House) -> None:
+    assert house.live.looks.maxlen == 3600
+    for _ in range(3):
+        house.live.look()
+        house.tick()
+    columns = house.client.get("/api/lanes/japan/past?seconds=2").json["columns"]
+    assert columns["at_ms"] == [1001_000, 1002_000]
+    assert columns["median_ns"] == [32_400_000] * 2
+    assert {len(column) for column in columns.values()} == {2}
+    assert house.client.get("/api/lanes/paris/past").status_code == 404
+
+
+def test_a_lane_that_was_not_there_yet_has_gaps(house: House) -> None:
+    house.live.look()
+    tree = {"name": "x", "hub": "y", "lanes": {"new": {"rtt": "1ms"}}}
+    house.client.put("/api/topology", json=tree)
+    house.live.look()
+    assert house.client.get("/api/lanes/new/past").json["columns"]["asked_ns"] == [None, 1_000_000]
+
+
+def test_the_thread_goes_on_after_trouble(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PERIOD_S", 0.001)
+    troubles, done = [MissingError("no kernel today")], threading.Event()
+    real = house.usecases.status
+
+    def status() -> Any:
+        if troubles:
+            raise troubles.pop()
+        done.set()
+        return real()
+
+    monkeypatch.setattr(house.usecases, "status", status)
+    events = house.live.channel.watch()
+    next(events)
+    house.live.start()
+    assert read(next(events)) == ("trouble", {"text": "no kernel today"})
+    assert done.wait(60)
+    house.live.stop()
+    assert not house.live._thread.is_alive()
+
+
+class RecordedEcho:
+    """Notes what becomes of it."""
+
+    def __init__(self, log: list[str], hub: str, address: str) -> None:
+        self.log, self.name, self.running = log, f"{hub} {address}", True
+        log.append(f"start {self.name}")
+
+    def take(self) -> Rtts:
+        """One."""
+        return Rtts((1,), 0)
+
+    def alive(self) -> bool:
+        """Until it is told to have died."""
+        return self.running
+
+    def stop(self) -> None:
+        """Noted."""
+        self.log.append(f"stop {self.name}")
+
+
+def test_echoes_follow_the_topology() -> None:
+    log: list[str] = []
+    made: list[RecordedEcho] = []
+
+    def start(hub: str, address: str) -> RecordedEcho:
+        made.append(RecordedEcho(log, hub, address))
+        return made[-1]
+
+    echoes = Echoes(start)
+    one, two = Topology("t", "hub", (Lane("a"),)), Topology("t", "hub", (Lane("a"), Lane("b")))
+    echoes.follow(one)
+    echoes.follow(two)
+    assert log == ["start hub 10.77.0.2", "start hub 10.77.0.3"]
+    assert echoes.take() == {"a": Rtts((1,), 0), "b": Rtts((1,), 0)}
+    made[0].running = False
+    echoes.follow(two)
+    assert log[2:] == ["stop hub 10.77.0.2", "start hub 10.77.0.2"]
+    echoes.stop()
+    assert sorted(log[4:]) == ["stop hub 10.77.0.2", "stop hub 10.77.0.3"]
+
+
+def test_a_host_that_is_not_there_yet_is_tried_again() -> None:
+    tries = []
+
+    def start(hub: str, address: str) -> RecordedEcho:
+        tries.append(address)
+        if len(tries) == 1:
+            raise MissingError("no such host")
+        return RecordedEcho([], hub, address)
+
+    echoes, topology = Echoes(start), Topology("t", "hub", (Lane("a"),))
+    for _ in range(3):
+        echoes.follow(topology)
+    assert len(tries) == 2

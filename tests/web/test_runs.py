@@ -1,0 +1,218 @@
+"""Test runs by the API: begun, watched, cancelled, resumed, reported, forgotten."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daemons import House
+from samples import execution
+
+from emulator.cells import CellSpec
+from emulator.errors import MeasureError, MissingError
+from emulator.results import Execution
+
+ASKED = {"rtts": ["1ms", "32ms"], "profiles": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
+CELLS = ["lane-1ms-default-1", "lane-1ms-max-1", "lane-32ms-default-1", "lane-32ms-max-1"]
+
+
+class Gate:
+    """A runner whose cells end when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self._may = threading.Semaphore(0)
+
+    def __call__(self, spec: CellSpec) -> Execution:
+        self.begun.append(spec.id)
+        assert self._may.acquire(timeout=60)
+        if spec.id.startswith("lane-32ms-max"):
+            raise MeasureError("iperf3 had enough")
+        return execution(spec)
+
+    def open(self, cells: int) -> None:
+        """Let so many cells end."""
+        self._may.release(cells)
+
+
+@pytest.fixture
+def gate() -> Gate:
+    """No cell ends by itself."""
+    return Gate()
+
+
+@pytest.fixture
+def house(tmp_path: Path, gate: Gate) -> House:
+    """A daemon with nothing up."""
+    return House(tmp_path, runner=gate)
+
+
+def until(house: House, name: str, wanted: Any) -> Any:
+    """The run once it is as wanted."""
+    deadline = time.monotonic() + 60
+    while not wanted(answer := house.client.get(f"/api/runs/{name}").json):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.005)
+    return answer
+
+
+def begin(house: House, **said: Any) -> str:
+    """The name of a run that was begun."""
+    answer = house.client.post("/api/runs", json=ASKED | said)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json["id"])
+
+
+def test_a_run_from_its_start_to_its_tables(house: House, gate: Gate) -> None:
+    name = begin(house)
+    assert house.client.get("/api/runs").json == {"runs": [name]}
+    gate.open(1)
+    half = until(house, name, lambda run: run["finished"] == 1)
+    assert (half["state"], half["total"], half["left_s"] > 9) == ("running", 4, True)
+    assert house.client.get("/metrics").text.count('longhaul_runs{state="running"} 1.0') == 1
+    gate.open(3)
+    done = until(house, name, lambda run: run["state"] != "running")
+    assert (done["state"], done["trouble"], done["left_s"]) == ("done", "", 0)
+    cells = {cell["id"]: cell for cell in done["cells"]}
+    assert list(cells) == CELLS
+    assert cells[CELLS[0]]["state"] == "done"
+    assert cells[CELLS[0]]["steady_bytes_per_s"] == 87.5 * 2**20
+    assert (cells[CELLS[3]]["state"], cells[CELLS[3]]["failure"]) == ("failed", "iperf3 had enough")
+    table = house.client.get(f"/api/runs/{name}/report")
+    assert (table.content_type, "| 32 ms | 87.5 | - |" in table.text) == ("text/markdown; charset=utf-8", True)
+    rows = house.client.get(f"/api/runs/{name}/report?format=csv").text.splitlines()
+    assert (len(rows), rows[0].split(",")[0]) == (4, "lane")
+    assert house.client.get(f"/api/runs/{name}/report?format=pdf").status_code == 422
+    deadline = time.monotonic() + 60
+    while house.told[-1].state != "done":
+        assert time.monotonic() < deadline
+    assert len(house.told[-1].found) + len(house.told[-1].failures) == 4
+
+
+def test_what_is_planned_is_told_before(house: House, gate: Gate) -> None:
+    planned = house.client.post("/api/runs?dry_run=1", json=ASKED).json
+    assert (planned["state"], planned["total"], planned["left_s"] > 12) == ("planned", 4, True)
+    assert [round(cell["expected_bytes_per_s"] / 2**20, 1) for cell in planned["cells"]] == [11.4] * 4
+    assert (gate.begun, house.client.get("/api/runs").json) == ([], {"runs": []})
+
+
+def test_one_run_at_a_time(house: House, gate: Gate) -> None:
+    name = begin(house)
+    assert house.client.post("/api/runs", json=ASKED).status_code == 409
+    gate.open(4)
+    until(house, name, lambda run: run["state"] == "done")
+    gate.open(4)
+    until(house, begin(house), lambda run: run["state"] == "done")
+
+
+def test_cancelled_then_resumed_without_measuring_anything_twice(house: House, gate: Gate) -> None:
+    name = begin(house)
+    gate.open(1)
+    until(house, name, lambda run: run["finished"] == 1)
+    assert house.client.delete(f"/api/runs/{name}").status_code == 204
+    gate.open(1)  # the cell at work ends
+    stopped = until(house, name, lambda run: run["state"] != "running")
+    assert (stopped["state"], stopped["trouble"], stopped["finished"]) == ("stopped", "cancelled", 2)
+    assert len(gate.begun) == 2
+    assert house.client.post(f"/api/runs/{name}/resume").status_code == 200
+    gate.open(2)
+    done = until(house, name, lambda run: run["state"] == "done")
+    assert (done["finished"], sorted(gate.begun)) == (4, sorted(CELLS))
+
+
+def test_a_machine_that_can_measure_nothing_stops_the_run(tmp_path: Path) -> None:
+    def missing(spec: CellSpec) -> Execution:
+        raise MissingError("iperf3 is not installed")
+
+    house = House(tmp_path, runner=missing)
+    told = until(house, begin(house), lambda run: run["state"] != "running")
+    assert (told["state"], told["trouble"]) == ("stopped", "iperf3 is not installed")
+
+
+def test_a_run_is_forgotten_when_it_has_ended(house: House, gate: Gate, tmp_path: Path) -> None:
+    name = begin(house)
+    gate.open(4)
+    until(house, name, lambda run: run["state"] == "done")
+    assert house.client.delete(f"/api/runs/{name}").status_code == 204
+    assert house.client.get(f"/api/runs/{name}").status_code == 404
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["..", "20260102-030405-000", "x", "%2e%2e%2ftoken"])
+def test_what_is_no_run(house: House, name: str) -> None:
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/report"), ("POST", "/resume")):
+        assert house.client.open(f"/api/runs/{name}{path}", method=method).status_code in (404, 405)
+
+
+def test_a_topology_that_is_up_is_in_the_way(house: House, gate: Gate) -> None:
+    house.up()
+    assert "new-york is up here" in house.client.post("/api/runs", json=ASKED).json["detail"]
+    name = begin(house, in_lab=True)
+    gate.open(4)
+    until(house, name, lambda run: run["state"] == "done")
+
+
+def test_lanes_of_the_topology_keep_their_own_settings(house: House) -> None:
+    house.up()
+    asked = {"lanes": ["london", "japan"], "in_lab": True}
+    cells = house.client.post("/api/runs?dry_run=1", json=asked).json["cells"]
+    assert [(c["lane"], c["rtt_ns"]) for c in cells] == [("london", 80_000_000), ("japan", 346_000_000)]
+
+
+def test_in_the_demo_the_star_is_set_aside_and_comes_back(tmp_path: Path, gate: Gate) -> None:
+    house = House(tmp_path, runner=gate, set_aside=True)
+    house.up()
+    name = begin(house)
+    gate.open(4)
+    until(house, name, lambda run: run["finished"] >= 1)
+    until(house, name, lambda run: run["state"] == "done")
+    topology = house.appliance.topology()
+    assert topology
+    assert topology.name == "new-york"
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ({}, "rtts"),
+        ({"rtts": []}, "rtts"),
+        ({"rtts": ["32"]}, "rtts.0"),
+        ({"rtts": "32ms"}, "rtts"),
+        ({"rtts": ["1ms"], "streams": [0]}, "streams.0"),
+        ({"rtts": ["1ms"], "duration": "soon"}, "duration"),
+        ({"rtts": ["1ms"], "in_lab": "perhaps"}, "in_lab"),
+        ({"rtts": ["1ms"], "profiles": ["fast"]}, "fast"),
+        ({"rtts": ["1ms"], "speed": 1}, "speed"),
+        ({"lanes": ["paris"]}, "lanes"),
+        ({"rtts": ["1ms", "1ms"]}, ""),
+    ],
+)
+def test_mistakes_in_a_run_are_told(house: House, said: Any, path: str) -> None:
+    answer = house.client.post("/api/runs", json=said)
+    assert answer.status_code == 422, answer.text
+    assert answer.json["mistakes"][0]["path"] == path
+
+
+def test_too_many_cells(house: House) -> None:
+    asked = {"rtts": [f"{n}ms" for n in range(64)], "streams": list(range(1, 17))}
+    assert "1024 cells are too many" in house.client.post("/api/runs", json=asked).json["mistakes"][0]["text"]
+
+
+def test_where_there_is_no_lab(tmp_path: Path) -> None:
+    house = House(tmp_path, lab=False)
+    answer = house.client.post("/api/runs", json={"rtts": ["1ms"], "in_lab": True})
+    assert answer.json["mistakes"][0]["path"] == "in_lab"
+
+
+def test_stopping_the_daemon_waits_for_the_cell_at_work(house: House, gate: Gate, tmp_path: Path) -> None:
+    name = begin(house)
+    gate.open(1)
+    until(house, name, lambda run: run["finished"] == 1)
+    gate.open(1)
+    house.runs.stop()
+    kept = json.loads((tmp_path / "runs" / name / "results.json").read_text())
+    assert len(kept["cells"]) >= 1

@@ -1,0 +1,146 @@
+"""The web server itself: sockets, patience, bounds, its end; and the serve command as a process."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from daemons import TOKENS, House
+
+from emulator.client import Client
+from emulator.errors import InputError, MissingError, RefusedError
+from web.server import Server, split
+
+LIMIT_S = 60.0
+Start = Callable[..., Server]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    """A daemon with nothing up."""
+    return House(tmp_path)
+
+
+@pytest.fixture
+def start(house: House) -> Iterator[Start]:
+    """Starts servers over the house, and ends them."""
+    running: list[tuple[Server, threading.Thread]] = []
+
+    def begin(**said: object) -> Server:
+        server = Server(house.app, "127.0.0.1:0", threads=4, **said)  # type: ignore[arg-type]
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        running.append((server, thread))
+        return server
+
+    yield begin
+    for server, thread in running:
+        server.end()
+        house.live.channel.close()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
+
+
+def connect(server: Server) -> socket.socket:
+    """A connection to the server's port."""
+    return socket.create_connection(split(server.address), timeout=LIMIT_S)
+
+
+def test_the_port_needs_a_token_and_the_unix_socket_its_files_mode(start: Start, house: House, tmp_path: Path) -> None:
+    path = tmp_path / "longhaul.sock"
+    server = start(unix=path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(Client(f"unix:{path}").ask("GET", "/api/status").text)["lanes"] == []
+    with pytest.raises(RefusedError, match="LONGHAUL_TOKEN"):
+        Client(f"http://{server.address}").ask("GET", "/api/status")
+    assert Client(f"http://{server.address}", TOKENS.read).ask("GET", "/api/status").etag == ""
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local", b"PUT /api/topology HTTP/1.1\r\nContent-Length: 9\r\n\r\nx"]
+)
+def test_a_client_that_does_not_finish_asking_is_cut_off(start: Start, sent: bytes) -> None:
+    with connect(start(idle_s=1.0)) as slow:
+        slow.sendall(sent)
+        assert slow.recv(1) == b""
+
+
+def test_a_client_that_drips_is_cut_off_too(start: Start) -> None:
+    with connect(start(idle_s=6.0, request_s=0.5)) as slow:
+        deadline = time.monotonic() + LIMIT_S
+        slow.settimeout(0.05)
+        slow.sendall(b"GET /healthz HTTP/1.1\r\n")
+        while time.monotonic() < deadline:
+            try:
+                slow.sendall(b"X-Drip: 1\r\n")
+                if slow.recv(1) == b"":
+                    return
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+    pytest.fail("still connected")
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status"),
+    [
+        (b"PUT /api/topology HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000, b"413"),
+        (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
+        (b"nonsense\r\n\r\n", b"400"),
+    ],
+)
+def test_what_is_too_large_or_no_request(start: Start, request_head: bytes, status: bytes) -> None:
+    with connect(start()) as client:
+        client.sendall(request_head)
+        assert client.recv(12)[9:12] == status
+
+
+def test_events_reach_a_real_client_and_end_with_the_server(start: Start, house: House) -> None:
+    server = start()
+    connection = http.client.HTTPConnection(*split(server.address), timeout=LIMIT_S)
+    connection.request("GET", "/api/events", headers={"Authorization": f"Bearer {TOKENS.read}"})
+    response = connection.getresponse()
+    assert response.headers["Content-Type"] == "text/event-stream"
+    assert response.readline() == b"retry: 2000\n"
+    house.live.look()
+    assert [response.readline() for _ in range(3)][2] == b"event: look\n"
+    house.live.channel.close()
+    assert response.read().endswith(b"\n\n")
+    connection.close()
+
+
+def test_an_address_in_use_is_told(start: Start, house: House) -> None:
+    with pytest.raises(MissingError, match=r"cannot listen on 127\.0\.0\.1.*choose another with --listen"):
+        Server(house.app, start().address, threads=1)
+
+
+@pytest.mark.parametrize("listen", ["8642", "localhost", "localhost:http", "[::1]:70000"])
+def test_what_is_no_address(listen: str) -> None:
+    with pytest.raises(InputError, match=r"write 127\.0\.0\.1:8642"):
+        split(listen)
+
+
+def test_serve_makes_its_token_and_ends_in_order(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "emulator", "serve", "--listen", "127.0.0.1:0", "--json"]
+    environment = {**os.environ, "LONGHAUL_STATE": str(tmp_path / "state")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        assert process.stdout
+        told = json.loads("".join(process.stdout.readline() for _ in range(4)))
+        token = Path(told["token"])
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600
+        client = Client(told["url"], token.read_text().strip())
+        assert client.ask("GET", "/api/status").json()["topology"] is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0

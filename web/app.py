@@ -1,0 +1,27 @@
+"""The Flask application: endpoints, pages, guard and failures put together."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from . import api, api_live, pages, problems
+from .daemon import Daemon
+from .guard import Guard
+from .usecases import OPTIONAL
+
+LARGEST_BODY_BYTES = 256 * 1024
+
+
+def create_app(daemon: Daemon, guard: Guard) -> Flask:
+    """The application over a daemon. What the appliance cannot do has no endpoint."""
+    app = Flask(__name__, static_folder="static", template_folder="templates")
+    app.config.update(MAX_CONTENT_LENGTH=LARGEST_BODY_BYTES, SEND_FILE_MAX_AGE_DEFAULT=0)
+    app.url_map.merge_slashes = False
+    app.extensions["longhaul"] = daemon
+    problems.install(app)
+    guard.install(app)
+    left_out = frozenset(OPTIONAL) - daemon.usecases.can
+    for table in (api.table, api_live.table):
+        table.install(app, left_out)
+    pages.install(app, guard)
+    return app

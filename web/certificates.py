@@ -1,0 +1,101 @@
+"""Certificates: every pair of hosts pinged on request, asked against measured; kept as JSON, one file each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from emulator import __version__, verify
+from emulator.errors import InputError
+from emulator.measure import clock
+from emulator.model import Topology
+from emulator.results import write_atomically
+from emulator.status import Status
+
+from .answers import Answer
+
+KEPT = 100
+Measure = Callable[[Topology, int, int], Iterator[verify.Pair]]
+
+
+class PairAnswer(Answer):
+    """The RTT between two hosts in ns: asked, measured, and what difference is allowed."""
+
+    one: str
+    other: str
+    asked_ns: int
+    min_ns: int
+    median_ns: int
+    p99_ns: int
+    lost: int
+    lossy: bool
+    allowed_ns: int
+    passed: bool
+
+
+class CertificateAnswer(Answer):
+    """What was asked, what the kernel held, what was measured, and with what."""
+
+    id: str
+    created: str
+    format: int
+    passed: bool
+    version: str
+    kernel: str
+    seed: int
+    count: int
+    tolerance_ns: int
+    topology: str
+    installed: list[dict[str, Any]]
+    pairs: list[PairAnswer]
+
+
+class CertificatesAnswer(Answer):
+    """All certificates kept, the newest first."""
+
+    certificates: list[CertificateAnswer]
+
+
+class Certificates:
+    """The certificates in one folder."""
+
+    def __init__(self, folder: Path, measure: Measure = verify.measure) -> None:
+        self._folder, self._measure = folder, measure
+
+    def make(self, status: Status, count: int) -> CertificateAnswer:
+        """Measure now. Raises InputError when nothing is up, MeasureError."""
+        if status.topology is None:
+            raise InputError.single("nothing is up: bring a topology up first", "request")
+        allowed_ns = clock.rtt_tolerance_ns()
+        pairs = tuple(self._measure(status.topology, count, allowed_ns))
+        made = verify.Certificate(
+            status.topology, os.uname().release, __version__, count, allowed_ns, verify.installed(status.lanes), pairs
+        )
+        now = datetime.now(UTC)
+        name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
+        value = {"id": name, "created": now.isoformat(timespec="seconds"), **made.to_json()}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._folder / f"{name}.json", json.dumps(value, indent=1) + "\n")
+        for old in self._names()[KEPT:]:
+            (self._folder / f"{old}.json").unlink()
+        return CertificateAnswer.model_validate(value)
+
+    def all(self) -> CertificatesAnswer:
+        """All of them, the newest first."""
+        return CertificatesAnswer(certificates=[self.get(name) for name in self._names()])
+
+    def get(self, name: str) -> CertificateAnswer:
+        """One of them. Raises KeyError."""
+        path = self._folder / f"{name}.json"
+        if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9]{3}", name) or not path.exists():
+            raise KeyError(name)
+        return CertificateAnswer.model_validate_json(path.read_text("utf-8"))
+
+    def _names(self) -> list[str]:
+        found = self._folder.glob("*.json") if self._folder.is_dir() else ()
+        return sorted((path.stem for path in found), reverse=True)

@@ -1,0 +1,168 @@
+"""The lanes as they are right now: one look a second, kept for an hour and passed on to everybody who watches."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from emulator.echo import Echoes, Rtts
+from emulator.errors import LonghaulError
+from emulator.livestats import LaneNow, Reading, flow, quantile, reading
+from emulator.status import LaneStatus
+
+from .usecases import UseCases
+
+PERIOD_S = 1.0
+KEPT_S = 3600
+MOST_WATCHERS = 220
+HEARTBEAT_S = 15.0
+BACKLOG = 64
+"""Events a slow watcher may be behind before it is cut off."""
+
+NO_RTTS = Rtts()
+log = logging.getLogger("longhaul.web")
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at all lanes: the time in ms since 1970 and what was seen; `changes` counts changes made so far."""
+
+    at_ms: int
+    lanes: Mapping[str, LaneNow]
+    drift: int
+    changes: int
+    seconds_left: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For watchers."""
+        return {**asdict(self), "lanes": {name: asdict(lane) for name, lane in self.lanes.items()}}
+
+
+class Channel:
+    """Passes events on to watchers, each at its own pace. An event is bytes, made once for all."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._events: deque[tuple[int, bytes]] = deque(maxlen=BACKLOG)
+        self._last, self._open, self.watchers = 0, True, 0
+
+    def send(self, kind: str, value: object) -> None:
+        """Tell all watchers."""
+        with self._turn:
+            self._last += 1
+            data = json.dumps(value, separators=(",", ":"))
+            self._events.append((self._last, f"id: {self._last}\nevent: {kind}\ndata: {data}\n\n".encode()))
+            self._turn.notify_all()
+
+    def close(self) -> None:
+        """No more events; watchers end."""
+        with self._turn:
+            self._open = False
+            self._turn.notify_all()
+
+    def watch(self) -> Iterator[bytes]:
+        """The events from now on, and a comment now and then so that both ends know of each other."""
+        with self._turn:
+            self.watchers += 1
+            seen = self._last
+        try:
+            yield b"retry: 2000\n\n"
+            while True:
+                with self._turn:
+                    if self._open and self._last <= seen:
+                        self._turn.wait(HEARTBEAT_S)
+                    if not self._open:
+                        return
+                    new = b"".join(data for number, data in self._events if number > seen)
+                    seen = self._last
+                yield new or b": still here\n\n"
+        finally:
+            with self._turn:
+                self.watchers -= 1
+
+
+class Live:
+    """Looks at the lanes every second, in a thread of its own."""
+
+    def __init__(
+        self,
+        usecases: UseCases,
+        echoes: Echoes,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.channel = Channel()
+        self._usecases, self._echoes, self._clock, self._wall = usecases, echoes, clock, wall
+        self.looks: deque[Look] = deque(maxlen=int(KEPT_S / PERIOD_S))
+        self._before: Reading | None = None
+        self.looked_at: float | None = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="live", daemon=True)
+
+    def start(self) -> None:
+        """Begin looking."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; watchers end."""
+        self._end.set()
+        self.channel.close()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._echoes.stop()
+
+    def look(self) -> Look:
+        """One look, kept and passed on. Raises what the appliance raises."""
+        status = self._usecases.status()
+        self._echoes.follow(status.topology)
+        now = reading(round(self._clock() * 1e9), status)
+        before, rtts = self._before or now, self._echoes.take()
+        lanes = {one.lane.name: _lane_now(one, before, now.at_ns, rtts) for one in status.lanes}
+        self._before, self.looked_at = now, self._clock()
+        seconds_left = self._usecases.seconds_left(status)
+        seen = Look(round(self._wall() * 1000), lanes, len(status.drift), self._usecases.changes, seconds_left)
+        self.looks.append(seen)
+        self.channel.send("look", seen.to_json())
+        return seen
+
+    def _run(self) -> None:
+        while not self._end.wait(PERIOD_S):
+            try:
+                self.look()
+            except LonghaulError as error:
+                log.warning("the lanes cannot be looked at: %s", error)
+                self.channel.send("trouble", {"text": str(error)})
+
+
+def _lane_now(one: LaneStatus, before: Reading, now_ns: int, rtts: Mapping[str, Rtts]) -> LaneNow:
+    echoed = rtts.get(one.lane.name, NO_RTTS)
+    return LaneNow(
+        one.lane.rtt_ns,
+        quantile(echoed.sorted_ns, 0.0),
+        quantile(echoed.sorted_ns, 0.5),
+        quantile(echoed.sorted_ns, 0.99),
+        echoed.lost,
+        flow(one.outbound, before, now_ns),
+        flow(one.inbound, before, now_ns),
+    )
+
+
+def columns(looks: list[Look], lane: str) -> dict[str, list[Any]]:
+    """One lane's past as columns, for a graph; where it was not there yet, null."""
+    found: dict[str, list[Any]] = {"at_ms": [look.at_ms for look in looks]}
+    lanes = [look.lanes.get(lane) for look in looks]
+    for name in ("asked_ns", "min_ns", "median_ns", "p99_ns", "lost"):
+        found[name] = [getattr(one, name) if one else None for one in lanes]
+    for side in ("outbound", "inbound"):
+        for name in (
+            "rate_bps", "queued_packets", "limit_packets", "queued_bytes", "buffer_bytes", "drops_limit",
+            "drops_buffer", "drops_loss",
+        ):  # fmt: skip
+            found[f"{side}_{name}"] = [getattr(getattr(one, side), name) if one else None for one in lanes]
+    return found

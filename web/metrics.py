@@ -1,0 +1,96 @@
+"""The lanes for Prometheus. Names and units follow its conventions: seconds, bytes, totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from emulator.model import P32
+from emulator.status import LaneStatus, Status
+
+from .live import Look
+
+NS = 1e9
+SIDES = ("outbound", "inbound")
+
+
+class Lanes(Collector):
+    """What is known of the lanes at one moment."""
+
+    def __init__(self, status: Status, look: Look | None, runs: dict[str, int], watchers: int) -> None:
+        self._status, self._look, self._runs, self._watchers = status, look, runs, watchers
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        lanes = self._status.lanes
+        asked = GaugeMetricFamily("longhaul_lane_rtt_asked_seconds", "Round-trip time asked for", labels=["lane"])
+        for one in lanes:
+            asked.add_metric([one.lane.name], one.lane.rtt_ns / NS)
+        yield asked
+        yield self._measured()
+        yield from _gauges(lanes)
+        yield from _counters(lanes)
+        yield GaugeMetricFamily("longhaul_drift_steps", "Steps back to what was asked", value=len(self._status.drift))
+        runs = GaugeMetricFamily("longhaul_runs", "Test runs by state", labels=["state"])
+        for state, count in self._runs.items():
+            runs.add_metric([state], count)
+        yield runs
+        yield GaugeMetricFamily("longhaul_event_watchers", "Clients of the event stream", value=self._watchers)
+
+    def _measured(self) -> Metric:
+        family = GaugeMetricFamily(
+            "longhaul_lane_rtt_measured_seconds", "Round-trip time measured over the last second", labels=["lane", "of"]
+        )
+        for name, lane in (self._look.lanes if self._look else {}).items():
+            for of in ("min", "median", "p99"):
+                value = getattr(lane, f"{of}_ns")
+                if value is not None:
+                    family.add_metric([name, of], value / NS)
+        return family
+
+
+def _gauges(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
+    labels = ["lane", "direction"]
+    families = {
+        "queued_packets": GaugeMetricFamily("longhaul_queue_packets", "Packets on the way and queued", labels=labels),
+        "limit_packets": GaugeMetricFamily("longhaul_queue_limit_packets", "Packets there may be", labels=labels),
+        "queued_bytes": GaugeMetricFamily("longhaul_queue_bytes", "Bytes on the way and queued", labels=labels),
+    }
+    loss = GaugeMetricFamily("longhaul_loss_asked_ratio", "Loss asked for", labels=labels)
+    for one in lanes:
+        for side in SIDES:
+            for field, family in families.items():
+                family.add_metric([one.lane.name, side], getattr(getattr(one, side).counters, field))
+            loss.add_metric([one.lane.name, side], getattr(one.lane, side).loss_p32 / P32)
+    yield from families.values()
+    yield loss
+
+
+def _counters(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
+    labels = ["lane", "direction"]
+    traffic = {
+        "bytes": CounterMetricFamily("longhaul_sent_bytes", "Bytes that left", labels=labels),
+        "packets": CounterMetricFamily("longhaul_sent_packets", "Packets (skbs) that left", labels=labels),
+    }
+    drops = CounterMetricFamily("longhaul_dropped_packets", "Packets dropped, by cause", labels=[*labels, "cause"])
+    for one in lanes:
+        for side in SIDES:
+            counters = getattr(one, side).counters
+            for field, family in traffic.items():
+                family.add_metric([one.lane.name, side], getattr(counters, field))
+            for cause in ("limit", "buffer", "loss"):
+                value = getattr(counters, f"drops_{cause}")
+                if value is not None:
+                    drops.add_metric([one.lane.name, side, cause], value)
+    yield from traffic.values()
+    yield drops
+
+
+def text(status: Status, look: Look | None, runs: dict[str, int], watchers: int) -> bytes:
+    """The exposition format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Lanes(status, look, runs, watchers))
+    return generate_latest(registry)

@@ -1,0 +1,108 @@
+"""The pages for people: templates with nothing in them but their place; scripts fetch all that changes from the API."""
+
+from __future__ import annotations
+
+import secrets
+from urllib.parse import quote
+
+from flask import Flask, Response, g, redirect, render_template, request, session
+from werkzeug.wrappers import Response as AnyResponse
+
+from emulator import __version__, topologyfile
+
+from . import problems
+from .daemon import here
+from .endpoints import View
+from .guard import OPEN, Guard
+from .problems import Denied
+from .tokens import READ, WRITE
+
+PAGES = {
+    "/": ("lanes", "Lanes", ""),
+    "/runs": ("runs", "Test runs", ""),
+    "/topology": ("topology", "Topology", ""),
+    "/history": ("history", "History", "history"),
+    "/nics": ("nics", "NICs", "nics"),
+    "/certificates": ("certificates", "Certificates", ""),
+    "/docs": ("docs", "API", ""),
+}
+"""By path: the template and script, the name in the menu, and the use case that it needs."""
+
+API = ("/api/", "/metrics", "/healthz", "/static/")
+
+
+def install(app: Flask, guard: Guard) -> None:
+    """Route the pages, log in and log out."""
+    can = app.extensions["longhaul"].usecases.can
+    shown = {path: page for path, page in PAGES.items() if not page[2] or page[2] in can}
+    for path, (name, title, _) in shown.items():
+        app.add_url_rule(path, f"page_{name}", _page(name, title, shown, guard))
+    login, logout = _login(guard), _logout(guard)
+    app.add_url_rule("/login", "login", login, methods=["GET", "POST"])
+    app.add_url_rule("/logout", "logout", logout, methods=["POST"])
+    app.register_error_handler(Denied, _denied)
+
+
+def _page(name: str, title: str, shown: dict[str, tuple[str, str, str]], guard: Guard) -> View:
+    def page() -> str:
+        if not guard.login and "csrf" not in session:
+            guard.start_session(WRITE)
+        daemon = here()
+        return render_template(
+            f"{name}.html",
+            title=title,
+            menu=[(path, text) for path, (_, text, _) in shown.items()],
+            script=name,
+            role=g.role,
+            can=sorted(daemon.usecases.can),
+            lab=daemon.lab,
+            demo=daemon.demo,
+            login=guard.login,
+            csrf=session.get("csrf", ""),
+            version=__version__,
+            schema=topologyfile.json_schema() if name == "topology" else {},
+        )
+
+    page.role = READ  # type: ignore[attr-defined]
+    return page
+
+
+def _login(guard: Guard) -> View:
+    def login() -> AnyResponse | tuple[str, int] | str:
+        if request.method == "GET":
+            return render_template("login.html", title="Log in", wrong="", next=_inside(request.args.get("next", "/")))
+        given, goal = request.form.get("token", "").strip(), _inside(request.form.get("next", "/"))
+        try:
+            role = guard.login_with(given)
+        except Denied as denied:
+            return render_template("login.html", title="Log in", wrong=str(denied), next=goal), 429
+        if role is None:
+            wrong = "This token is not known."
+            return render_template("login.html", title="Log in", wrong=wrong, next=goal), 401
+        guard.start_session(role)
+        return redirect(goal, 303)
+
+    login.role = OPEN  # type: ignore[attr-defined]
+    return login
+
+
+def _logout(guard: Guard) -> View:
+    def logout() -> AnyResponse:
+        guard.check_csrf(request.form.get("csrf", secrets.token_hex()))
+        session.clear()
+        return redirect("/login", 303)
+
+    logout.role = OPEN  # type: ignore[attr-defined]
+    return logout
+
+
+def _denied(denied: Denied) -> AnyResponse | Response:
+    """People who are not known are sent to the login page, programs are told."""
+    if denied.status == 401 and request.method == "GET" and not request.path.startswith(API):
+        return redirect(f"/login?next={quote(request.path)}", 303)
+    return problems.of(denied)
+
+
+def _inside(path: str) -> str:
+    """A path of ours to go on with, whatever was sent: never another site's address."""
+    return path if path in PAGES else "/"

@@ -1,0 +1,254 @@
+"""Test runs in the background: one at a time, each a run folder as `longhaul sweep` makes it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from emulator import __version__, grid, rendering, report, sweep
+from emulator.cells import CellResult, CellSpec
+from emulator.errors import InputError, LonghaulError, MeasureError, RefusedError
+from emulator.hosts import profiles
+from emulator.model import Lane, Topology
+from emulator.results import Asked, Execution, RunFolder
+
+from .runforms import RunForm
+from .usecases import UseCases
+
+RUNNING, DONE, STOPPED = "running", "done", "stopped"
+log = logging.getLogger("longhaul.web")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as it stands: cells asked for, results and failures so far. `trouble` ended it early."""
+
+    id: str
+    state: str
+    in_lab: bool
+    specs: Sequence[CellSpec]
+    found: Mapping[str, CellResult]
+    failures: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
+
+    @property
+    def left_s(self) -> float:
+        """A guess at the time that is left."""
+        todo = [s for s in self.specs if s.id not in self.found and s.id not in self.failures]
+        return grid.cost_s(todo, 1) if self.state == RUNNING else 0.0
+
+
+@dataclass
+class _Work:
+    """The run that is being executed."""
+
+    id: str
+    thread: threading.Thread
+    cancelled: threading.Event
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+Runners = Callable[[bool], tuple[sweep.Runner, int]]
+"""From "in the lab?" to what executes a cell, and how many cells at once."""
+
+
+class Runs:
+    """The runs in one folder. `set_aside`: a topology that is up may be taken down for the time of a run."""
+
+    def __init__(
+        self,
+        folder: Path,
+        usecases: UseCases,
+        runners: Runners,
+        say: Callable[[Run], object],
+        *,
+        set_aside: bool = False,
+    ) -> None:
+        self._folder, self._usecases, self._runners, self._say = folder, usecases, runners, say
+        self._set_aside = set_aside
+        self._lock = threading.Lock()
+        self._work: _Work | None = None
+        self._ended: dict[str, tuple[Mapping[str, str], str]] = {}
+
+    def grid(self, form: RunForm) -> list[CellSpec]:
+        """The cells of a request. Raises InputError."""
+        axes = grid.Axes(
+            rtt=tuple(form.rtts or ()),
+            lane=tuple(form.lanes or ()),
+            profile=tuple(form.profiles),
+            streams=tuple(form.streams),
+            cc=tuple(form.congestion_controls),
+            rate=() if form.rate is None else (form.rate,),
+            duration=form.duration,
+        )
+        return grid.cells(grid.in_namespaces(self._base(form)), axes, profiles.load_profiles())
+
+    def start(self, form: RunForm) -> Run:
+        """Begin a run. Raises InputError, RefusedError when one is at work or a topology is in the way."""
+        specs = self.grid(form)
+        with self._lock:
+            self._refuse(form.in_lab)
+            now = datetime.now(UTC)
+            name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
+            facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
+            folder = RunFolder.create(self._folder / name, facts, Asked(tuple(specs), form.in_lab, form.repeats))
+            self._begin(folder)
+        return self.get(name)
+
+    def resume(self, name: str) -> Run:
+        """Go on with a run that was stopped; what is finished stays. Raises KeyError, RefusedError."""
+        run = self.get(name)
+        with self._lock:
+            self._refuse(run.in_lab)
+            self._begin(RunFolder(self._folder / name))
+        return self.get(name)
+
+    def names(self) -> list[str]:
+        """All runs, the newest first."""
+        found = self._folder.iterdir() if self._folder.is_dir() else ()
+        return sorted((p.name for p in found if (p / "run.json").exists()), reverse=True)
+
+    def get(self, name: str) -> Run:
+        """One run. Raises KeyError."""
+        folder = self._at(name)
+        asked = folder.asked()
+        specs, in_lab, found = asked.specs, asked.in_lab, folder.finished(asked)
+        work = self._work
+        if work and work.id == name:
+            return Run(name, RUNNING, in_lab, specs, found, dict(work.failures))
+        failures, trouble = self._ended.get(name, ({}, ""))
+        state = DONE if len(found) + len(failures) >= len(specs) and not trouble else STOPPED
+        return Run(name, state, in_lab, specs, found, failures, trouble)
+
+    def remove(self, name: str) -> None:
+        """Cancel a run that is at work (cells already begun end first); forget one that has ended. Raises KeyError."""
+        folder = self._at(name)
+        with self._lock:
+            if self._work and self._work.id == name:
+                self._work.cancelled.set()
+                return
+            shutil.rmtree(folder.path)
+            self._ended.pop(name, None)
+
+    def report(self, name: str, kind: str) -> str:
+        """The tables as Markdown or CSV. Raises KeyError."""
+        run = self.get(name)
+        results = [run.found[spec.id] for spec in run.specs if spec.id in run.found]
+        return report.csv_text(results) if kind == "csv" else markdown(run)
+
+    def states(self) -> dict[str, int]:
+        """How many runs there are in each state, without reading them."""
+        running = 1 if self._work else 0
+        return {RUNNING: running, "ended": len(self.names()) - running}
+
+    def stop(self) -> None:
+        """Cancel and wait for what is at work."""
+        work = self._work
+        if work:
+            work.cancelled.set()
+            work.thread.join()
+
+    def _base(self, form: RunForm) -> Topology:
+        if form.lanes is None:
+            if form.rtts is None:
+                raise InputError.single("say what to measure: rtts, or lanes of the topology", "request", "rtts")
+            return Topology("sweep", "hub", (Lane("lane"),))
+        base = self._usecases.topology()
+        there = base.sites if base else ()
+        if base is None or (unknown := [name for name in form.lanes if name not in there]):
+            known = ", ".join(there) or "none, for nothing is up"
+            raise InputError.single(
+                f"no such lane: there are {known}", "request", "lanes" if base is None else unknown[0]
+            )
+        if form.rtts is not None and len(form.lanes) != 1:
+            raise InputError.single("RTTs are measured on one lane: name one", "request", "lanes")
+        return base
+
+    def _refuse(self, in_lab: bool) -> None:
+        if self._work:
+            raise RefusedError(f"run {self._work.id} is at work: wait for it or cancel it")
+        up = None if in_lab or self._set_aside else self._usecases.topology()
+        if up:
+            raise RefusedError(f"{up.name} is up here: measure in the lab (in_lab), or take it down first")
+
+    def _begin(self, folder: RunFolder) -> None:
+        name = folder.path.name
+        self._ended.pop(name, None)
+        cancelled = threading.Event()
+        thread = threading.Thread(target=self._execute, args=(folder, cancelled), name=f"run {name}", daemon=True)
+        self._work = _Work(name, thread, cancelled)
+        thread.start()
+
+    def _execute(self, folder: RunFolder, cancelled: threading.Event) -> None:
+        work, trouble = self._work, ""
+        assert work
+        aside = None
+        try:
+            asked = folder.asked()
+            aside = self._usecases.topology() if self._set_aside and not asked.in_lab else None
+            if aside:
+                self._usecases.down()
+            self._cells(folder, asked, work, cancelled)
+        except LonghaulError as error:
+            trouble = str(error)
+        except Exception as error:
+            log.exception("run %s", work.id)
+            trouble = f"{type(error).__name__}: {error}"
+        if aside:
+            try:
+                self._usecases.up(aside)
+            except LonghaulError as error:
+                trouble = f"{aside.name} could not be brought up again: {error}"
+        self._ended[work.id] = ({}, "cancelled") if cancelled.is_set() else (work.failures, trouble)
+        with suppress(KeyError, LonghaulError):
+            folder.write("table.md", markdown(self.get(work.id)))
+        # From here on the run may be resumed or deleted: nothing is written any more.
+        self._work = None
+        self._tell(work.id)
+
+    def _cells(self, folder: RunFolder, asked: Asked, work: _Work, cancelled: threading.Event) -> None:
+        runner, at_once = self._runners(asked.in_lab)
+
+        def unless_cancelled(spec: CellSpec) -> Execution:
+            if cancelled.is_set():
+                raise MeasureError("cancelled")
+            return runner(spec)
+
+        done = folder.finished(asked)
+        todo = [spec for spec in asked.specs if spec.id not in done]
+        for outcome in sweep.run_cells(todo, folder, unless_cancelled, at_once, log.info, asked.most_repeats):
+            if outcome.result is None:
+                work.failures[outcome.spec.id] = outcome.failure
+            self._tell(work.id)
+        results = folder.finished(asked)
+        folder.write_results([results[s.id] for s in asked.specs if s.id in results])
+
+    def _tell(self, name: str) -> None:
+        with suppress(KeyError, LonghaulError):
+            self._say(self.get(name))
+
+    def _at(self, name: str) -> RunFolder:
+        path = self._folder / name
+        if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9]{3}", name) or not (path / "run.json").exists():
+            raise KeyError(name)
+        return RunFolder(path)
+
+
+def markdown(run: Run) -> str:
+    """The run's tables and all that must not be overlooked."""
+    found = dict(run.found)
+    return rendering.markdown(run.specs, found, report.objections(run.specs, found, dict(run.failures)))
+
+
+def local_runners(in_lab: bool) -> tuple[sweep.Runner, int]:
+    """What `longhaul sweep` uses on this machine."""
+    if in_lab:
+        return sweep.in_lab(sweep.cpus()), len(sweep.cpus())
+    return sweep.here(), 1

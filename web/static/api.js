@@ -1,0 +1,141 @@
+// Talks to the daemon: requests with the session's CSRF token, problems as errors, the event stream, and the banners
+// that every page has (daemon gone, change waiting to be confirmed).
+
+const csrf = document.querySelector('meta[name="csrf"]').content;
+export const can = new Set(document.body.dataset.can.split(' ').filter(Boolean));
+export const mayWrite = document.body.dataset.role === 'write';
+export const $ = (id) => document.getElementById(id);
+
+export class Problem extends Error {
+  constructor(value) {
+    super(value.detail);
+    this.status = value.status;
+    this.mistakes = value.mistakes ?? [];
+  }
+}
+
+export async function ask(method, path, body, kind = 'application/json', headers = {}) {
+  const options = { method, headers: { 'X-CSRF-Token': csrf, ...headers } };
+  if (body !== undefined) {
+    options.headers['Content-Type'] = kind;
+    options.body = kind === 'application/json' ? JSON.stringify(body) : body;
+  }
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Problem({ status: 0, detail: 'The daemon does not answer.' });
+  }
+  if (response.status === 401) {
+    location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+  }
+  const text = await response.text();
+  const type = response.headers.get('Content-Type') ?? '';
+  const value = type.includes('json') && text ? JSON.parse(text) : text;
+  if (!response.ok) throw new Problem(typeof value === 'object' ? value : { status: response.status, detail: text });
+  return value;
+}
+
+// An element: attributes, then children (texts or elements). `on...` are listeners.
+export function el(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith('on')) made.addEventListener(key.slice(2), value);
+    else if (key in made && typeof value !== 'string') made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+export function say(text, failed = false) {
+  const note = el('div', { class: failed ? 'note failed' : 'note' }, text);
+  $('notes').append(note);
+  setTimeout(() => note.remove(), failed ? 12000 : 5000);
+}
+
+export const sayFailure = (problem) =>
+  say(problem.mistakes?.length ? problem.mistakes.map((m) => `${m.path ? `${m.path}: ` : ''}${m.text}`).join('\n') : problem.message, true);
+
+// Runs a button's work once at a time and tells what went wrong.
+export function onClick(id, work) {
+  const button = $(id);
+  button?.addEventListener('click', async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      await work(event);
+    } catch (problem) {
+      sayFailure(problem);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+const listeners = { look: [], run: [], back: [] };
+export const listen = (kind, work) => listeners[kind].push(work);
+const tell = (kind, value) => listeners[kind].forEach((work) => work(value));
+
+let heard = 0;
+let wasGone = false;
+function connect() {
+  const events = new EventSource('/api/events');
+  events.addEventListener('open', () => {
+    heard = Date.now();
+    shown('live');
+    if (wasGone) tell('back');
+    wasGone = false;
+  });
+  for (const kind of ['look', 'run']) {
+    events.addEventListener(kind, (event) => {
+      heard = Date.now();
+      shown('live');
+      tell(kind, JSON.parse(event.data));
+    });
+  }
+  events.addEventListener('error', () => {
+    wasGone = true;
+    shown('gone');
+    events.close();
+    setTimeout(again, 1000);
+  });
+}
+
+// The browser does not say why a stream ended: gone, or no longer logged in.
+async function again() {
+  try {
+    const response = await fetch('/api/runs', { method: 'GET' });
+    if (response.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+  } catch {
+    // still gone: the stream is tried again below
+  }
+  connect();
+}
+
+function shown(state) {
+  const link = $('link');
+  if (link.dataset.state === state) return;
+  link.dataset.state = state;
+  link.className = `link ${state}`;
+  link.textContent = state === 'live' ? 'live' : 'no answer';
+  $('gone').hidden = state === 'live';
+}
+setInterval(() => heard && Date.now() - heard > 5000 && shown('gone'), 1000);
+connect();
+
+listen('look', (look) => {
+  const waits = look.seconds_left !== null && look.seconds_left !== undefined && mayWrite;
+  $('pending').hidden = !waits;
+  if (waits) $('pending-left').textContent = Math.max(0, Math.round(look.seconds_left));
+});
+onClick('confirm', async () => {
+  await ask('POST', '/api/confirm');
+  $('pending').hidden = true;
+  say('The change stays.');
+});
+onClick('revert', async () => {
+  await ask('POST', '/api/undo');
+  $('pending').hidden = true;
+  say('The change was taken back.');
+});

@@ -1,0 +1,158 @@
+// Live graphs of one lane: round-trip time, throughput, queue against limit, drops by cause. One hour is kept.
+
+import { $, ask, el } from './api.js';
+import { ms, rate, size } from './units.js';
+
+const KEPT = 3600;
+const COLUMNS = [
+  'at_ms', 'asked_ns', 'min_ns', 'median_ns', 'p99_ns', 'lost',
+  ...['outbound', 'inbound'].flatMap((side) =>
+    ['rate_bps', 'queued_packets', 'limit_packets', 'queued_bytes', 'buffer_bytes', 'drops_limit', 'drops_buffer', 'drops_loss'].map((n) => `${side}_${n}`)),
+];
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const clock = (s) => new Date(s * 1000).toLocaleTimeString('en-GB');
+const times = (factor) => (values) => values.map((v) => (v === null ? null : v * factor));
+
+const CHARTS = [
+  {
+    title: 'Round-trip time, ms', unit: ms,
+    series: [['min_ns', 'minimum', 'soft', 1e-6], ['p99_ns', 'p99', 'soft', 1e-6], ['median_ns', 'median', 'blue', 1e-6], ['asked_ns', 'asked', 'green', 1e-6, [6, 4]]],
+    band: [2, 1],
+    says: (now) => (now.median_ns === null ? 'Not measured: this lane has no hosts of ours, or none answered.'
+      : `median ${ms(now.median_ns, 2)}, minimum ${ms(now.min_ns, 2)}, p99 ${ms(now.p99_ns, 2)}, asked ${ms(now.asked_ns, 2)}; ${now.lost} echoes lost`),
+  },
+  {
+    title: 'Throughput, Mbit/s', floor: true,
+    series: [['outbound_rate_bps', 'out', 'out', 1e-6], ['inbound_rate_bps', 'in', 'in', 1e-6]],
+    says: (now) => `out ${rate(now.outbound_rate_bps)}, in ${rate(now.inbound_rate_bps)}`,
+  },
+  {
+    title: 'Queue, packets on the way and waiting', floor: true,
+    series: [['outbound_queued_packets', 'out', 'out', 1], ['inbound_queued_packets', 'in', 'in', 1]],
+    says: (now) => `out ${now.outbound_queued_packets} of at most ${now.outbound_limit_packets} packets, ${size(now.outbound_queued_bytes)}; in ${now.inbound_queued_packets} of at most ${now.inbound_limit_packets}, ${size(now.inbound_queued_bytes)}`,
+  },
+  {
+    title: 'Drops per second', floor: true,
+    series: [['drops_limit', 'by the limit', 'red', 1], ['drops_buffer', 'by the buffer', 'in', 1], ['drops_loss', 'by asked loss', 'out', 1]],
+    says: (now) => `by the emulator's limit ${now.drops_limit ?? 'unknown'}, by the bottleneck's buffer ${now.drops_buffer}, by the loss asked for ${now.drops_loss ?? 'unknown'}`,
+  },
+];
+
+export class Graphs {
+  constructor(root) {
+    this.root = root;
+    this.lane = null;
+    this.data = {};
+    this.paused = false;
+    this.seconds = 300;
+    this.#build();
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.#build());
+    new ResizeObserver(() => this.#resize()).observe(root);
+  }
+
+  // Shows another lane, with its past from the daemon.
+  async show(lane) {
+    this.lane = lane;
+    const past = await ask('GET', `/api/lanes/${encodeURIComponent(lane)}/past?seconds=${KEPT}`);
+    if (this.lane !== lane) return;
+    this.data = past.columns;
+    this.#fill();
+  }
+
+  add(look) {
+    const lane = look.lanes[this.lane];
+    if (!lane || !this.data.at_ms || this.data.at_ms.at(-1) >= look.at_ms) return;
+    const row = { at_ms: look.at_ms, ...lane };
+    for (const side of ['outbound', 'inbound']) {
+      for (const [name, value] of Object.entries(lane[side])) row[`${side}_${name}`] = value;
+    }
+    for (const name of COLUMNS) {
+      this.data[name].push(row[name] ?? null);
+      if (this.data[name].length > KEPT) this.data[name].shift();
+    }
+    if (!this.paused) this.#fill();
+  }
+
+  set span(seconds) {
+    this.seconds = seconds;
+    this.#fill();
+  }
+
+  #columns() {
+    const start = Math.max(0, this.data.at_ms.length - this.seconds);
+    const cut = Object.fromEntries(Object.entries(this.data).map(([name, values]) => [name, values.slice(start)]));
+    for (const cause of ['limit', 'buffer', 'loss']) {
+      const inbound = cut[`inbound_drops_${cause}`];
+      cut[`drops_${cause}`] = cut[`outbound_drops_${cause}`].map((v, i) => (v === null || inbound[i] === null ? null : v + inbound[i]));
+    }
+    return cut;
+  }
+
+  #fill() {
+    if (!this.data.at_ms?.length) return;
+    const cut = this.#columns();
+    const x = cut.at_ms.map((t) => t / 1000);
+    const now = Object.fromEntries(Object.entries(cut).map(([name, values]) => [name, values.at(-1)]));
+    CHARTS.forEach((chart, i) => {
+      const plot = this.plots[i];
+      const zoomed = plot.zoomed;
+      plot.setData([x, ...chart.series.map(([name, , , factor]) => times(factor)(cut[name]))], !zoomed);
+      if (!zoomed) plot.setScale('x', { min: x.at(-1) - this.seconds, max: x.at(-1) });
+      else plot.redraw();
+      const text = chart.says(now);
+      this.captions[i].textContent = text;
+      this.figures[i].querySelector('.plot').setAttribute('aria-label', `${chart.title} of ${this.lane}: ${text}`);
+    });
+  }
+
+  #build() {
+    this.plots?.forEach((plot) => plot.destroy());
+    this.root.replaceChildren();
+    this.captions = [];
+    this.figures = CHARTS.map((chart) => {
+      const caption = el('figcaption', {}, '');
+      this.captions.push(caption);
+      const keys = chart.series.map(([, label, tone]) => el('span', { class: `key ${tone}` }, label));
+      const figure = el('figure', { class: 'chart' }, el('h3', {}, chart.title, ...keys), el('div', { class: 'plot', role: 'img', 'aria-label': chart.title }), caption);
+      this.root.append(figure);
+      return figure;
+    });
+    this.plots = CHARTS.map((chart, i) => this.#plot(chart, this.figures[i].querySelector('.plot')));
+    this.#fill();
+  }
+
+  #plot(chart, place) {
+    const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { stroke: color('line'), width: 1 } };
+    const series = chart.series.map(([, label, tone, , dash]) => ({ label, stroke: color(tone), width: 2, dash, points: { show: false }, spanGaps: false }));
+    const bands = chart.band ? [{ series: chart.band, fill: color('band') }] : [];
+    const options = {
+      width: place.clientWidth || 400, height: 184, series: [{}, ...series], bands,
+      axes: [{ ...axis, space: 90, values: (_, splits) => splits.map(clock) }, { ...axis, size: 64 }], legend: { show: false },
+      scales: { y: { range: (_, low, high) => (chart.floor ? [0, Math.max(high ?? 1, 1) * 1.1] : [(low ?? 0) * 0.9, (high ?? 1) * 1.1 + 0.01]) } },
+      cursor: { sync: { key: 'lane' } },
+      hooks: { setSelect: [(plot) => { plot.zoomed = plot.select.width > 0; }] },
+    };
+    const plot = new uPlot(options, [[], ...series.map(() => [])], place);
+    plot.over.addEventListener('dblclick', () => {
+      plot.zoomed = false;
+      this.#fill();
+    });
+    return plot;
+  }
+
+  #resize() {
+    this.plots.forEach((plot, i) => {
+      const width = this.figures[i].querySelector('.plot').clientWidth;
+      if (width && width !== plot.width) plot.setSize({ width, height: 184 });
+    });
+  }
+}
+
+export function controls(graphs) {
+  $('span').addEventListener('change', (event) => { graphs.span = Number(event.target.value); });
+  $('pause').addEventListener('click', (event) => {
+    graphs.paused = !graphs.paused;
+    event.target.setAttribute('aria-pressed', String(graphs.paused));
+    event.target.textContent = graphs.paused ? 'Go on' : 'Pause';
+  });
+}

@@ -1,0 +1,26 @@
+// What was changed, when, by whom; and the way back.
+
+import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
+
+let changes = -1;
+
+async function refresh() {
+  const { entries } = await ask('GET', '/api/history');
+  $('none').hidden = entries.length > 0;
+  const rows = entries.map((entry) => el('li', {},
+    el('time', { datetime: entry.when }, new Date(entry.when).toLocaleString()), ` ${entry.author.user} (${entry.author.command})${entry.times > 1 ? `, ${entry.times} times` : ''}: `, el('strong', {}, entry.summary),
+    entry.diff ? el('pre', { tabindex: '0' }, entry.diff) : ''));
+  $('entries').replaceChildren(...rows);
+}
+
+onClick('undo', async () => {
+  say((await ask('POST', '/api/undo')).summary);
+  await refresh();
+});
+$('undo').disabled = !mayWrite;
+listen('look', (look) => {
+  if (look.changes !== changes && changes >= 0) refresh().catch(sayFailure);
+  changes = look.changes;
+});
+listen('back', () => refresh().catch(sayFailure));
+refresh().catch(sayFailure);

@@ -1,0 +1,104 @@
+// The page of the lanes: map, table, panel and graphs of the lane that is chosen.
+
+import { $, ask, el, listen, say, sayFailure } from './api.js';
+import { controls, Graphs } from './graphs.js';
+import { Panel } from './panel.js';
+import { draw, loadWorld, update } from './star.js';
+import { ms, rate } from './units.js';
+
+let status = null;
+let look = null;
+let chosen = decodeURIComponent(location.hash.slice(1));
+let changes = -1;
+const graphs = new Graphs($('charts'));
+const panel = new Panel($('lane'), changed);
+controls(graphs);
+
+async function refresh() {
+  status = await ask('GET', '/api/status');
+  const up = status.topology !== null;
+  $('empty').hidden = up;
+  $('board').hidden = !up;
+  const blocked = Object.entries(status.blocked).map(([name, why]) => `${name} cannot be put right: ${why}. `).join('');
+  $('drift').hidden = !status.drift.length && !blocked;
+  const first = status.drift.slice(0, 5).map((step) => `${step.why}: ${step.command}`);
+  const more = status.drift.length > 5 ? `\n… and ${status.drift.length - 5} more` : '';
+  $('drift').textContent = blocked + (status.drift.length ? `Not as asked any more. ${first.join('; ')}${more}` : '');
+  if (!up) return;
+  $('map-title').textContent = `${status.topology}: ${status.lanes.length} lanes`;
+  if (!status.lanes.some((lane) => lane.name === chosen)) chosen = status.lanes[0]?.name ?? '';
+  table();
+  if (look) fill(look);
+  show();
+  if (chosen) choose(chosen, false);
+}
+
+function show() {
+  draw(status, chosen, choose);
+  update(status, look);
+}
+
+function table() {
+  const rows = status.lanes.map((lane) => {
+    const button = el('button', { type: 'button', onclick: () => choose(lane.name) }, lane.name);
+    const row = el('tr', { 'data-lane': lane.name }, el('td', {}, button), el('td', {}, ms(lane.rtt_ns, 0)));
+    for (const name of ['measured', 'out', 'in', 'drops']) row.append(el('td', { 'data-of': name }, '–'));
+    return row;
+  });
+  $('table').tBodies[0].replaceChildren(...rows);
+}
+
+async function choose(name, byHand = true) {
+  const other = chosen !== name || !byHand;
+  chosen = name;
+  if (byHand) history.replaceState(null, '', `#${encodeURIComponent(name)}`);
+  for (const row of $('table').tBodies[0].rows) row.classList.toggle('chosen', row.dataset.lane === name);
+  if (byHand) {
+    show();
+    $('star').querySelector(`[data-lane="${name}"]`)?.focus();
+  }
+  if (!other) return;
+  panel.show(status, status.lanes.find((lane) => lane.name === name));
+  $('graphs-title').textContent = `Live: ${name}`;
+  try {
+    await graphs.show(name);
+  } catch (problem) {
+    sayFailure(problem);
+  }
+}
+
+async function changed(summary) {
+  say(summary);
+  await refresh();
+}
+
+function tick(seen) {
+  look = seen;
+  if (!status) return;
+  const drifted = Boolean(seen.drift) !== Boolean(status.drift.length);
+  if (seen.changes !== changes || drifted) refresh().catch(sayFailure);
+  changes = seen.changes;
+  if (!status.topology) return;
+  update(status, seen);
+  fill(seen);
+  graphs.add(seen);
+}
+
+// What moves in the table.
+function fill(seen) {
+  for (const row of $('table').tBodies[0].rows) {
+    const lane = seen.lanes[row.dataset.lane];
+    if (!lane) continue;
+    const set = (of, text) => { row.querySelector(`[data-of="${of}"]`).textContent = text; };
+    set('measured', ms(lane.median_ns));
+    set('out', rate(lane.outbound.rate_bps));
+    set('in', rate(lane.inbound.rate_bps));
+    const drops = ['outbound', 'inbound'].flatMap((side) => [lane[side].drops_limit ?? 0, lane[side].drops_buffer, lane[side].drops_loss ?? 0]);
+    set('drops', `${drops.reduce((sum, one) => sum + one, 0)}/s`);
+  }
+}
+
+listen('look', tick);
+listen('back', () => refresh().catch(sayFailure));
+new ResizeObserver(() => status?.topology && show()).observe($('star'));
+loadWorld().then(refresh).catch(sayFailure);

@@ -1,0 +1,125 @@
+// Test runs: build a grid, see what it will cost, start it, watch the table fill.
+
+import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
+import { mib, ms, span } from './units.js';
+
+const list = (text) => text.split(',').map((one) => one.trim()).filter(Boolean);
+const form = $('new');
+let shown = '';
+let current = null;
+
+function asked() {
+  const said = {};
+  for (const name of ['rtts', 'profiles', 'streams', 'congestion_controls']) {
+    const values = list(form.elements[name].value);
+    if (values.length) said[name] = values;
+  }
+  for (const name of ['rate', 'duration']) if (form.elements[name].value.trim()) said[name] = form.elements[name].value.trim();
+  const lanes = [...$('lanes').selectedOptions].map((option) => option.value);
+  if (lanes.length) said.lanes = lanes;
+  if ($('in_lab')?.checked) said.in_lab = true;
+  return said;
+}
+
+let waiting = 0;
+function predict() {
+  if (!mayWrite) return;
+  clearTimeout(waiting);
+  waiting = setTimeout(async () => {
+    for (const one of form.elements) one.removeAttribute('aria-invalid');
+    try {
+      const plan = await ask('POST', '/api/runs?dry_run=1', asked());
+      const rates = plan.cells.map((cell) => cell.expected_bytes_per_s);
+      const range = `${mib(Math.min(...rates))} to ${mib(Math.max(...rates))} MiB/s expected`;
+      $('predicted').textContent = `${plan.total} cells, about ${span(plan.left_s)}; ${range}.`;
+      $('start').disabled = !mayWrite;
+    } catch (problem) {
+      $('predicted').textContent = problem.mistakes?.map((m) => `${m.path}: ${m.text}`).join(' ') || problem.message;
+      for (const m of problem.mistakes ?? []) form.elements[m.path.split('.')[0]]?.setAttribute('aria-invalid', 'true');
+      $('start').disabled = true;
+    }
+  }, 250);
+}
+
+async function names(select = '') {
+  const { runs } = await ask('GET', '/api/runs');
+  $('none').hidden = runs.length > 0;
+  $('shown').hidden = runs.length === 0;
+  const options = () => runs.map((name) => el('option', { value: name }, name));
+  $('run').replaceChildren(...options());
+  const other = $('other').value;
+  $('other').replaceChildren(el('option', { value: '' }, '–'), ...options());
+  $('other').value = runs.includes(other) ? other : '';
+  if (runs.length) await choose(runs.includes(select) ? select : runs.includes(shown) ? shown : runs[0]);
+}
+
+async function choose(name) {
+  shown = name;
+  $('run').value = name;
+  const base = `/api/runs/${name}`;
+  $('md').href = `${base}/report?format=md`;
+  $('csv').href = `${base}/report?format=csv`;
+  $('json').href = base;
+  for (const [id, kind] of [['md', 'md'], ['csv', 'csv'], ['json', 'json']]) $(id).download = `${name}.${kind}`;
+  show(await ask('GET', base));
+}
+
+async function compared() {
+  const name = $('other').value;
+  if (!name || name === shown) return {};
+  const other = await ask('GET', `/api/runs/${name}`);
+  return Object.fromEntries(other.cells.map((cell) => [cell.id, cell.steady_bytes_per_s]));
+}
+
+async function show(run) {
+  if (run.id !== shown) return;
+  current = run;
+  const before = await compared();
+  $('progress').max = run.total;
+  $('progress').value = run.finished;
+  const left = run.state === 'running' ? `, about ${span(run.left_s)} left` : '';
+  $('left').textContent = `${run.finished} of ${run.total} cells, ${run.state}${left}${run.trouble ? `: ${run.trouble}` : ''}`;
+  $('cancel').hidden = run.state !== 'running';
+  $('forget').hidden = run.state === 'running';
+  $('resume').hidden = run.state !== 'stopped';
+  const rows = run.cells.map((cell) => {
+    const steady = cell.steady_bytes_per_s === null ? '–' : mib(cell.steady_bytes_per_s);
+    const change = before[cell.id] && cell.steady_bytes_per_s ? ` (${((cell.steady_bytes_per_s / before[cell.id] - 1) * 100).toFixed(1)} %)` : '';
+    const mark = cell.invalid.length ? '✗ ' : cell.settled === false ? '~ ' : '';
+    const why = cell.failure ?? [cell.limiter, ...cell.invalid].filter(Boolean).join('; ');
+    return el('tr', { class: cell.state }, el('td', {}, `${cell.lane}, ${cell.column}`), el('td', {}, ms(cell.rtt_ns, 0)), el('td', {}, ms(cell.rtt_measured_ns, 3)),
+      el('td', {}, mib(cell.expected_bytes_per_s)), el('td', { class: cell.invalid.length || cell.failure ? 'failed' : '' }, mark + steady + change), el('td', { class: 'wrap' }, why || (cell.state === 'waiting' ? '…' : '')));
+  });
+  $('cells').tBodies[0].replaceChildren(...rows);
+}
+
+onClick('start', async () => {
+  const run = await ask('POST', '/api/runs', asked());
+  say(`Run ${run.id} has begun.`);
+  await names(run.id);
+});
+onClick('cancel', async () => {
+  await ask('DELETE', `/api/runs/${shown}`);
+  say('Cancelled: cells at work end first.');
+});
+onClick('forget', async () => {
+  if (!confirm(`Delete run ${shown} and its results?`)) return;
+  await ask('DELETE', `/api/runs/${shown}`);
+  shown = '';
+  await names();
+});
+onClick('resume', async () => show(await ask('POST', `/api/runs/${shown}/resume`)));
+$('run').addEventListener('change', (event) => choose(event.target.value).catch(sayFailure));
+$('other').addEventListener('change', () => current && show(current).catch(sayFailure));
+form.addEventListener('input', predict);
+listen('run', (run) => (run.id === shown ? show(run).catch(sayFailure) : null));
+listen('back', () => names().catch(sayFailure));
+
+async function start() {
+  for (const id of ['start', 'cancel', 'forget', 'resume']) $(id).disabled = !mayWrite;
+  const status = await ask('GET', '/api/status');
+  $('lanes').replaceChildren(...status.lanes.map((lane) => el('option', { value: lane.name }, `${lane.name}, ${ms(lane.rtt_ns, 0)}`)));
+  predict();
+  await names();
+}
+start().catch(sayFailure);

@@ -1,0 +1,42 @@
+// Quantities as the daemon writes them ("32ms", "10Gbit", "0.01%", "8MiB") and as people read them.
+
+const AMOUNT = /^\s*([0-9.]+)\s*([a-zA-Zµ%]*)(?:\/s)?\s*$/;
+export const TIME = { us: 1e3, ms: 1e6, s: 1e9 };
+export const RATE = { kbit: 1e3, Mbit: 1e6, Gbit: 1e9 };
+export const SHARE = { '%': 1 };
+export const SIZE = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
+const ALSO = { ns: 1, min: 6e10, h: 3.6e12, bit: 1, Tbit: 1e12, B: 1, kB: 1e3, MB: 1e6, GB: 1e9 };
+
+// "1.5ms" as {number: "1.5", unit: "ms"}; in a unit of `units` whatever it was written in.
+export function split(text, units) {
+  const match = AMOUNT.exec(text ?? '');
+  if (!match) return null;
+  if (match[2] in units) return { number: match[1], unit: match[2] };
+  if (!(match[2] in ALSO)) return null;
+  return best(Number(match[1]) * ALSO[match[2]], units);
+}
+
+// A value in the base unit, in the largest unit that leaves at least one before the point.
+export function best(value, units) {
+  const names = Object.keys(units);
+  const unit = names.filter((name) => units[name] <= value).pop() ?? names[0];
+  return { number: String(Number((value / units[unit]).toPrecision(12))), unit };
+}
+
+const digits = (value) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2));
+export const ms = (ns, places = 1) => (ns === null || ns === undefined ? '–' : `${(ns / 1e6).toFixed(places)} ms`);
+
+export function rate(bps) {
+  if (bps === null || bps === undefined) return '–';
+  const unit = [[1e9, 'Gbit/s'], [1e6, 'Mbit/s'], [1e3, 'kbit/s']].find(([size]) => bps >= size) ?? [1, 'bit/s'];
+  return unit[0] === 1 ? `${bps} bit/s` : `${digits(bps / unit[0])} ${unit[1]}`;
+}
+
+export function size(bytes) {
+  if (bytes === null || bytes === undefined) return '–';
+  const unit = [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']].find(([one]) => bytes >= one) ?? [1, 'B'];
+  return unit[0] === 1 ? `${bytes} B` : `${digits(bytes / unit[0])} ${unit[1]}`;
+}
+
+export const mib = (bytesPerS) => (bytesPerS === null ? '–' : digits(bytesPerS / 2 ** 20));
+export const span = (s) => (s >= 90 ? `${Math.round(s / 60)} min` : `${Math.round(s)} s`);
