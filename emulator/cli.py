@@ -38,7 +38,6 @@ class LazyGroup(click.Group):
         "nics": ("emulator.cli_nics:nics", "List the network ports, and why one may not be used."),
         "init": ("emulator.cli_nics:init", "Write a topology file from what is plugged in."),
         "tune": ("emulator.cli_nics:tune", "Give every port cores of its own."),
-<<<<<<< HEAD
         "sweep": ("emulator.cli_sweep:sweep", "Measure throughput against RTT and print the table."),
         "rfc6349": ("emulator.cli_rfc6349:rfc6349", "Test TCP over a lane by RFC 6349."),
         "report": ("emulator.cli_runs:report", "Tell a run's results: tables, HTML with figures, CSV, JSON."),
@@ -46,9 +45,7 @@ class LazyGroup(click.Group):
         "runs": ("emulator.cli_runs:runs", "List the runs."),
         "bdp": ("emulator.cli_paths:bdp", "Compute BDP, windows and expected throughput."),
         "advise": ("emulator.cli_paths:advise", "Print the settings that hosts need for a path."),
-=======
         "serve": ("emulator.cli_serve:serve", "Serve the API and the web pages."),
->>>>>>> E/main
         "lab": ("emulator.cli_lab:lab", "Build, boot and use the lab."),
         "schema": ("emulator.cli_core:schema", "Print the JSON Schema of a topology file."),
         "completion": ("emulator.cli_core:completion", "Print the completion script of a shell."),

@@ -17,7 +17,7 @@ from emulator.errors import MeasureError, MissingError
 from emulator.results import Execution
 
 ASKED = {"rtts": ["1ms", "32ms"], "profiles": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
-CELLS = ["lane-1ms-default-1", "lane-1ms-max-1", "lane-32ms-default-1", "lane-32ms-max-1"]
+CELLS = [f"lane-{rtt}ms-{profile}-1-100Mbit" for rtt in (1, 32) for profile in ("default", "max")]
 
 
 class Gate:
