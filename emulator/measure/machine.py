@@ -41,7 +41,7 @@ def record(host: Host) -> dict[str, Any]:
         "kernel": platform.uname()._asdict(),
         "cpus": len(os.sched_getaffinity(0)),
         "virtual_time": clock.here_is_virtual(),
-        "sysctls": {name: host.read_sysctl(name) for name in SYSCTLS},
+        "sysctls": {name: _sysctl(host, name) for name in SYSCTLS},
         "offloads": _offloads(_answer(host, ["ethtool", "-k", host.interface])),
         "versions": {
             "longhaul": __version__,
@@ -64,6 +64,13 @@ def _answer(host: Host, argv: Sequence[str]) -> str:
     except MissingError:
         return ""
     return done.stdout if not done.exit_code else ""
+
+
+def _sysctl(host: Host, name: str) -> str:
+    try:
+        return host.read_sysctl(name)
+    except MissingError:  # tcp_mem, in a container's namespace
+        return ""
 
 
 def _offloads(text: str) -> dict[str, str]:
