@@ -49,7 +49,9 @@ def appliance_of(ctx: click.Context, command: str | None = None) -> Appliance:
         return cast("Appliance", ctx.obj)
     from emulator.appliance import local
 
-    return local(command=command)
+    appliance = local(command=command)
+    ctx.call_on_close(appliance.close)
+    return appliance
 
 
 def confirm_s(ctx: click.Context, confirm_ns: int | None, dry_run: bool) -> float | None:

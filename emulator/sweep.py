@@ -9,6 +9,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +88,11 @@ def here() -> Runner:
     from emulator import cell
     from emulator.appliance import local
 
-    return lambda spec: cell.execute(spec, local())
+    def run(spec: CellSpec) -> Execution:
+        with closing(local()) as appliance:
+            return cell.execute(spec, appliance)
+
+    return run
 
 
 class Stopped(Exception):
