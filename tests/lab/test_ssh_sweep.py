@@ -80,7 +80,8 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("emulator.appliance.local", lambda: appliance)
+    # Its own: the cells run in another thread, and pyroute2 opens a socket in every thread that uses one.
+    monkeypatch.setattr("emulator.appliance.local", lambda: Appliance(NetlinkKernel(), tmp_path))
     before = three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0")
     grid = ["--profile", "founding", "--runs", str(tmp_path)]
     appliance.up(topology)
