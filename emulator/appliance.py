@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import reconcile, topologyfile
 from .errors import InputError, MissingError
-from .goal import nothing, wanted
+from .goal import keeps_tables, nothing, remembering, wanted
 from .kernel import Kernel
 from .model import Lane, Topology
 from .ops import Step
@@ -39,6 +39,8 @@ class Appliance:
             have = self._kernel.observe()
             refuse(topology, have)
             before = self._file.read_text() if self._file.exists() else None
+            if before and keeps_tables(have):
+                have = remembering(have, topologyfile.loads(before))
             # Desire first: killed from here on, the next start knows what was meant and converges.
             self._store(topologyfile.dumps(topology))
             try:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from emulator import units
+from emulator import distributions, lossmodels, units
 from emulator.change import Change
 from emulator.cli_output import count, emit_json, emit_status, emit_steps, json_option, status_json
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
+from emulator.impairment import QUEUES
 
 if TYPE_CHECKING:
     from emulator.appliance import Appliance
@@ -37,9 +38,17 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]
 
 
 TIME = Quantity("TIME", units.parse_duration_ns)
+LOSS = Quantity("LOSS", lossmodels.parse)
 PROBABILITY = Quantity("PROBABILITY", units.parse_probability_p32)
+SIZE = Quantity("SIZE", units.parse_size_bytes)
 RATE = Quantity("RATE", units.parse_rate_bps, "none", 0)
 BUFFER = Quantity("BUFFER", units.parse_buffer, "auto", {})
+
+
+def _corruption(text: str) -> dict[str, int]:
+    from emulator.topologyform import parse_corruption
+
+    return parse_corruption(text)
 
 
 def _appliance(ctx: click.Context) -> Appliance:
@@ -122,7 +131,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
     epilog="\b\nExamples:\n"
     "  longhaul set california --rtt 40ms\n"
     "  longhaul set japan --loss 0.01% --direction inbound\n"
-    "  longhaul set japan --rate 1Gbit --buffer 8MiB\n"
+    "  longhaul set japan --loss '1% burst 5' --jitter 5ms --distribution normal\n"
+    "  longhaul set japan --rate 1Gbit --buffer 8MiB --queue codel --ecn\n"
     "  longhaul set california --off",
 )
 @click.argument("lane")
@@ -130,14 +140,23 @@ def status(ctx: click.Context, as_json: bool) -> None:
 @click.option("--outbound-delay", "outbound_delay_ns", type=TIME, help="One-way delay from the hub to the site.")
 @click.option("--inbound-delay", "inbound_delay_ns", type=TIME, help="One-way delay from the site to the hub.")
 @click.option("--jitter", "jitter_ns", type=TIME, help="Spread of each direction's delay.")
-@click.option("--loss", "loss_p32", type=PROBABILITY, help="Probability of losing a packet, per direction.")
+@click.option("--distribution", type=click.Choice(distributions.NAMES), help="The jitter's shape.")
+@click.option("--order", type=click.Choice(["keep", "free"]), help="Whether jitter may reorder.")
+@click.option("--loss", type=LOSS, help="1%, '1% burst 5', 'gilbert P R 1-H 1-K', '4-state P13 P31 P32 P23 P14'.")
+@click.option("--duplicate", "duplicate_p32", type=PROBABILITY, help="Probability that a packet comes twice.")
+@click.option("--corrupt", type=Quantity("CORRUPTION", _corruption), help="One bit flipped: 0.1%, or 'ber 1e-9'.")
+@click.option("--reorder", "reorder_p32", type=PROBABILITY, help="Probability of overtaking all on their way.")
+@click.option("--ecn/--no-ecn", default=None, help="Mark instead of losing, where the flow can take it.")
 @click.option("--rate", "rate_bps", type=RATE, help="Bottleneck per direction; 'none' for none.")
 @click.option("--buffer", type=BUFFER, help="The bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP.")
+@click.option("--queue", type=click.Choice(QUEUES), help="What a full buffer does.")
+@click.option("--overhead", "overhead_bytes", type=SIZE, help="Bytes that every packet counts more.")
+@click.option("--cells", type=click.Choice(["none", "atm"]), help="Cells of 53 bytes for 48 (ATM, DSL).")
 @click.option(
     "--direction", type=click.Choice(["both", "outbound", "inbound"]), default="both", show_default=True,
-    help="What jitter, loss, rate and buffer are meant for.",
+    help="What all but the delays is meant for.",
 )  # fmt: skip
-@click.option("--off", is_flag=True, help="No delay, jitter or loss; the bottleneck stays.")
+@click.option("--off", is_flag=True, help="Nothing but the bottleneck stays.")
 @dry_run_option
 @json_option
 @click.pass_context
@@ -154,7 +173,7 @@ def change(
         raise InputError.single("nothing is up: longhaul up FILE", path=lane)
     if lane not in topology.sites:
         raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=lane)
-    wish = Change(**values, off=off, outbound=direction != "inbound", inbound=direction != "outbound")
+    wish = Change(**_fields(values), off=off, outbound=direction != "inbound", inbound=direction != "outbound")
     try:
         changed = wish.apply(topology.lane(lane))
     except ValueError as error:
@@ -163,6 +182,28 @@ def change(
     what = count(len(steps), "step") if steps else "nothing to change"
     rtt = units.format_duration(changed.rtt_ns)
     emit_steps(steps, as_json, f"{lane} {'would be' if dry_run else 'is'} at {rtt}: {what}", listed=dry_run)
+
+
+CHANGE_FIELDS = ("rtt_ns", "outbound_delay_ns", "inbound_delay_ns", "jitter_ns", "loss_p32", "rate_bps", "buffer")
+
+
+def _fields(values: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, as the arguments of Change."""
+    given = {name: value for name, value in values.items() if value is not None}
+    further: dict[str, Any] = {}
+    match given.pop("loss", None):
+        case int(loss_p32):
+            given["loss_p32"] = loss_p32
+        case None:
+            pass
+        case model:
+            further |= {"loss_p32": 0, "loss_model": model}
+    further |= given.pop("corrupt", {})
+    for option, field, meaning in (("order", "keep_order", "keep"), ("cells", "atm", "atm")):
+        if option in given:
+            further[field] = given.pop(option) == meaning
+    further |= {name: given.pop(name) for name in list(given) if name not in CHANGE_FIELDS}
+    return given | {"further": further}
 
 
 @click.command(epilog="\b\nExample:\n  longhaul schema > topology.schema.json")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from .distributions import Table, fingerprint
 from .model import Lane, Topology
 from .netem import lower
 from .state import (
@@ -38,6 +40,27 @@ def wanted(topology: Topology, have: State) -> State:
     return State(namespaces, bridges, veths, ports, nf_call, machine)
 
 
+def keeps_tables(have: State) -> bool:
+    """Whether the kernel holds a table of jitter that is none of the named ones."""
+    netems = [port.egress.netem for port in have.ports.values() if port.egress]
+    return any(netem.cell_overhead and not netem.distribution for netem in netems)
+
+
+def remembering(have: State, before: Topology) -> State:
+    """The state observed, with the tables of jitter that the kernel holds but does not tell: they are in `before`."""
+    directions = [d for lane in before.lanes for d in (lane.outbound, lane.inbound)]
+    known = {fingerprint(d.distribution): d.distribution for d in directions if not isinstance(d.distribution, str)}
+    ports = {name: _with_table(port, known) for name, port in have.ports.items()}
+    return replace(have, ports=ports)
+
+
+def _with_table(port: Port, known: Mapping[int, Table]) -> Port:
+    if port.egress is None or port.egress.netem.cell_overhead not in known:
+        return port
+    netem = replace(port.egress.netem, distribution=known[port.egress.netem.cell_overhead])
+    return replace(port, egress=replace(port.egress, netem=netem))
+
+
 def nothing(have: State) -> State:
     """The state in which nothing on the machine is ours."""
     return State(machine=have.machine)
@@ -63,8 +86,8 @@ def _veths(topology: Topology) -> Iterator[Veth]:
 
 
 def _segments(lane: Lane) -> int:
-    """Netem decides loss per skb: with loss, every packet must be one (measured, see sch_netem.c netem_enqueue)."""
-    return 1 if lane.outbound.loss_p32 or lane.inbound.loss_p32 else GSO_SEGMENTS
+    """Netem decides per skb: where packets meet fates of their own, each must be one (sch_netem.c, netem_enqueue)."""
+    return 1 if lane.outbound.per_packet or lane.inbound.per_packet else GSO_SEGMENTS
 
 
 def _ports_of(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str, Port]]:

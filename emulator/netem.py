@@ -7,8 +7,9 @@ the planner may compare wish and kernel with `==`. Sources: net/sched/sch_netem.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from . import aqm, distributions
 from .model import P32, Buffer, Impairment, Lane
 
 ETHERNET_HEADER_BYTES = 14
@@ -37,7 +38,9 @@ class Netem:
 
     Probabilities and correlations are u32 parts (P32 is one), times ns, rates bytes/s, `limit` packets (skbs).
     `slot` is (min_ns, max_ns, packets, bytes, dist_delay_ns, dist_jitter_ns); `gemodel` is (p, r, h, k1) in the
-    kernel's sense of h and k1. `seed` None: the kernel has no seed (before 6.6).
+    kernel's sense of h and k1, `four_state` (p13, p31, p32, p23, p14). `seed` None: the kernel has no seed (before
+    6.6). The kernel does not dump `distribution`, so it is not compared: its fingerprint stands in `cell_overhead`,
+    which netem keeps, dumps and, with no `cell_size`, never uses.
     """
 
     delay_ns: int = 0
@@ -61,12 +64,17 @@ class Netem:
     slot: tuple[int, int, int, int, int, int] = (0, 0, 0, 0, 0, 0)
     gemodel: tuple[int, int, int, int] | None = None
     seed: int | None = None
+    four_state: tuple[int, int, int, int, int] | None = None
+    distribution: distributions.Table | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         """As the arguments of tc; what has no say is left out."""
         words = ["netem", f"delay {self.delay_ns}ns"]
         if self.jitter_ns:
             words[-1] += f" {self.jitter_ns}ns"
+            if self.distribution:
+                words.append(f"distribution {distributions.name_of(self.distribution)}")
+        words += self._loss_words()
         for word, p32 in (
             ("loss", self.loss_p32),
             ("duplicate", self.duplicate_p32),
@@ -76,30 +84,61 @@ class Netem:
                 words.append(f"{word} {p32 * 100 / P32:.8g}%")
         if self.reorder_p32:
             words.append(f"reorder {self.reorder_p32 * 100 / P32:.8g}% gap {self.gap}")
-        words += [f"rate {self.rate_bytes_per_s * 8}bit", f"limit {self.limit}"]
+        if self.rate_bytes_per_s:
+            words.append(f"rate {self.rate_bytes_per_s * 8}bit")
+        words.append(f"limit {self.limit}")
         if self.seed is not None:
             words.append(f"seed {self.seed}")
         return " ".join(words)
 
+    def _loss_words(self) -> list[str]:
+        words = []
+        for name, model in (("gemodel", self.gemodel), ("state", self.four_state)):
+            if model:
+                words.append(f"loss {name} " + " ".join(f"{p32 * 100 / P32:.8g}%" for p32 in model))
+        return [*words, "ecn"] if self.ecn else words
+
+    @property
+    def lossy(self) -> bool:
+        """Whether it drops or marks by chance."""
+        return bool(self.loss_p32 or self.gemodel or self.four_state)
+
 
 @dataclass(frozen=True)
 class Shaper:
-    """The bottleneck: a tbf below netem. `burst_bytes` is canonical (`canonical_burst`), `limit_bytes` the buffer."""
+    """The bottleneck: a tbf below netem. `burst_bytes` is canonical (`canonical_burst`), `limit_bytes` the buffer.
+
+    `overhead_bytes` count with every packet, and with `atm` the packet fills cells of 53 bytes for 48 of its own.
+    """
 
     rate_bytes_per_s: int
     burst_bytes: int
     limit_bytes: int
+    overhead_bytes: int = 0
+    atm: bool = False
 
     def __str__(self) -> str:
-        return f"tbf rate {self.rate_bytes_per_s * 8}bit burst {self.burst_bytes} limit {self.limit_bytes}"
+        words = [f"tbf rate {self.rate_bytes_per_s * 8}bit burst {self.burst_bytes} limit {self.limit_bytes}"]
+        if self.overhead_bytes:
+            words.append(f"overhead {self.overhead_bytes}")
+        return " ".join([*words, "linklayer atm"] if self.atm else words)
+
+    @property
+    def burst_wire_bytes(self) -> int:
+        """What the burst takes on the wire, overhead and cells counted."""
+        return wire_bytes(self.burst_bytes, self.overhead_bytes, atm=self.atm)
 
 
 @dataclass(frozen=True)
 class Egress:
-    """All that acts on what leaves one port: delay and loss first, then the bottleneck, if there is one."""
+    """All that acts on what leaves one port: delay and loss first, then the bottleneck, if there is one.
+
+    `aqm` None: the bottleneck's own queue, which drops what comes when it is full.
+    """
 
     netem: Netem
     shaper: Shaper | None = None
+    aqm: aqm.Aqm | None = None
 
 
 def lower(lane: Lane, *, seed: int, has_seed: bool) -> tuple[Egress, Egress]:
@@ -114,14 +153,38 @@ def lower(lane: Lane, *, seed: int, has_seed: bool) -> tuple[Egress, Egress]:
 
 
 def _egress(lane: Lane, wish: Impairment, seed: int | None) -> Egress:
+    table = distributions.table_of(wish.distribution) if wish.jitter_ns else None
+    model = wish.loss_model.kernel() if wish.loss_model else ()
     netem = Netem(
         delay_ns=wish.delay_ns,
         jitter_ns=wish.jitter_ns,
+        rate_bytes_per_s=ORDER_RATE_BYTES_PER_S if wish.keep_order else 0,
         loss_p32=wish.loss_p32,
+        gemodel=model if len(model) == 4 else None,
+        four_state=model if len(model) == 5 else None,
+        duplicate_p32=wish.duplicate_p32,
+        corrupt_p32=wish.corruption_p32(frame_bytes(lane.mtu)),
+        reorder_p32=wish.reorder_p32,
+        gap=1 if wish.reorder_p32 else 0,
+        ecn=wish.ecn and bool(wish.mean_loss),
         limit=limit_packets(lane, wish),
-        seed=seed,
+        seed=seed if seed is None or wish.seed is None else wish.seed,
+        distribution=table,
+        cell_overhead=distributions.fingerprint(table) if table else 0,
     )
-    return Egress(netem, _shaper(lane, wish))
+    shaper = _shaper(lane, wish)
+    return Egress(netem, shaper, _aqm(lane, wish, shaper) if shaper else None)
+
+
+def _aqm(lane: Lane, wish: Impairment, shaper: Shaper) -> aqm.Aqm | None:
+    return aqm.lower(
+        wish.queue,
+        buffer_bytes=shaper.limit_bytes,
+        frame=frame_bytes(lane.mtu),
+        rate_bytes_per_s=shaper.rate_bytes_per_s,
+        rtt_ns=lane.rtt_ns,
+        ecn=wish.ecn,
+    )
 
 
 def limit_packets(lane: Lane, wish: Impairment) -> int:
@@ -131,9 +194,17 @@ def limit_packets(lane: Lane, wish: Impairment) -> int:
     child's queue counts as netem's own (sch->q.qlen). A limit that is not used costs nothing.
     """
     rate_bps = wish.rate_bps or lane.line_rate_bps
-    flight_ns = lane.rtt_ns + lane.outbound.jitter_ns + lane.inbound.jitter_ns
+    flight_ns = lane.rtt_ns + sum(jitter_reach_ns(direction) for direction in (lane.outbound, lane.inbound))
     flight_bytes = -(-rate_bps * flight_ns // 8_000_000_000)
-    return -(-(flight_bytes + buffer_bytes(lane, wish)) // frame_bytes(lane.mtu)) + 1000
+    packets = -(-(flight_bytes + buffer_bytes(lane, wish)) // frame_bytes(lane.mtu))
+    return packets + -(-packets * wish.duplicate_p32 // P32) + 1000
+
+
+def jitter_reach_ns(wish: Impairment) -> int:
+    """By how much a packet may be later than the delay: the jitter, or as far as its distribution goes."""
+    if not wish.jitter_ns or wish.distribution == "uniform":
+        return wish.jitter_ns
+    return distributions.reach_ns(wish.jitter_ns, distributions.table_of(wish.distribution))
 
 
 def buffer_bytes(lane: Lane, wish: Impairment) -> int:
@@ -151,7 +222,13 @@ def _shaper(lane: Lane, wish: Impairment) -> Shaper | None:
     limit = min(buffer_bytes(lane, wish), 2**32 - 1)
     # A burst of more than 1 ms at the rate would let bursts through that the bottleneck is there to stop.
     burst = max(2 * frame, min(MAX_BURST_BYTES, rate // 1000, limit))
-    return Shaper(rate, canonical_burst(rate, burst), limit)
+    overhead, atm = wish.overhead_bytes, wish.atm
+    return Shaper(rate, canonical_burst(rate, burst, overhead, atm=atm), limit, overhead, atm)
+
+
+def wire_bytes(size: int, overhead: int, *, atm: bool) -> int:
+    """What a packet of `size` bytes counts as at the bottleneck (psched_l2t_ns)."""
+    return -(-(size + overhead) // 48) * 53 if atm else size + overhead
 
 
 def frame_bytes(mtu: int) -> int:
@@ -187,19 +264,20 @@ def burst_ticks(rate_bytes_per_s: int, burst_bytes: int) -> int:
     return ((burst_bytes * multiplier) >> shift) // PSCHED_TICK_NS
 
 
-def burst_from_ticks(rate_bytes_per_s: int, ticks: int) -> int:
+def burst_from_ticks(rate_bytes_per_s: int, ticks: int, overhead: int = 0, *, atm: bool = False) -> int:
     """The largest burst that the kernel stores as `ticks`: many bursts read back as the same tick."""
-    burst = (ticks + 1) * PSCHED_TICK_NS * rate_bytes_per_s // 1_000_000_000
-    while burst_ticks(rate_bytes_per_s, burst) > ticks:
-        burst -= 1
-    while burst_ticks(rate_bytes_per_s, burst + 1) <= ticks:
-        burst += 1
-    return burst
+    low, high = 0, 2 * (ticks + 1) * PSCHED_TICK_NS * rate_bytes_per_s // 1_000_000_000 + 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        above = burst_ticks(rate_bytes_per_s, wire_bytes(middle, overhead, atm=atm)) > ticks
+        low, high = (low, middle) if above else (middle, high)
+    return low
 
 
-def canonical_burst(rate_bytes_per_s: int, burst_bytes: int) -> int:
+def canonical_burst(rate_bytes_per_s: int, burst_bytes: int, overhead: int = 0, *, atm: bool = False) -> int:
     """The burst that stands for all those which the kernel cannot tell from this one."""
-    return burst_from_ticks(rate_bytes_per_s, burst_ticks(rate_bytes_per_s, burst_bytes))
+    ticks = burst_ticks(rate_bytes_per_s, wire_bytes(burst_bytes, overhead, atm=atm))
+    return burst_from_ticks(rate_bytes_per_s, ticks, overhead, atm=atm)
 
 
 def holding(egress: Egress, limit: int) -> Egress:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from .aqm import Aqm
 from .netem import Netem, Shaper
 from .state import Origin, Veth
 
@@ -184,11 +185,15 @@ class RestorePort:
 
 @dataclass(frozen=True)
 class SetNetem:
+    """Without `reseed` the random numbers go on where they are: a seed that is sent again starts them anew."""
+
     port: str
     netem: Netem
+    reseed: bool = True
 
     def __str__(self) -> str:
-        return f"tc qdisc replace dev {self.port} root handle 1: {self.netem}"
+        netem = self.netem if self.reseed else replace(self.netem, seed=None)
+        return f"tc qdisc replace dev {self.port} root handle 1: {netem}"
 
 
 @dataclass(frozen=True)
@@ -198,6 +203,19 @@ class SetShaper:
 
     def __str__(self) -> str:
         return f"tc qdisc replace dev {self.port} parent 1:1 handle 10: {self.shaper}"
+
+
+@dataclass(frozen=True)
+class SetQueue:
+    """What the bottleneck does with a full buffer; `queue` None is drop-tail. What the old queue held is lost."""
+
+    port: str
+    queue: Aqm | None
+    shaper: Shaper
+
+    def __str__(self) -> str:
+        queue = self.queue or f"bfifo limit {self.shaper.limit_bytes}"
+        return f"tc qdisc replace dev {self.port} parent 10:1 handle 100: {queue}"
 
 
 @dataclass(frozen=True)
@@ -235,7 +253,7 @@ class Drain:
 class Together:
     """Changes of queues that reach the kernel in one message, so that no packet travels between two of them."""
 
-    ops: tuple[SetNetem | SetShaper, ...]
+    ops: tuple[SetNetem | SetShaper | SetQueue, ...]
 
     def __str__(self) -> str:
         return "tc -batch - <<END\n" + "\n".join(f"  {str(op)[3:]}" for op in self.ops) + "\nEND"
@@ -244,7 +262,7 @@ class Together:
 Op = (
     AddNamespace | DelNamespace | AddBridge | WireBridge | DelBridge | SetNfCall | AddVeth | DelVeth | HostUp
     | SetSegments | MarkPort | QuietPort | Enslave | SetPort | UpPort | Release | RestorePort | SetNetem | SetShaper
-    | DelShaper | DelEgress | Drain | Together
+    | SetQueue | DelShaper | DelEgress | Drain | Together
 )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from .ops import (
     SetNetem,
     SetNfCall,
     SetPort,
+    SetQueue,
     SetSegments,
     SetShaper,
     Step,
@@ -40,6 +41,9 @@ from .ops import (
 from .state import GSO_SEGMENTS, HOST_PORT, SWITCH, Machine, Port, State, Veth
 
 DRAIN_MARGIN_NS = 1_000_000_000
+
+JITTER_REACH = 4
+"""The longest delay of any distribution is this many jitters above the middle."""
 
 
 def plan(want: State, have: State) -> list[Step]:
@@ -147,6 +151,8 @@ def _port(name: str, goal: Port, now: Port | None, machine: Machine) -> Iterator
         yield Step(SetNetem(name, goal.egress.netem), "impaired before the first packet")
         if goal.egress.shaper:
             yield Step(SetShaper(name, goal.egress.shaper), "the bottleneck")
+            if goal.egress.aqm:
+                yield Step(SetQueue(name, goal.egress.aqm, goal.egress.shaper), "what its buffer does")
     if now.bridge != goal.bridge and goal.bridge:
         yield Step(Enslave(name, goal.bridge), "joins its lane")
     if (now.learning, now.forward_mask) != (goal.learning, goal.forward_mask):
@@ -173,18 +179,20 @@ def _change_live(want: State, have: State) -> Iterator[Step]:
             yield Step(DelShaper(name), f"{name} has no bottleneck any more")
     shrunk = [(name, now, goal) for name, now, goal in changed if goal.netem.limit < now.netem.limit]
     for name, now, goal in shrunk:
-        within_ns = now.netem.delay_ns + now.netem.jitter_ns + DRAIN_MARGIN_NS
+        within_ns = now.netem.delay_ns + JITTER_REACH * now.netem.jitter_ns + DRAIN_MARGIN_NS
         yield Step(Drain(name, goal.netem.limit, within_ns), "what is queued must find room in the smaller limit")
     if shrunk:
-        tidy = tuple(SetNetem(name, goal.netem) for name, _, goal in shrunk)
+        tidy = tuple(SetNetem(name, goal.netem, reseed=False) for name, _, goal in shrunk)
         yield Step(Together(tidy), "the limit that the new RTT needs")
 
 
-def _queue_ops(name: str, now: Egress, goal: Egress) -> Iterable[SetNetem | SetShaper]:
+def _queue_ops(name: str, now: Egress, goal: Egress) -> Iterable[SetNetem | SetShaper | SetQueue]:
     if goal.netem != now.netem:
-        yield SetNetem(name, goal.netem)
+        yield SetNetem(name, goal.netem, reseed=goal.netem.seed != now.netem.seed)
     if goal.shaper and goal.shaper != now.shaper:
         yield SetShaper(name, goal.shaper)
+    if goal.shaper and goal.aqm != now.aqm:
+        yield SetQueue(name, goal.aqm, goal.shaper)
     if now.shaper and not goal.shaper:
         # Emptied at a rate that leaves no queue behind, so that its removal loses nothing.
         yield SetShaper(name, replace(now.shaper, rate_bytes_per_s=10**12, burst_bytes=2**27))

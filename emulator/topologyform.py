@@ -6,13 +6,17 @@ that a lane can take back what the defaults say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from fractions import Fraction
 from ipaddress import IPv4Network
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
-from emulator import units
+from emulator import distributions, lossmodels, units
+from emulator.impairment import QUEUES
 from emulator.model import NAME_PATTERN
 
 
@@ -38,6 +42,53 @@ def _buffer(text: str) -> dict[str, int]:
     return {} if text == "auto" else dict(units.parse_buffer(text).items())  # type: ignore[arg-type]
 
 
+def parse_ber_e15(text: str) -> int:
+    """A bit error rate such as "1e-9" in errors per 10^15 bits. Raises ValueError."""
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
+        raise ValueError(f"{text!r} is not a bit error rate such as 1e-9")
+    errors = Fraction(text) * 10**15
+    if errors.denominator != 1 or errors > 10**15:
+        raise ValueError(f"{text!r} is not within 1e-15..1 in steps of 1e-15")
+    return errors.numerator
+
+
+def parse_corruption(text: str) -> dict[str, int]:
+    """Corruption: "0.1%" of the packets, or "ber 1e-9"; as fields of the model. Raises ValueError."""
+    if text.startswith("ber "):
+        return {"corrupt_p32": 0, "ber_e15": parse_ber_e15(text.removeprefix("ber ").strip())}
+    return {"corrupt_p32": units.parse_probability_p32(text), "ber_e15": 0}
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A parser of a choice."""
+
+    def choose(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r} is not one of {', '.join(words)}")
+        return text
+
+    return choose
+
+
+def parse_overhead_bytes(text: str) -> int:
+    """Bytes that every packet counts more at the bottleneck."""
+    return units.parse_size_bytes(text)
+
+
+def _distribution(value: object, info: ValidationInfo) -> str | tuple[int, ...]:
+    """A shape's name, the numbers of a table, or a file of them beside the topology (tc's *.dist)."""
+    if isinstance(value, list):
+        return distributions.parse(" ".join(map(str, value)))
+    if not isinstance(value, str):
+        raise ValueError("a shape or a table was expected, not a mapping")
+    if value in distributions.NAMES:
+        return value
+    path = Path((info.context or {}).get("folder", ".")) / value
+    if not path.is_file():
+        raise ValueError(f"{value!r} is not one of {', '.join(distributions.NAMES)}, nor a file with a table")
+    return distributions.parse(path.read_text("utf-8", errors="replace"))
+
+
 def _subnet(text: str) -> IPv4Network:
     try:
         return IPv4Network(text)
@@ -49,12 +100,28 @@ def _schema(example: str, kind: str = "string") -> WithJsonSchema:
     return WithJsonSchema({"type": kind, "examples": [int(example) if kind == "integer" else example]})
 
 
+def _choice(*words: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "enum": list(words)})
+
+
 Duration = Annotated[int, _text(units.parse_duration_ns, "a time"), _schema("32ms")]
 Rate = Annotated[int, _text(_rate, "a rate"), _schema("10Gbit")]
-Loss = Annotated[int, _text(units.parse_probability_p32, "a probability"), _schema("0.01%")]
+Probability = Annotated[int, _text(units.parse_probability_p32, "a probability"), _schema("0.01%")]
+Loss = Annotated[int | lossmodels.LossModel, _text(lossmodels.parse, "a loss"), _schema("1% burst 5")]
+Corruption = Annotated[dict[str, int], _text(parse_corruption, "a corruption"), _schema("ber 1e-9")]
+Shape = Annotated[
+    str | tuple[int, ...],
+    BeforeValidator(_distribution),
+    WithJsonSchema({"anyOf": [{"type": "string", "examples": [*distributions.NAMES]}, {"type": "array"}]}),
+]
 Depth = Annotated[dict[str, int], _text(_buffer, "a buffer"), _schema("8MiB")]
 Count = Annotated[int, _text(units.parse_count, "a whole number"), _schema("1500", "integer")]
 Word = Annotated[str, _text(str, "a word")]
+Order = Annotated[str, _text(one_of("keep", "free"), "keep or free"), _choice("keep", "free")]
+Ecn = Annotated[bool, _text(lambda text: one_of("yes", "no")(text) == "yes", "yes or no"), _choice("yes", "no")]
+Cells = Annotated[str, _text(one_of("none", "atm"), "none or atm"), _choice("none", "atm")]
+Queue = Annotated[str, _text(one_of(*QUEUES), "a queue"), _choice(*QUEUES)]
+Overhead = Annotated[int, _text(parse_overhead_bytes, "a size"), _schema("22B")]
 Subnet = Annotated[IPv4Network, _text(_subnet, "a network"), _schema("10.77.0.0/24")]
 
 
@@ -66,17 +133,33 @@ class Form(BaseModel):
 
 class _Common(Form):
     jitter: Duration | None = Field(default=None, description="spread of the delay, per direction; order is kept")
-    loss: Loss | None = Field(default=None, description="probability of losing a packet, per direction, never halved")
+    distribution: Shape | None = Field(
+        default=None, description="the jitter's shape: uniform (default), normal, pareto, paretonormal, or a table"
+    )
+    order: Order | None = Field(default=None, description="keep (default): jitter never reorders; free: it does")
+    loss: Loss | None = Field(
+        default=None,
+        description="losing a packet, per direction, never halved: 1%, 1% burst 5, gilbert P R 1-H 1-K, "
+        "4-state P13 P31 P32 P23 P14",
+    )
+    duplicate: Probability | None = Field(default=None, description="probability that a packet comes twice")
+    corrupt: Corruption | None = Field(default=None, description="one bit flipped: 0.1% of the packets, or ber 1e-9")
+    reorder: Probability | None = Field(default=None, description="probability of overtaking all that are on their way")
+    ecn: Ecn | None = Field(default=None, description="yes: mark instead of losing, where the flow can take it")
     rate: Rate | None = Field(default=None, description="bottleneck per direction; 'none' for the ports' own speed")
     buffer: Depth | None = Field(
         default=None, description="the bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP"
     )
+    queue: Queue | None = Field(default=None, description="what a full buffer does; drop-tail unless said")
+    overhead: Overhead | None = Field(default=None, description="bytes that every packet counts more at the rate")
+    cells: Cells | None = Field(default=None, description="atm: packets fill cells of 53 bytes for 48 (DSL)")
 
 
 class DirectionForm(_Common):
     """One direction of a lane; what is left out is taken from the lane."""
 
     delay: Duration | None = Field(default=None, description="one-way delay, instead of half the RTT")
+    seed: Count | None = Field(default=None, description="of this direction's dice; else from the topology's")
 
 
 class PortsForm(Form):

@@ -20,10 +20,11 @@ from .. import ops
 from ..errors import KernelError, MissingError, VerifyError
 from ..ops import Op
 from ..state import State
-from . import QueueCounters, codec, netns
-from .observe import NETEM_HANDLE, SHAPER_HANDLE, counters, netem_backlog, observe
+from . import QueueCounters, codec, codec_aqm, netns
+from .observe import NETEM_HANDLE, QUEUE_HANDLE, SHAPER_HANDLE, counters, netem_backlog, observe
 
 NETEM_CLASS = NETEM_HANDLE | 1
+SHAPER_CLASS = SHAPER_HANDLE | 1
 ADDRGEN_NONE = 1
 IN_THE_LAB = "try it in the lab, which needs neither: longhaul lab run -- longhaul ..."
 
@@ -160,12 +161,20 @@ class NetlinkKernel:
     def _SetShaper(self, op: ops.SetShaper) -> None:  # noqa: N802
         self._send(self._queue(op))
 
+    def _SetQueue(self, op: ops.SetQueue) -> None:  # noqa: N802
+        self._send(self._queue(op))
+
     def _Together(self, op: ops.Together) -> None:  # noqa: N802
         self._send(*(self._queue(one) for one in op.ops))
 
-    def _queue(self, op: ops.SetNetem | ops.SetShaper) -> tcmsg:
+    def _queue(self, op: ops.SetNetem | ops.SetShaper | ops.SetQueue) -> tcmsg:
         if isinstance(op, ops.SetNetem):
-            return self._qdisc(op.port, NETEM_HANDLE, 0xFFFFFFFF, "netem", codec.encode_netem(op.netem))
+            body = codec.encode_netem(op.netem, reseed=op.reseed)
+            return self._qdisc(op.port, NETEM_HANDLE, 0xFFFFFFFF, "netem", body)
+        if isinstance(op, ops.SetQueue):
+            kind = op.queue.kind if op.queue else "bfifo"
+            inner = codec_aqm.encode(op.queue, op.shaper) if op.queue else codec_aqm.encode_fifo(op.shaper)
+            return self._qdisc(op.port, QUEUE_HANDLE, SHAPER_CLASS, kind, inner)
         return self._qdisc(op.port, SHAPER_HANDLE, NETEM_CLASS, "tbf", codec.encode_shaper(op.shaper))
 
     def _qdisc(self, port: str, handle: int, parent: int, kind: str = "", body: Any = None) -> tcmsg:
@@ -219,7 +228,7 @@ def _sysctl_ipv6(name: str, *, disabled: bool) -> None:
 def _explained(op: Op, code: int) -> Exception:
     if code in (errno.EPERM, errno.EACCES):
         return MissingError(f"not permitted: {op}\nrun as root (CAP_NET_ADMIN, CAP_SYS_ADMIN), or {IN_THE_LAB}")
-    queue = isinstance(op, ops.SetNetem | ops.SetShaper)
+    queue = isinstance(op, ops.SetNetem | ops.SetShaper | ops.SetQueue)
     if code == errno.ENOENT and queue:
-        return MissingError(f"this kernel has no sch_netem or sch_tbf: {op}\nload the module, or {IN_THE_LAB}")
+        return MissingError(f"this kernel lacks netem, tbf or the queue: {op}\nload the module, or {IN_THE_LAB}")
     return KernelError(op, code, os.strerror(code))

@@ -13,12 +13,14 @@ from pyroute2 import IPRoute
 from ..netem import Egress
 from ..ops import NF_CALL, nf_origin_of
 from ..state import HOST_PORT, PREFIX, Bridge, Link, Machine, Origin, Port, State, Veth
-from . import QueueCounters, codec, netns
+from . import QueueCounters, codec, codec_aqm, netns
 
 NETEM_HANDLE = 0x10000
 SHAPER_HANDLE = 0x100000
+QUEUE_HANDLE = 0x1000000
 ROOT = 0xFFFFFFFF
 IFF_UP = 1
+AQMS = ("codel", "fq_codel", "red")
 OUR_VETH = re.compile(rf"{PREFIX}[hsx]-")
 ADDRGEN_NONE = 1
 SEED_SINCE = (6, 6)
@@ -76,7 +78,7 @@ def _counted(stats: Any, shaper_drops: int) -> QueueCounters:
 
 def _egresses(ip: Any) -> tuple[dict[int, Egress], dict[int, str]]:
     """Our queues by interface index, and the kind of every root qdisc."""
-    netems, shapers, roots = {}, {}, {}
+    netems, shapers, queues, roots = {}, {}, {}, {}
     for qdisc in ip.get_qdiscs():
         kind, index = qdisc.get_attr("TCA_KIND"), qdisc["index"]
         if qdisc["parent"] == ROOT:
@@ -85,7 +87,9 @@ def _egresses(ip: Any) -> tuple[dict[int, Egress], dict[int, str]]:
                 netems[index] = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
         elif kind == "tbf" and qdisc["handle"] == SHAPER_HANDLE:
             shapers[index] = codec.decode_shaper(qdisc.get_attr("TCA_OPTIONS"))
-    return {i: Egress(netem, shapers.get(i)) for i, netem in netems.items()}, roots
+        elif kind in AQMS and qdisc["parent"] == SHAPER_HANDLE | 1:
+            queues[index] = codec_aqm.decode(kind, qdisc.get_attr("TCA_OPTIONS"))
+    return {i: Egress(netem, shapers.get(i), queues.get(i)) for i, netem in netems.items()}, roots
 
 
 @dataclass(frozen=True)
