@@ -11,6 +11,7 @@ from dataclasses import dataclass
 CODEL_INTERVAL_US = 100_000
 """CoDel's interval for paths up to this RTT; on a longer one it is the RTT (RFC 8289, 4.2)."""
 
+TICK_NS = 1024
 FQ_FLOWS = 1024
 RED_PROBABILITY = 0.02
 RED_TABLE_SIZE = 256
@@ -20,11 +21,11 @@ RED_AVERAGE_BYTES = 1000
 
 @dataclass(frozen=True)
 class Codel:
-    """codel, or with `flows` fq_codel: `limit` packets, times in us as the kernel gives them back."""
+    """codel, or with `flows` fq_codel: `limit` packets, times in ticks of 1024 ns (CODEL_SHIFT)."""
 
     limit: int
-    target_us: int
-    interval_us: int
+    target_ticks: int
+    interval_ticks: int
     ecn: bool = False
     flows: int = 0
 
@@ -36,7 +37,8 @@ class Codel:
     def __str__(self) -> str:
         ecn = "ecn" if self.ecn else "noecn"
         flows = f" flows {self.flows}" if self.flows else ""
-        return f"{self.kind} limit {self.limit}{flows} target {self.target_us}us interval {self.interval_us}us {ecn}"
+        times = f"target {ticks_to_us(self.target_ticks)}us interval {ticks_to_us(self.interval_ticks)}us"
+        return f"{self.kind} limit {self.limit}{flows} {times} {ecn}"
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,18 @@ def lower(queue: str, *, buffer_bytes: int, frame: int, rate_bytes_per_s: int, r
     if queue == "drop-tail":
         return None
     interval_us = max(CODEL_INTERVAL_US, rtt_ns // 1000)
-    times = codel_us(interval_us // 20), codel_us(interval_us)
+    times = interval_us * 1000 // 20 // TICK_NS, interval_us * 1000 // TICK_NS
     return Codel(packets, *times, ecn, FQ_FLOWS if queue == "fq-codel" else 0)
 
 
-def codel_us(us: int) -> int:
-    """A time as CoDel stores it: in units of 1024 ns (CODEL_SHIFT), given back in whole us."""
-    return ((us * 1000) >> 10 << 10) // 1000
+def ticks_to_us(ticks: int) -> int:
+    """The time to ask for in us, so that the kernel stores these ticks: it rounds down."""
+    return -(-ticks * TICK_NS // 1000)
+
+
+def us_to_ticks(us: int) -> int:
+    """The ticks that the kernel stores when it tells so many us: it rounded down again."""
+    return -(-us * 1000 // TICK_NS)
 
 
 def _red(limit: int, frame: int, rate_bytes_per_s: int, *, ecn: bool) -> Red:

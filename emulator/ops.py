@@ -215,7 +215,12 @@ class SetQueue:
 
     def __str__(self) -> str:
         queue = self.queue or f"bfifo limit {self.shaper.limit_bytes}"
-        return f"tc qdisc replace dev {self.port} parent 10:1 handle 100: {queue}"
+        return f"tc qdisc replace dev {self.port} parent 10:1 handle {100 + self.handle_offset}: {queue}"
+
+    @property
+    def handle_offset(self) -> int:
+        """Every kind has a handle of its own: the kernel takes no new kind under an old one's (tc_modify_qdisc)."""
+        return ("codel", "fq_codel", "red").index(self.queue.kind) + 1 if self.queue else 0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from emulator import aqm, distributions
 from emulator.change import Change
@@ -96,7 +98,7 @@ def test_active_queues() -> None:
     wish = replace(BOTTLENECK, buffer=Buffer(packets=100))
     assert egress(wish).aqm is None
     codel = egress(replace(wish, queue="codel", ecn=True)).aqm
-    assert codel == aqm.Codel(100, 4999, 99999, True)
+    assert codel == aqm.Codel(100, 4882, 97656, True)
     flows = egress(replace(wish, queue="fq-codel")).aqm
     assert isinstance(flows, aqm.Codel)
     assert (flows.kind, flows.ecn) == ("fq_codel", False)
@@ -108,9 +110,17 @@ def test_active_queues() -> None:
     assert list(table) == sorted(table)
 
 
+@given(st.integers(1, 10**7))
+def test_codel_times_survive_the_way_through_microseconds(ticks: int) -> None:
+    told = aqm.ticks_to_us(ticks)
+    stored = told * 1000 >> 10
+    assert stored == ticks
+    assert aqm.us_to_ticks((stored << 10) // 1000) == ticks
+
+
 def test_codel_waits_a_round_trip_on_a_long_lane() -> None:
     far = lower(Lane("site", replace(BOTTLENECK, delay_ns=300 * MS, queue="codel"), STILL), seed=1, has_seed=True)[0]
-    assert far.aqm == aqm.Codel(2889, aqm.codel_us(17_500), aqm.codel_us(350_000))
+    assert far.aqm == aqm.Codel(2889, 17_089, 341_796)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyroute2.netlink import nla
 
-from ..aqm import Aqm, Codel, Red, red_table
+from ..aqm import Aqm, Codel, Red, red_table, ticks_to_us, us_to_ticks
 from ..netem import Shaper
 
 _ECN = 1
@@ -23,7 +23,8 @@ def encode(queue: Aqm, shaper: Shaper) -> dict[str, Any]:
         table = red_table(queue, shaper.rate_bytes_per_s)
         return {"attrs": [["TCA_RED_PARMS", parms], ["TCA_RED_STAB", table], ["TCA_RED_MAX_P", queue.max_p]]}
     prefix = f"TCA_{queue.kind.upper()}"
-    values = {"TARGET": queue.target_us, "LIMIT": queue.limit, "INTERVAL": queue.interval_us, "ECN": int(queue.ecn)}
+    target, interval = ticks_to_us(queue.target_ticks), ticks_to_us(queue.interval_ticks)
+    values = {"TARGET": target, "LIMIT": queue.limit, "INTERVAL": interval, "ECN": int(queue.ecn)}
     if queue.flows:
         values["FLOWS"] = queue.flows
     return {"attrs": [[f"{prefix}_{name}", value] for name, value in values.items()]}
@@ -45,7 +46,7 @@ def decode(kind: str, o: Any) -> Aqm:
     limit, target, interval, ecn, flows = (
         o.get_attr(f"TCA_{kind.upper()}_{name}") or 0 for name in ("LIMIT", "TARGET", "INTERVAL", "ECN", "FLOWS")
     )
-    return Codel(limit, target, interval, bool(ecn), flows)
+    return Codel(limit, us_to_ticks(target), us_to_ticks(interval), bool(ecn), flows)
 
 
 def _attributes(kind: str, *names: str) -> tuple[tuple[str, str], ...]:

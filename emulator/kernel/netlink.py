@@ -174,7 +174,7 @@ class NetlinkKernel:
         if isinstance(op, ops.SetQueue):
             kind = op.queue.kind if op.queue else "bfifo"
             inner = codec_aqm.encode(op.queue, op.shaper) if op.queue else codec_aqm.encode_fifo(op.shaper)
-            return self._qdisc(op.port, QUEUE_HANDLE, SHAPER_CLASS, kind, inner)
+            return self._qdisc(op.port, QUEUE_HANDLE + (op.handle_offset << 16), SHAPER_CLASS, kind, inner)
         return self._qdisc(op.port, SHAPER_HANDLE, NETEM_CLASS, "tbf", codec.encode_shaper(op.shaper))
 
     def _qdisc(self, port: str, handle: int, parent: int, kind: str = "", body: Any = None) -> tcmsg:
