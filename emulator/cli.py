@@ -31,6 +31,8 @@ class LazyGroup(click.Group):
         "verify": ("emulator.cli_measure:verify", "Measure every RTT and write a certificate."),
         "sweep": ("emulator.cli_measure:sweep", "Measure throughput against RTT and print the table."),
         "bdp": ("emulator.cli_measure:bdp", "Compute BDP, windows and expected throughput."),
+        "places": ("emulator.cli_places:places", "List places and the round trips between them."),
+        "star": ("emulator.cli_places:star", "Write a topology from places."),
         "lab": ("emulator.cli_lab:lab", "Build, boot and use the lab."),
         "schema": ("emulator.cli_core:schema", "Print the JSON Schema of a topology file."),
         "completion": ("emulator.cli_core:completion", "Print the completion script of a shell."),

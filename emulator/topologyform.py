@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
-from emulator import distributions, lossmodels, units
+from emulator import distributions, lossmodels, places, units
 from emulator.impairment import QUEUES
 from emulator.model import NAME_PATTERN
 
@@ -89,6 +89,23 @@ def _distribution(value: object, info: ValidationInfo) -> str | tuple[int, ...]:
     return distributions.parse(path.read_text("utf-8", errors="replace"))
 
 
+def _rtt(value: object) -> int:
+    """A round trip: a time, or places and an access network that it follows from."""
+    if isinstance(value, str):
+        return units.parse_duration_ns(value)
+    if not isinstance(value, dict):
+        raise ValueError("a time, or {from: PLACE, to: PLACE} was expected, not a list")
+    if strange := sorted(value.keys() - {"from", "to", "factor", "access"}):
+        raise ValueError(f"{strange[0]!r} is unknown here: from, to, factor and access are known")
+    if ("from" in value) != ("to" in value) or not value.keys() & {"from", "access"}:
+        raise ValueError("{from: PLACE, to: PLACE} was expected, or {access: NAME}")
+    factor = str(value.get("factor", places.PATH_FACTOR))
+    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,6})?", factor) or float(factor) < 1:
+        raise ValueError(f"factor {factor!r} is not a number of at least 1, such as 1.5")
+    way = places.trip(str(value["from"]), str(value["to"]), float(factor)).rtt_ns if "from" in value else 0
+    return way + (places.access_ns(str(value["access"])) if "access" in value else 0)
+
+
 def _subnet(text: str) -> IPv4Network:
     try:
         return IPv4Network(text)
@@ -106,6 +123,18 @@ def _choice(*words: str) -> WithJsonSchema:
 
 Duration = Annotated[int, _text(units.parse_duration_ns, "a time"), _schema("32ms")]
 Rate = Annotated[int, _text(_rate, "a rate"), _schema("10Gbit")]
+Rtt = Annotated[
+    int,
+    BeforeValidator(_rtt),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "examples": ["32ms"]},
+                {"type": "object", "examples": [{"from": "new-york", "to": "tokyo"}]},
+            ]
+        }
+    ),
+]
 Probability = Annotated[int, _text(units.parse_probability_p32, "a probability"), _schema("0.01%")]
 Loss = Annotated[int | lossmodels.LossModel, _text(lossmodels.parse, "a loss"), _schema("1% burst 5")]
 Corruption = Annotated[dict[str, int], _text(parse_corruption, "a corruption"), _schema("ber 1e-9")]
@@ -179,7 +208,9 @@ class DefaultsForm(_Common):
 class LaneForm(DefaultsForm):
     """The lane between the hub and one site."""
 
-    rtt: Duration | None = Field(default=None, description="round-trip time, split evenly over both directions")
+    rtt: Rtt | None = Field(
+        default=None, description="round-trip time, split evenly: 32ms, {from: new-york, to: tokyo}, {access: lte}"
+    )
     outbound: DirectionForm = DirectionForm()
     inbound: DirectionForm = DirectionForm()
     ports: PortsForm | None = None
