@@ -7,6 +7,7 @@ net/sched/sch_netem.c (Linux 6.12); Salsano, Ludovici, Ordine, "Definition of a 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import astuple, dataclass
 from fractions import Fraction
@@ -43,6 +44,14 @@ class GilbertElliott:
     def mean_loss(self) -> float:
         """The share of packets lost in the long run."""
         return (self.bad_share * self.bad_p32 + (1 - self.bad_share) * self.good_p32) / P32
+
+    @property
+    def mean_burst(self) -> float:
+        """The packets lost in a row on average: losses over those after which one comes through."""
+        bad, good, p, r = (value / P32 for value in (self.bad_p32, self.good_p32, self.p_p32, self.r_p32))
+        ends = self.bad_share * bad * (r * (1 - good) + (1 - r) * (1 - bad))
+        ends += (1 - self.bad_share) * good * (p * (1 - bad) + (1 - p) * (1 - good))
+        return self.mean_loss / ends if ends else math.inf
 
     def kernel(self) -> tuple[int, int, int, int]:
         """(p, r, h, k1) as the kernel stores them: its h is what *survives* the bad state, its k1 is 1-k.
@@ -84,6 +93,13 @@ class FourState:
         burst_lost = self.p13_p32 / self.p31_p32
         burst_received = burst_lost * self.p32_p32 / self.p23_p32 if self.p32_p32 else 0.0
         return (gap_lost + burst_lost) / (1 + gap_lost + burst_lost + burst_received)
+
+    @property
+    def mean_burst(self) -> float:
+        """The packets lost in a row on average; a loss alone in a gap is a burst of one."""
+        gap_lost, burst_lost = self.p14_p32 / P32, self.p13_p32 / self.p31_p32
+        ends = gap_lost + burst_lost * (self.p31_p32 + self.p32_p32) / P32
+        return (gap_lost + burst_lost) / ends if ends else math.inf
 
     def kernel(self) -> tuple[int, int, int, int, int]:
         """(p13, p31, p32, p23, p14)."""
