@@ -90,6 +90,16 @@ class Appliance:
         return {s.lane.name: LaneCounters(s.outbound.counters, s.inbound.counters) for s in self.status().lanes}
 
     @property
+    def kernel(self) -> Kernel:
+        """The machine's door, for what needs no planning from the start (schedules)."""
+        return self._kernel
+
+    @property
+    def state_dir(self) -> Path:
+        """Where desire is kept."""
+        return self._dir
+
+    @property
     def _file(self) -> Path:
         return self._dir / "topology.yaml"
 

@@ -31,6 +31,7 @@ class LazyGroup(click.Group):
         "verify": ("emulator.cli_measure:verify", "Measure every RTT and write a certificate."),
         "sweep": ("emulator.cli_measure:sweep", "Measure throughput against RTT and print the table."),
         "bdp": ("emulator.cli_measure:bdp", "Compute BDP, windows and expected throughput."),
+        "schedule": ("emulator.cli_schedule:schedule", "Let lanes change over time."),
         "places": ("emulator.cli_places:places", "List places and the round trips between them."),
         "star": ("emulator.cli_places:star", "Write a topology from places."),
         "lab": ("emulator.cli_lab:lab", "Build, boot and use the lab."),

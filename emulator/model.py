@@ -13,6 +13,7 @@ from ipaddress import IPv4Interface, IPv4Network
 from .impairment import Buffer as Buffer
 from .impairment import Impairment as Impairment
 from .lossmodels import P32 as P32
+from .schedule import Schedule
 from .units import format_duration
 
 LINE_RATE_BPS = 10_000_000_000
@@ -109,7 +110,7 @@ class Topology:
     """A star: the hub, its lanes in the user's order, and one flat subnet for the hosts of virtual lanes.
 
     The hub has the subnet's first address, the lanes' sites the following ones in order. `seed` drives every
-    random impairment; each direction of each lane derives its own from it.
+    random impairment; each direction of each lane derives its own from it. `schedule` changes the lanes over time.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Topology:
     lanes: tuple[Lane, ...] = ()
     subnet: IPv4Network = SUBNET
     seed: int = 1
+    schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         names = [self.hub, *self.sites]

@@ -14,10 +14,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from emulator import units, yamltree
+from emulator import scheduleform, units, yamltree
 from emulator.errors import InputError
 from emulator.model import Buffer, Impairment, Lane, Ports, Topology, split_delays, split_rtt
-from emulator.topologyform import DefaultsForm, DirectionForm, LaneForm, TopologyForm, form_at
+from emulator.scheduleform import FileForm, form_at
+from emulator.timeline import Timeline
+from emulator.topologyform import DefaultsForm, DirectionForm, LaneForm
 
 
 def load(path: str | Path) -> Topology:
@@ -44,11 +46,26 @@ def loads(text: str, where: str = "topology", folder: Path = Path()) -> Topology
     assert form is not None
     optional = {k: v for k, v in (("subnet", form.subnet), ("seed", form.seed)) if v is not None}
     try:
-        return Topology(form.name, form.hub, tuple(lanes), **optional)  # type: ignore[arg-type]
+        topology = Topology(form.name, form.hub, tuple(lanes), **optional)  # type: ignore[arg-type]
     except ValueError as error:
         source.wrong((_blamed(str(error)),), str(error))
         source.raise_mistakes()
         raise
+    return _scheduled(topology, form, source)
+
+
+def _scheduled(topology: Topology, form: FileForm, source: yamltree.Source) -> Topology:
+    """The topology with its schedule; what that would make impossible at any time is a mistake."""
+    if form.schedule is None:
+        return topology
+    try:
+        schedule = scheduleform.meaning(form.schedule, topology.sites)
+        Timeline(topology, schedule)
+    except ValueError as error:
+        source.wrong(("schedule",), str(error))
+        source.raise_mistakes()
+        raise
+    return replace(topology, schedule=schedule)
 
 
 def _blamed(text: str) -> str:
@@ -56,10 +73,10 @@ def _blamed(text: str) -> str:
     return next((key for key in ("subnet", "port") if text.startswith(key)), "hub").replace("port", "lanes")
 
 
-def _validated(source: yamltree.Source, folder: Path) -> TopologyForm | None:
+def _validated(source: yamltree.Source, folder: Path) -> FileForm | None:
     """The file as a form, or None with the mistakes noted."""
     try:
-        return TopologyForm.model_validate(source.tree, context={"folder": folder})
+        return FileForm.model_validate(source.tree, context={"folder": folder})
     except ValidationError as invalid:
         for error in invalid.errors():
             path = tuple(str(part) for part in error["loc"])
@@ -149,13 +166,15 @@ def _direction(delay_ns: int, own: DirectionForm, lane: LaneForm, defaults: Defa
 
 def dumps(topology: Topology) -> str:
     """YAML text that `loads` reads back to an equal topology."""
-    tree = {
+    tree: dict[str, object] = {
         "name": topology.name,
         "hub": topology.hub,
         "subnet": str(topology.subnet),
         "seed": topology.seed,
         "lanes": {lane.name: _lane_tree(lane) for lane in topology.lanes},
     }
+    if topology.schedule:
+        tree["schedule"] = scheduleform.tree(topology.schedule)
     return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=1000)
 
 
@@ -210,4 +229,4 @@ def buffer_text(buffer: Buffer) -> str:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a topology file, for editors."""
-    return TopologyForm.model_json_schema()
+    return FileForm.model_json_schema()

@@ -20,7 +20,7 @@ from emulator.impairment import QUEUES
 from emulator.model import NAME_PATTERN
 
 
-def _text(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
+def text_field(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
     """A field that is written as text and read by `parse`."""
 
     def read(value: object) -> Any:
@@ -121,8 +121,8 @@ def _choice(*words: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "enum": list(words)})
 
 
-Duration = Annotated[int, _text(units.parse_duration_ns, "a time"), _schema("32ms")]
-Rate = Annotated[int, _text(_rate, "a rate"), _schema("10Gbit")]
+Duration = Annotated[int, text_field(units.parse_duration_ns, "a time"), _schema("32ms")]
+Rate = Annotated[int, text_field(_rate, "a rate"), _schema("10Gbit")]
 Rtt = Annotated[
     int,
     BeforeValidator(_rtt),
@@ -135,23 +135,23 @@ Rtt = Annotated[
         }
     ),
 ]
-Probability = Annotated[int, _text(units.parse_probability_p32, "a probability"), _schema("0.01%")]
-Loss = Annotated[int | lossmodels.LossModel, _text(lossmodels.parse, "a loss"), _schema("1% burst 5")]
-Corruption = Annotated[dict[str, int], _text(parse_corruption, "a corruption"), _schema("ber 1e-9")]
+Probability = Annotated[int, text_field(units.parse_probability_p32, "a probability"), _schema("0.01%")]
+Loss = Annotated[int | lossmodels.LossModel, text_field(lossmodels.parse, "a loss"), _schema("1% burst 5")]
+Corruption = Annotated[dict[str, int], text_field(parse_corruption, "a corruption"), _schema("ber 1e-9")]
 Shape = Annotated[
     str | tuple[int, ...],
     BeforeValidator(_distribution),
     WithJsonSchema({"anyOf": [{"type": "string", "examples": [*distributions.NAMES]}, {"type": "array"}]}),
 ]
-Depth = Annotated[dict[str, int], _text(_buffer, "a buffer"), _schema("8MiB")]
-Count = Annotated[int, _text(units.parse_count, "a whole number"), _schema("1500", "integer")]
-Word = Annotated[str, _text(str, "a word")]
-Order = Annotated[str, _text(one_of("keep", "free"), "keep or free"), _choice("keep", "free")]
-Ecn = Annotated[bool, _text(lambda text: one_of("yes", "no")(text) == "yes", "yes or no"), _choice("yes", "no")]
-Cells = Annotated[str, _text(one_of("none", "atm"), "none or atm"), _choice("none", "atm")]
-Queue = Annotated[str, _text(one_of(*QUEUES), "a queue"), _choice(*QUEUES)]
-Overhead = Annotated[int, _text(parse_overhead_bytes, "a size"), _schema("22B")]
-Subnet = Annotated[IPv4Network, _text(_subnet, "a network"), _schema("10.77.0.0/24")]
+Depth = Annotated[dict[str, int], text_field(_buffer, "a buffer"), _schema("8MiB")]
+Count = Annotated[int, text_field(units.parse_count, "a whole number"), _schema("1500", "integer")]
+Word = Annotated[str, text_field(str, "a word")]
+Order = Annotated[str, text_field(one_of("keep", "free"), "keep or free"), _choice("keep", "free")]
+YesNo = Annotated[bool, text_field(lambda text: one_of("yes", "no")(text) == "yes", "yes or no"), _choice("yes", "no")]
+Cells = Annotated[str, text_field(one_of("none", "atm"), "none or atm"), _choice("none", "atm")]
+Queue = Annotated[str, text_field(one_of(*QUEUES), "a queue"), _choice(*QUEUES)]
+Overhead = Annotated[int, text_field(parse_overhead_bytes, "a size"), _schema("22B")]
+Subnet = Annotated[IPv4Network, text_field(_subnet, "a network"), _schema("10.77.0.0/24")]
 
 
 class Form(BaseModel):
@@ -174,7 +174,7 @@ class _Common(Form):
     duplicate: Probability | None = Field(default=None, description="probability that a packet comes twice")
     corrupt: Corruption | None = Field(default=None, description="one bit flipped: 0.1% of the packets, or ber 1e-9")
     reorder: Probability | None = Field(default=None, description="probability of overtaking all that are on their way")
-    ecn: Ecn | None = Field(default=None, description="yes: mark instead of losing, where the flow can take it")
+    ecn: YesNo | None = Field(default=None, description="yes: mark instead of losing, where the flow can take it")
     rate: Rate | None = Field(default=None, description="bottleneck per direction; 'none' for the ports' own speed")
     buffer: Depth | None = Field(
         default=None, description="the bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP"

@@ -18,28 +18,30 @@ MODULES = {
 LAYERS = [
     ["units", "errors"],
     ["distributions", "lossmodels", "cities"],
-    ["places"],
+    ["places", "schedule"],
     ["impairment"],
     ["model", "aqm"],
-    ["netem", "change"],
+    ["netem", "change", "timeline", "traces"],
     ["state", "analysis", "verdict", "intervals"],
     ["ops", "proof"],
     ["plan", "goal"],
-    ["kernel", "refusal", "yamltree", "topologyform"],
-    ["reconcile", "status", "topologyfile"],
+    ["kernel", "refusal", "yamltree", "topologyform", "scheduleform"],
+    ["reconcile", "status", "topologyfile", "chart"],
     ["hosts", "measure", "results"],
+    ["follow"],
     ["appliance"],
     ["cell"],
     ["sweep", "verify", "prove", "report", "arithmetic", "lab"],
     ["cli_output"],
-    ["cli_core", "cli_measure", "cli_lab", "cli_prove", "cli_places"],
+    ["cli_core", "cli_measure", "cli_lab", "cli_prove", "cli_places", "cli_schedule"],
     ["cli"],
     ["__main__"],
 ]
 """From the innermost to the outermost; a part may import only from its own layer or from further in."""
 
 PURE = (
-    "units", "errors", "distributions", "lossmodels", "cities", "places", "impairment", "model", "aqm",
+    "units", "errors", "distributions", "lossmodels", "cities", "places", "schedule", "impairment",
+    "model", "aqm", "timeline", "traces", "chart",
     "netem", "change", "state", "ops",
     "goal", "plan", "refusal", "analysis", "verdict", "intervals", "proof",
 )  # fmt: skip
@@ -49,7 +51,7 @@ IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", 
 DOORS = {
     "pyroute2": ("emulator.kernel.",),
     "subprocess": ("emulator.measure.process", "emulator.lab."),
-    "pydantic": ("emulator.topologyform", "emulator.topologyfile", "emulator.hosts.profiles"),
+    "pydantic": ("emulator.topologyform", "emulator.scheduleform", "emulator.topologyfile", "emulator.hosts.profiles"),
 }
 
 

@@ -154,7 +154,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_the_schema_knows_every_key() -> None:
     schema = topologyfile.json_schema()
     assert schema["additionalProperties"] is False
-    assert list(schema["properties"]) == ["name", "hub", "subnet", "seed", "defaults", "lanes"]
+    assert list(schema["properties"]) == ["name", "hub", "subnet", "seed", "defaults", "lanes", "schedule"]
     assert list(schema["$defs"]["LaneForm"]["properties"]) == [
         "jitter", "distribution", "order", "loss", "duplicate", "corrupt", "reorder", "ecn", "rate", "buffer", "queue",
         "overhead", "cells", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports",
@@ -195,7 +195,7 @@ def impairments(draw: st.DrawFn) -> Impairment:
         corrupt_p32=corrupt,
         ber_e15=0 if corrupt else draw(st.integers(0, 10**15)),
         reorder_p32=draw(p32) if delay else 0,
-        ecn=bool(model) and draw(st.booleans()),
+        ecn=model is not None and model.mean_loss > 0 and draw(st.booleans()),
         overhead_bytes=draw(st.integers(0, 65535)) if rate else 0,
         atm=bool(rate) and draw(st.booleans()),
         queue=draw(st.sampled_from(QUEUES)) if rate else "drop-tail",
