@@ -19,6 +19,7 @@ from .errors import InputError
 from .goal import wanted
 from .kernel import Kernel
 from .model import Topology
+from .ops import Step
 from .plan import plan
 from .results import write_atomically
 from .state import Port, State
@@ -91,13 +92,15 @@ class Player:
         Raises KernelError; the lanes then stay as they are.
         """
         at_ns = self._clock.now_ns() - epoch_ns
-        self._become(at_ns)
+        self._become(self._planned(at_ns))
         while (due_ns := self._timeline.next_change(at_ns)) is not None:
             if end_ns is not None and epoch_ns + due_ns >= end_ns:
                 break
+            # Planned beforehand: when the time has come, the message only has to be sent.
+            change = self._planned(due_ns)
             self._clock.sleep_until(epoch_ns + due_ns)
             at_ns = self._newest(due_ns, self._clock.now_ns() - epoch_ns)
-            if self._become(at_ns):
+            if self._become(change if at_ns == due_ns else self._planned(at_ns)):
                 self.lateness.add(self._clock.now_ns() - epoch_ns - due_ns)
                 told(at_ns)
                 if not self.lateness.changes % READ_BACK_EVERY:
@@ -119,10 +122,13 @@ class Player:
         veths = {name: replace(veth, segments=most.veths[name].segments) for name, veth in goal.veths.items()}
         return replace(goal, veths=veths, ports={n: _held(p, most.ports[n]) for n, p in goal.ports.items()})
 
-    def _become(self, at_ns: int) -> bool:
-        """Whether anything had to change."""
+    def _planned(self, at_ns: int) -> tuple[State, list[Step]]:
         goal = self._goal(at_ns)
-        steps = plan(goal, self._have)
+        return goal, plan(goal, self._have)
+
+    def _become(self, change: tuple[State, list[Step]]) -> bool:
+        """Whether anything had to change."""
+        goal, steps = change
         for step in steps:
             self._kernel.apply(step.op)
         self._have = goal
@@ -131,7 +137,7 @@ class Player:
     def _read_back(self, at_ns: int) -> None:
         """Mend what somebody else has changed meanwhile."""
         self._have = self._kernel.observe()
-        self.lateness.drifts += self._become(at_ns)
+        self.lateness.drifts += self._become(self._planned(at_ns))
 
 
 def _held(port: Port, most: Port) -> Port:

@@ -155,7 +155,7 @@ def test_the_chart_shows_a_flap_of_a_second_in_a_day() -> None:
     assert day.schedule is not None
     rows = {(r.lane, r.direction, r.figure): r for r in chart.rows(Timeline(day, day.schedule), 48)}
     flap = rows["tokyo", "outbound", "loss"]
-    assert (flap.least, flap.greatest, flap.line.count("█"), flap.line.index("█")) == ("0%", "100%", 1, 24)
+    assert (flap.least, flap.greatest, flap.line.count("█"), flap.line.index("█")) == ("0%", "100%", 1, 40)
     assert rows["ship", "both", "rate"].line.count("▁") == 1
     assert ("london", "both", "delay") in rows
 
