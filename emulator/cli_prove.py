@@ -10,6 +10,7 @@ from emulator.appliance import Appliance
 from emulator.cli_output import emit_json, emit_table
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 from emulator.measure import clock
+from emulator.proof import Row
 from emulator.prove import Proof, prove
 
 PACKETS_VIRTUAL, PACKETS_REAL = 20_000, 1_000
@@ -43,12 +44,13 @@ def _cells(proofs: Sequence[Proof]) -> list[list[str]]:
         unit = f" {row.unit}" if row.unit else ""
         rows.append([
             one.lane if one.lane != before[0] else "", one.direction if here != before else "", row.what,
-            f"{_figure(row.asked)}{unit}", f"{_figure(row.measured)}{unit}",
-            f"{_figure(row.low)} .. {_figure(row.high)}", "ok" if row.passed else "NOT AS ASKED",
+            f"{_figure(row, row.asked)}{unit}", f"{_figure(row, row.measured)}{unit}",
+            f"{_figure(row, row.low)} .. {_figure(row, row.high)}", "ok" if row.passed else "NOT AS ASKED",
         ])  # fmt: skip
         before = here
     return rows
 
 
-def _figure(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.6g}"
+def _figure(row: Row, value: float) -> str:
+    """Of a time, six digits count; of anything that chance decides, four are more than enough."""
+    return f"{value:.6g}" if row.unit == "ms" or abs(value) >= 1000 else f"{value:.4g}"
