@@ -15,6 +15,10 @@ TICK_NS = 1024
 FQ_FLOWS = 1024
 RED_PROBABILITY = 0.02
 RED_TABLE_SIZE = 256
+RED_MOST_BYTES = 2**20
+"""The highest threshold: the kernel keeps it times 2^wlog in 32 bits (red_check_params)."""
+
+RED_MOST_WLOG = 9
 RED_AVERAGE_BYTES = 1000
 """The packet that RED reckons with, as is customary with tc."""
 
@@ -92,7 +96,7 @@ def us_to_ticks(us: int) -> int:
 
 def _red(limit: int, frame: int, rate_bytes_per_s: int, *, ecn: bool) -> Red:
     """RED after Floyd's advice: marks from a twelfth of the buffer to a quarter of it, weight from the burst."""
-    most = max(limit // 4, 4 * frame)
+    most = max(min(limit // 4, RED_MOST_BYTES), 4 * frame)
     least = max(most // 3, frame)
     burst = (2 * least + most) // (3 * RED_AVERAGE_BYTES) + 1
     wlog = _ewma(least, burst)
@@ -102,9 +106,9 @@ def _red(limit: int, frame: int, rate_bytes_per_s: int, *, ecn: bool) -> Red:
 
 
 def _ewma(least: int, burst: int) -> int:
-    """-log2 of the weight with which a burst may pass (tc_red_eval_ewma)."""
+    """-log2 of the weight with which a burst may pass (tc_red_eval_ewma), at the most Floyd's 1/512."""
     room = burst + 1 - least / RED_AVERAGE_BYTES
-    return next((w for w in range(1, 32) if room <= (1 - (1 - 2.0**-w) ** burst) * 2**w), 31)
+    return next((w for w in range(1, RED_MOST_WLOG) if room <= (1 - (1 - 2.0**-w) ** burst) * 2**w), RED_MOST_WLOG)
 
 
 def _decay(wlog: int, rate_bytes_per_s: int) -> float:

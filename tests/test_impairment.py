@@ -110,6 +110,18 @@ def test_active_queues() -> None:
     assert list(table) == sorted(table)
 
 
+@given(st.integers(3028, 2**32), st.integers(590, 65_535), st.integers(1_000, 10**11))
+def test_red_is_what_the_kernel_takes_however_deep_the_buffer(limit: int, frame: int, rate: int) -> None:
+    """red_check_params, and that nothing is rounded out of its range."""
+    red = aqm.lower("red", buffer_bytes=limit, frame=frame, rate_bytes_per_s=rate, rtt_ns=0, ecn=False)
+    assert isinstance(red, aqm.Red)
+    assert 0 < red.min_bytes < red.max_bytes
+    assert red.max_bytes.bit_length() + red.wlog < 32
+    assert red.plog < 32
+    assert red.scell < 32
+    assert max(aqm.red_table(red, rate)) < 32
+
+
 @given(st.integers(1, 10**7))
 def test_codel_times_survive_the_way_through_microseconds(ticks: int) -> None:
     told = aqm.ticks_to_us(ticks)
