@@ -63,17 +63,16 @@ def check(file: str, width: int, as_json: bool) -> None:
     "  longhaul lab run -- longhaul schedule run day.yaml --for 24h"
 )
 @click.argument("file", type=click.Path())
-@click.option(
-    "--for", "for_ns", type=TIME, help="Stop after this time, and go back to what FILE says without schedule."
-)
+@click.option("--for", "for_ns", type=TIME, help="Stop after this time, and take the changes back.")
 @click.option("--restart", is_flag=True, help="Begin anew, even if a run of this file was cut off.")
 @json_option
 @click.pass_context
 def run(ctx: click.Context, file: str, for_ns: int | None, restart: bool, as_json: bool) -> None:
     """Bring FILE up and change its lanes live as its schedule says, until --for or Ctrl-C.
 
-    Cut off in any way and run again, it goes on in the right phase. It ends with a histogram of how late the changes
-    were.
+    Cut off in any way and run again, it goes on in the right phase. With --for, the lanes are in the end as FILE has
+    them without its schedule; a schedule that is over leaves them as its last key says. The end is a histogram of how
+    late the changes were.
     """
     from emulator.follow import Player, RealClock, epoch
     from emulator.timeline import Timeline
@@ -84,11 +83,16 @@ def run(ctx: click.Context, file: str, for_ns: int | None, restart: bool, as_jso
     appliance.up(topology)
     note = appliance.state_dir / "schedule.json"
     epoch_ns = epoch(topology, text, note, clock.now_ns(), restart=restart)
-    player = Player(appliance.kernel, Timeline(topology, topology.schedule), clock)
-    player.run(epoch_ns, None if for_ns is None else clock.now_ns() + for_ns)
+    timeline = Timeline(topology, topology.schedule)
+    player = Player(appliance.kernel, timeline, clock)
+    try:
+        player.run(epoch_ns, None if for_ns is None else clock.now_ns() + for_ns)
+    except KeyboardInterrupt:
+        _report(player.lateness, as_json)
+        raise
     # A run that came to its end is not to be continued.
     note.unlink(missing_ok=True)
-    appliance.up(topology)
+    appliance.up(topology if for_ns is not None else timeline.at(topology.schedule.last_ns))
     _report(player.lateness, as_json)
 
 

@@ -103,6 +103,37 @@ def test_a_run_ends_with_the_lanes_of_the_file_and_no_note(
     assert appliance.plan(appliance.topology()) == []  # type: ignore[arg-type]
 
 
+OVER = """
+name: over
+hub: hub
+lanes: {far: {rtt: 80ms}}
+schedule: {start: 2001-01-01T00:00:00Z, tracks: [{keys: [{at: 0s, rtt: 20ms}, {at: 1s, rtt: 40ms}]}]}
+"""
+
+
+def test_a_schedule_that_is_over_leaves_its_last_key(tmp_path: Path) -> None:
+    one = Appliance(FakeKernel(), tmp_path)
+    (tmp_path / "over.yaml").write_text(OVER)
+    assert cli.main(["schedule", "run", str(tmp_path / "over.yaml")], obj=one) == 0
+    topology = one.topology()
+    assert topology
+    assert topology.lane("far").rtt_ns == 40_000_000
+    assert one.plan(topology) == []
+
+
+def test_ctrl_c_tells_what_was_and_the_next_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    one = Appliance(FakeKernel(), tmp_path)
+    monkeypatch.setattr("emulator.follow.time.sleep", interrupted)
+    assert cli.main(["schedule", "run", DAY, "--json"], obj=one) == cli.INTERRUPTED
+    assert json.loads(capsys.readouterr().out)["changes"] == 0
+    assert (tmp_path / "schedule.json").exists()
+
+
 def test_verify_of_impairments_needs_something_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty = Appliance(FakeKernel(), tmp_path / "none")
     assert cli.main(["verify", "--impairments"], obj=empty) == 2
