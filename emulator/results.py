@@ -18,7 +18,7 @@ from typing import Any
 from emulator import analysis, topologyfile, units
 from emulator.analysis import Interval
 from emulator.errors import InputError
-from emulator.model import P32, Lane, Profile, Topology
+from emulator.model import Lane, Profile, Topology
 
 FORMAT = 1
 
@@ -45,7 +45,7 @@ class CellSpec:
         if outbound.rate_bps is None:
             raise ValueError(f"lane {self.lane.name} has no rate: a cell needs a bottleneck")
         algorithm = self.congestion_control or self.profile.congestion_control or "cubic"
-        loss = outbound.loss_p32 / P32
+        loss = outbound.mean_loss
         return analysis.Path(outbound.rate_bps, self.lane.rtt_ns, self.lane.mtu, loss, self.streams, algorithm)
 
     @property
