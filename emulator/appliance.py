@@ -263,10 +263,9 @@ class Appliance:
                     raise RefusedError("\n".join(reasons))
                 return *pair, lambda: self._kernel.ports_of(ports)
         have = remembering(self._kernel.observe(), old)
-        if new is None:
-            return nothing(have), have, None
-        refuse(new, have, sessions)
-        return wanted(new, have), have, None
+        if new is not None:
+            refuse(new, have, sessions)
+        return wanted(new, have) if new else nothing(have), have, None
 
     def _noted(self, old: Desire, new: Desire, summary: str, author: Author) -> Desire:
         """The new desire on the disk, the change that leads to it before."""

@@ -12,7 +12,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from statistics import NormalDist
 
 Table = tuple[int, ...]
@@ -94,8 +94,11 @@ def fingerprint(table: Table) -> int:
     return zlib.crc32(struct.pack(f"<{len(table)}h", *table)) & 0x7FFFFFFF or 1
 
 
+@lru_cache
 def from_fingerprint(digest: int) -> Table | None:
     """The named table of that fingerprint; None for any other."""
+    if not digest:  # no table: none of them need be computed to know that
+        return None
     return next((named(name) for name in NAMES if fingerprint(named(name)) == digest), None)
 
 

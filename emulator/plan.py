@@ -287,7 +287,7 @@ def _differences(changed: list[tuple[str, Egress, Egress]]) -> Iterator[str]:
 
 def _netem_differences(now: Netem, goal: Netem) -> Iterator[str]:
     for field in fields(now):
-        old, new = getattr(now, field.name), getattr(goal, field.name)
+        old, new = (getattr(netem, field.name) for netem in (now, goal))
         if field.name == "cell_overhead" and old != new:
             yield f"distribution {_shape(now)} -> {_shape(goal)}"
         elif field.compare and old != new:
@@ -296,6 +296,4 @@ def _netem_differences(now: Netem, goal: Netem) -> Iterator[str]:
 
 def _shape(netem: Netem) -> str:
     """What the fingerprint in `cell_overhead` stands for."""
-    if not netem.cell_overhead:
-        return "none"
-    return name_of(netem.distribution) if netem.distribution else "table"
+    return (name_of(netem.distribution) if netem.distribution else "table") if netem.cell_overhead else "none"
