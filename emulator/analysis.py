@@ -1,7 +1,7 @@
 """What a TCP stream through a lane can reach, what it did reach, and what held it back. Pure: numbers in, numbers out.
 
 Throughputs are payload in bytes per second (float), everything asked for is an integer with its unit in the name.
-Sources: RFC 6349 (framework), RFC 8312 section 5 (CUBIC), Mathis et al. 1997, "The Macroscopic Behavior of the TCP
+Sources: RFC 9438 section 5.1 (CUBIC), Mathis et al. 1997, "The Macroscopic Behavior of the TCP
 Congestion Avoidance Algorithm".
 """
 
@@ -51,33 +51,20 @@ def slow_start_ns(window_bytes: int, rtt_ns: int, mtu: int, initcwnd: int = INIT
     return round(rtt_ns * doublings)
 
 
-def mean_with_slow_start(steady_bytes_per_s: float, slow_start_ns: int, rtt_ns: int, run_ns: int) -> float:
-    """The mean of a run that begins with the slow start and is steady after it."""
-    return steady_bytes_per_s * max(0.0, 1 - max(0, slow_start_ns - rtt_ns) / run_ns)
-
-
 def reno_window_segments(loss: float, constant: float = MATHIS_C) -> float:
     """Mean congestion window of Reno at a loss probability (Mathis)."""
     return constant / math.sqrt(loss)
 
 
 def cubic_window_segments(loss: float, rtt_ns: int) -> float:
-    """Mean congestion window of CUBIC at a loss probability: RFC 8312 equation 6, or Reno's where that is larger."""
+    """Mean congestion window of CUBIC at a loss probability: RFC 9438 section 5.1, or Reno's where that is larger."""
     friendly: float = 1.054 * math.pow(rtt_ns / NS / loss, 0.75)
     return max(friendly, reno_window_segments(loss))
 
 
 def cubic_k_s(window_max_segments: float) -> float:
-    """Seconds CUBIC takes to grow back to the window where it lost a segment (RFC 8312: C 0.4, beta 0.7)."""
+    """Seconds CUBIC takes to grow back to the window where it lost a segment (RFC 9438: C 0.4, beta 0.7)."""
     return float(math.cbrt(0.3 * window_max_segments / 0.4))
-
-
-def loss_bytes_per_s(loss: float, rtt_ns: int, mtu: int, congestion_control: str) -> float:
-    """What random loss allows one stream. BBR does not slow down for loss: infinite, as at RTT 0 or no loss."""
-    if not loss or not rtt_ns or congestion_control.startswith("bbr"):
-        return math.inf
-    segments = cubic_window_segments(loss, rtt_ns) if congestion_control == "cubic" else reno_window_segments(loss)
-    return segments * mss_bytes(mtu) * NS / rtt_ns
 
 
 @dataclass(frozen=True)
@@ -100,28 +87,6 @@ class Path:
     def line_bytes_per_s(self) -> float:
         """The most payload the bottleneck carries."""
         return line_bytes_per_s(self.rate_bps, self.mtu)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The least of the laws, and which law it is: "line", "window" or "loss"."""
-
-    bytes_per_s: float
-    limit: str
-
-
-def predict(path: Path, window_bytes: int | None, loaded_rtt_ns: int | None = None) -> Prediction:
-    """The steady throughput of all streams together; `window_bytes` is what one stream may have in flight.
-
-    `loaded_rtt_ns` is the RTT the streams see, with their own bursts queued; None: the lane's.
-    """
-    laws = [Prediction(path.line_bytes_per_s, "line")]
-    if window_bytes is not None:
-        seen_ns = path.rtt_ns if loaded_rtt_ns is None else loaded_rtt_ns
-        laws.append(Prediction(path.streams * window_bytes_per_s(window_bytes, seen_ns), "window"))
-    per_stream = loss_bytes_per_s(path.loss, path.rtt_ns, path.mtu, path.congestion_control)
-    laws.append(Prediction(path.streams * per_stream, "loss"))
-    return min(laws, key=lambda law: law.bytes_per_s)
 
 
 @dataclass(frozen=True)
@@ -183,18 +148,3 @@ def drift(intervals: Sequence[Interval]) -> float:
         return 0.0
     slope = sum((t - middle) * (r - mean) for t, r in zip(times, rates, strict=True)) / spread
     return slope * (times[-1] - times[0]) / mean
-
-
-def transfer_time_ratio(line_bytes_per_s: float, measured_bytes_per_s: float) -> float:
-    """RFC 6349: actual over ideal transfer time."""
-    return line_bytes_per_s / measured_bytes_per_s
-
-
-def efficiency(sent_bytes: int, retransmitted_bytes: int) -> float:
-    """RFC 6349: the share of what was sent that was not sent again."""
-    return (sent_bytes - retransmitted_bytes) / sent_bytes
-
-
-def buffer_delay(mean_rtt_ns: float, baseline_rtt_ns: float) -> float:
-    """RFC 6349: how much the RTT grew under load, as a share of the baseline."""
-    return (mean_rtt_ns - baseline_rtt_ns) / baseline_rtt_ns

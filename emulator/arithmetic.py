@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
-from emulator import analysis, netem, units
+from emulator import advice, analysis, laws, netem, units
 from emulator.analysis import Path
+from emulator.cells import KERNEL_BUFFERS
 from emulator.hosts import profiles
+from emulator.laws import Windows
 from emulator.model import Impairment, Lane
 
 MIB = 2**20
@@ -17,7 +20,7 @@ def facts(path: Path, window_bytes: int | None) -> dict[str, Any]:
     limited = Impairment(rate_bps=path.rate_bps)
     lane = Lane("lane", limited, limited, mtu=path.mtu).with_rtt(path.rtt_ns)
     egress, _ = netem.lower(lane, seed=0, has_seed=False)
-    prediction = analysis.predict(path, window_bytes)
+    prediction = laws.predict(path, Windows(window_bytes))
     most = profiles.maximum(path.rate_bps, path.rtt_ns)
     return {
         "bdp_bytes": path.bdp_bytes,
@@ -26,6 +29,7 @@ def facts(path: Path, window_bytes: int | None) -> dict[str, Any]:
         "socket_buffer_bytes": most.tcp_rmem[2] if most.tcp_rmem else None,
         "predicted_bytes_per_s": prediction.bytes_per_s,
         "predicted_limit": prediction.limit,
+        "streams_needed_default": advice.streams_needed(path, advice.windows(KERNEL_BUFFERS, KERNEL_BUFFERS)),
         "netem_limit_packets": egress.netem.limit,
         "buffer_bytes": netem.buffer_bytes(lane, limited),
         "netem_memory_bytes": 2 * netem.memory_bytes(egress, path.mtu),
@@ -42,10 +46,37 @@ def rows(path: Path, found: dict[str, Any]) -> list[tuple[str, str]]:
         (f"{streams} reach", f"{_throughput(found['predicted_bytes_per_s'])}, limited by {found['predicted_limit']}"),
         ("slow start takes", f"{found['slow_start_ns'] / analysis.NS:.2f} s until the window is one BDP"),
         ("socket buffers", f"{found['socket_buffer_bytes'] / MIB:.1f} MiB each way (profile max)"),
+        ("streams needed", f"{found['streams_needed_default']} with the kernel's own buffers"),
         ("bottleneck buffer", units.format_size(found["buffer_bytes"])),
         ("netem limit", f"{found['netem_limit_packets']} packets per direction"),
         ("netem memory", f"{found['netem_memory_bytes'] / MIB:.0f} MiB at most, both directions full"),
     ]
+
+
+@dataclass(frozen=True)
+class HostAdvice:
+    """The commands for both hosts, and the steady throughput before and after them, in bytes/s."""
+
+    commands: list[str]
+    before: float
+    after: float
+    then: str
+
+
+FIRST_WINDOW = "ip route change $(ip route show default | head -n 1) initcwnd"
+
+
+def host_advice(path: Path) -> HostAdvice:
+    """What makes hosts with the kernel's own settings fill a path; for a lossy path that includes BBR."""
+    most = profiles.maximum(path.rate_bps, path.rtt_ns)
+    tuned = replace(most, congestion_control="bbr") if path.loss else most
+    assert most.tcp_rmem is not None
+    allowed = Windows(*(int(most.tcp_rmem[2] * advice.WINDOW_SHARE),) * 2)
+    before = laws.predict(path, advice.windows(KERNEL_BUFFERS, KERNEL_BUFFERS))
+    after = laws.predict(replace(path, congestion_control=tuned.congestion_control or "cubic"), allowed)
+    commands = [f"sysctl -w {name}='{value}'" for name, value in profiles.sysctls_of(tuned).items()]
+    commands += [f"{FIRST_WINDOW} {profiles.FIRST_WINDOW_INITCWND}", "ip tcp_metrics flush"]
+    return HostAdvice(commands, before.bytes_per_s, after.bytes_per_s, after.limit)
 
 
 def _throughput(bytes_per_s: float) -> str:

@@ -11,18 +11,20 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from emulator import analysis
+from emulator import prober
 from emulator.analysis import NS
+from emulator.cells import OUTBOUND, CellSpec
+from emulator.conclude import Measured, conclude
 from emulator.errors import LonghaulError, MeasureError, RefusedError
 from emulator.hosts import profiles, reach
 from emulator.hosts.host import Host
-from emulator.measure import clock, iperf3, nstat, ping, ss
+from emulator.measure import clock, iperf3, machine, nstat, ping, ss
 from emulator.measure.process import Running
-from emulator.results import CellResult, CellSpec
-from emulator.verdict import Evidence, invalid_reasons, judge
+from emulator.results import Execution
+from emulator.verdict import Buffers
 
 if TYPE_CHECKING:
     from emulator.appliance import Appliance
@@ -39,18 +41,7 @@ _LISTEN_TIMEOUT_S = 10.0
 _TIMEOUT_S = 30.0
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The raw observations of one cell."""
-
-    rtt_ns: int
-    run: iperf3.Run
-    seen: ss.Seen
-    drops: tuple[int | None, int, int | None]
-    counters: dict[str, int]
-
-
-def execute(spec: CellSpec, appliance: Appliance) -> CellResult:
+def execute(spec: CellSpec, appliance: Appliance) -> Execution:
     """Bring the cell's lane up on this machine, measure, and take it down again.
 
     Raises RefusedError when a topology is up already, MeasureError, and whatever bringing up raises.
@@ -58,7 +49,10 @@ def execute(spec: CellSpec, appliance: Appliance) -> CellResult:
     with reach.reached(spec.topology) as hosts, _lane_up(spec, appliance):
         hub, site = hosts[spec.topology.hub], hosts[spec.lane.name]
         with profiles.applied(spec.profile, hub, site):
-            return conclude(spec, _measure(spec, appliance, hub, site), os.uname().release)
+            for host in (hub, site):
+                # What the kernel remembers of earlier connections would shorten the slow start.
+                host.run(["ip", "tcp_metrics", "flush"], _TIMEOUT_S, as_root=True).checked()
+            return measure(spec, appliance, hub, site)
 
 
 @contextmanager
@@ -81,20 +75,54 @@ def _lane_up(spec: CellSpec, appliance: Appliance) -> Iterator[None]:
         appliance.up(present)
 
 
-def _measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host) -> Measured:
-    address = str(spec.topology.address(site.name).ip)
-    # What the kernel remembers of earlier connections to the site would shorten the slow start.
-    hub.run(["ip", "tcp_metrics", "flush", address], _TIMEOUT_S, as_root=True)
-    echo = hub.run(ping.argv(address, PING_COUNT, _precise(hub)), ping.longest_s(PING_COUNT, spec.lane.rtt_ns))
-    before, drops_before = _counters(hub, site), appliance.counters()[spec.lane.name].outbound
-    with site.start(iperf3.server_argv(interval_s(spec))) as server:
-        _await_listening(site, server)
-        with hub.start(_client_argv(spec, address)) as client:
-            looks = _watch(spec, hub, address)
-            run = iperf3.parse(client.wait(iperf3.longest_s(spec.duration_s, spec.lane.rtt_ns)).stdout)
-    drops = _increase(drops_before, appliance.counters()[spec.lane.name].outbound)
-    counters = nstat.increase(before, _counters(hub, site))
-    return Measured(min(ping.parse(echo.stdout).rtts_ns), run, ss.summarize(looks), drops, counters)
+def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host) -> Execution:
+    """Measure over the lane that is up, between hosts that are set up; data flows in the spec's direction."""
+    sender, receiver = (hub, site) if spec.direction == OUTBOUND else (site, hub)
+    address = str(spec.topology.address(receiver.name).ip)
+    precise = _precise(sender)
+    echo = sender.run(ping.argv(address, PING_COUNT, precise), ping.longest_s(PING_COUNT, spec.lane.rtt_ns))
+    cached = len(json.loads(sender.run(["ip", "-j", "tcp_metrics", "show"], _TIMEOUT_S).checked().stdout or "[]"))
+    with prober.between(sender, receiver, address, spec.lane.rtt_ns, precise) as probes:
+        idle = probes.idle()
+        before, drops_before = _counters(hub, site), _queue(spec, appliance)
+        with probes.beside(spec.duration_s) as loaded:
+            text, looks = _stream(spec, sender, receiver, address)
+    measured = Measured(
+        rtt_ns=min(ping.parse(echo.stdout).rtts_ns),
+        run=iperf3.parse(text),
+        seen=ss.summarize(looks),
+        drops=_increase(drops_before, _queue(spec, appliance)),
+        counters=nstat.increase(before, _counters(hub, site)),
+        sender=_buffers(sender),
+        receiver=_buffers(receiver),
+        cached_metrics=cached,
+        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in appliance.status().drift),
+        idle=idle,
+        loaded=loaded[0],
+        kernel=os.uname().release,
+        rtt_tolerance_ns=clock.rtt_tolerance_ns(),
+    )
+    raw = {"iperf3": json.loads(text), "machine": machine.record(sender), "queues": machine.queues()}
+    return Execution(conclude(spec, measured), raw)
+
+
+def _stream(spec: CellSpec, sender: Host, receiver: Host, address: str) -> tuple[str, list[list[ss.Socket]]]:
+    """Run iperf3 between the two ends; its JSON, and the looks at the sender's sockets meanwhile."""
+    with receiver.start(iperf3.server_argv(interval_s(spec))) as server:
+        _await_listening(receiver, server)
+        with sender.start(_client_argv(spec, address)) as client:
+            looks = _watch(spec, sender, address)
+            return client.wait(iperf3.longest_s(spec.duration_s, spec.lane.rtt_ns)).stdout, looks
+
+
+def _queue(spec: CellSpec, appliance: Appliance) -> DirectionCounters:
+    lane = appliance.counters()[spec.lane.name]
+    return lane.outbound if spec.direction == OUTBOUND else lane.inbound
+
+
+def _buffers(host: Host) -> Buffers:
+    receive, send = (int(host.read_sysctl(f"net.ipv4.{name}").split()[2]) for name in ("tcp_rmem", "tcp_wmem"))
+    return Buffers(receive, send)
 
 
 def _precise(host: Host) -> bool:
@@ -110,7 +138,8 @@ def _increase(before: DirectionCounters, after: DirectionCounters) -> tuple[int 
     """Packets dropped in between: by the emulator's limit, by the full buffer, by the loss asked for."""
 
     def grown(one: int | None, other: int | None) -> int | None:
-        return None if one is None or other is None else other - one
+        # A shaper that takes a super-frame apart counts every segment it drops, netem above it at most one.
+        return None if one is None or other is None else max(0, other - one)
 
     buffer = after.drops_buffer - before.drops_buffer
     return (
@@ -144,12 +173,12 @@ def look_interval_s(duration_s: int, rtt_ns: int) -> float:
     return (pause_s // rtt_s + ODD_PHASE) * rtt_s if rtt_s and rtt_s <= pause_s else pause_s
 
 
-def _watch(spec: CellSpec, hub: Host, address: str) -> list[list[ss.Socket]]:
+def _watch(spec: CellSpec, sender: Host, address: str) -> list[list[ss.Socket]]:
     """Look at the data streams over the last half of the run."""
     time.sleep(spec.duration_s / 2 + STREAMS_START_ROUND_TRIPS * spec.lane.rtt_ns / NS)
     looks = []
     for _ in range(LOOKS):
-        sockets = ss.parse(hub.run(ss.argv(address, iperf3.PORT), _TIMEOUT_S).checked().stdout)
+        sockets = ss.parse(sender.run(ss.argv(address, iperf3.PORT), _TIMEOUT_S).checked().stdout)
         # One connection more than streams: the control connection, which sends least.
         data = sorted(sockets, key=lambda socket: socket.bytes_sent)[1:]
         if len(data) == spec.streams:
@@ -158,73 +187,16 @@ def _watch(spec: CellSpec, hub: Host, address: str) -> list[list[ss.Socket]]:
     return looks
 
 
-def conclude(spec: CellSpec, measured: Measured, kernel: str) -> CellResult:
-    """The figures, the prediction, the verdict and the objections that follow from the observations."""
-    path, run, seen = spec.path, measured.run, measured.seen
-    steady = analysis.steady(run.intervals)
-    prediction = analysis.predict(path, seen.in_flight_bytes, seen.rtt_ns)
-    drops_limit, drops_buffer, drops_loss = measured.drops
-    evidence = Evidence(
-        steady_bytes_per_s=steady.bytes_per_s,
-        settled=steady.settled,
-        rwnd_share=seen.rwnd_share,
-        sndbuf_share=seen.sndbuf_share,
-        peer_window_bytes=seen.peer_window_bytes,
-        in_flight_bytes=seen.in_flight_bytes,
-        most_in_flight_bytes=seen.most_in_flight_bytes,
-        retransmits=run.retransmits,
-        drops_limit=drops_limit,
-        drops_buffer=drops_buffer,
-        memory_pressures=measured.counters["TcpExtTCPMemoryPressures"],
-        rtt_before_ns=measured.rtt_ns,
-        rtt_tolerance_ns=clock.rtt_tolerance_ns() + spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns,
-    )
-    verdict = judge(path, evidence)
-    return CellResult(
-        spec=spec,
-        rtt_ns=measured.rtt_ns,
-        steady_bytes_per_s=steady.bytes_per_s,
-        steady_from_s=steady.from_s,
-        settled=steady.settled,
-        mean_bytes_per_s=run.received_bytes / run.received_s,
-        first_10s_bytes_per_s=analysis.mean_until(run.intervals, 10),
-        predicted_bytes_per_s=prediction.bytes_per_s,
-        predicted_limit=prediction.limit,
-        limiter=verdict.limiter,
-        evidence=verdict.evidence,
-        invalid=tuple(invalid_reasons(path, evidence)),
-        window_bytes=seen.in_flight_bytes,
-        peer_window_bytes=seen.peer_window_bytes,
-        send_buffer_bytes=seen.send_buffer_bytes,
-        rwnd_share=seen.rwnd_share,
-        sndbuf_share=seen.sndbuf_share,
-        loaded_rtt_ns=seen.rtt_ns,
-        retransmits=run.retransmits,
-        sent_bytes=run.sent_bytes,
-        received_bytes=run.received_bytes,
-        drops_limit=drops_limit,
-        drops_buffer=drops_buffer,
-        drops_loss=drops_loss,
-        counters=measured.counters,
-        sender_cpu_percent=run.sender_cpu_percent,
-        receiver_cpu_percent=run.receiver_cpu_percent,
-        kernel=kernel,
-        tool=run.version,
-        notes=tuple(profiles.notes(spec.profile)),
-        intervals=run.intervals,
-    )
-
-
 def main(argv: list[str]) -> int:
     """Execute the spec given as JSON; print the result, or the failure, as one JSON document."""
     from emulator.appliance import local
 
     try:
-        result = execute(CellSpec.from_json(json.loads(argv[0])), local())
+        done = execute(CellSpec.from_json(json.loads(argv[0])), local())
     except LonghaulError as error:
         print(json.dumps({"error": str(error), "kind": type(error).__name__}))  # noqa: T201
         return error.exit_code
-    print(json.dumps(result.to_json()))  # noqa: T201
+    print(json.dumps({"result": done.result.to_json(), "raw": done.raw}))  # noqa: T201
     return 0
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import click
 
 from emulator.appliance import Appliance
-from emulator.cli_measure import known_lane
 from emulator.cli_output import emit_json, emit_table
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 from emulator.measure import clock
@@ -26,7 +25,8 @@ def run(ctx: click.Context, appliance: Appliance, lanes: Sequence[str], packets:
     if not topology.virtual_lanes:
         raise InputError.single(f"{topology.name} has no virtual lane: there is no host to send from")
     for lane in lanes:
-        known_lane(lane, topology, "LANE")
+        if lane not in topology.sites:
+            raise InputError.single(f"no such lane; there are {', '.join(topology.sites)}", "LANE", lane)
     count = packets or (PACKETS_VIRTUAL if clock.here_is_virtual() else PACKETS_REAL)
     proofs = prove(topology.in_effect, count, clock.rtt_tolerance_ns(), lanes)
     if as_json:

@@ -11,9 +11,9 @@ import click
 
 from emulator import __version__, units
 from emulator.cli_complete import lane_names
-from emulator.cli_measure import known_lane, progress
 from emulator.cli_options import TIME, appliance_of
 from emulator.cli_output import emit_json, emit_table, json_option
+from emulator.cli_types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def verify(
         raise InputError.single("nothing is up: longhaul up FILE")
     allowed_ns = clock.rtt_tolerance_ns() if tolerance_ns is None else tolerance_ns
     for lane in lanes:
-        known_lane(lane, status.topology, "LANE")
+        if lane not in status.topology.sites:
+            raise InputError.single(f"no such lane; there are {', '.join(status.topology.sites)}", "LANE", lane)
     pairs = []
     with progress(len(certify.pairs(status.topology, lanes)), "ping") as advance:
         at_once = 1 if clock.here_is_virtual() else certify.AT_ONCE

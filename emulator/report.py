@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from emulator import units
-from emulator.results import CellResult, CellSpec
+from emulator.cells import CellResult, CellSpec
+from emulator.compare import Change
 
 MIB = 2**20
 DETAILS = (
-    "RTT asked", "RTT measured", "steady", "whole run", "predicted", "by limit", "by buffer", "limited by",
+    "RTT asked", "RTT measured", "steady", "±", "first 10 s", "predicted", "RTT loaded", "by limit", "by buffer",
+    "limited by",
 )  # fmt: skip
 INVALID_MARK = "✗"
 UNSETTLED_MARK = "~"
 LEGEND = (
-    "MiB/s of payload at the receiver; packets dropped by the emulator's limit and by the bottleneck's buffer. "
+    "MiB/s of payload at the receiver, ± at 99 % confidence; RTT loaded is the 99th percentile beside the streams; "
+    "packets dropped by the emulator's limit and by the bottleneck's buffer. "
     f"{INVALID_MARK}: invalid, reasons below. {UNSETTLED_MARK}: the rate still drifted when the run ended."
 )
 
@@ -49,7 +53,7 @@ def label(spec: CellSpec, several_names: bool) -> str:
     return f"{spec.lane.name} {rtt}" if several_names else rtt
 
 
-def overview(specs: Sequence[CellSpec], found: dict[str, CellResult]) -> Table:
+def overview(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Table:
     """Steady throughput: one row an RTT, one column each of the others. A cell that is not there is "-"."""
     columns = list(dict.fromkeys(spec.column for spec in specs))
     rows: dict[str, dict[str, str]] = {}
@@ -65,7 +69,7 @@ def _named(specs: Sequence[CellSpec]) -> bool:
     return len({spec.lane.name.split("-")[0] for spec in specs}) > 1
 
 
-def details(specs: Sequence[CellSpec], found: dict[str, CellResult]) -> list[Table]:
+def details(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Table]:
     """One table a column: every figure of each cell, and what limited it."""
     tables = []
     for column in dict.fromkeys(spec.column for spec in specs):
@@ -80,20 +84,72 @@ def _details_row(result: CellResult, named: bool) -> tuple[str, ...]:
         label(result.spec, named),
         f"{result.rtt_ns / 1e6:.3f} ms",
         steady_text(result),
-        mib(result.mean_bytes_per_s),
+        uncertainty(result),
+        mib(result.first_10s_bytes_per_s),
         mib(result.predicted_bytes_per_s),
+        f"{result.loaded.p99_ns / 1e6:.3f} ms" if result.loaded else "-",
         "unknown" if result.drops_limit is None else str(result.drops_limit),
         str(result.drops_buffer),
         result.limiter,
     )
 
 
-def objections(specs: Sequence[CellSpec], found: dict[str, CellResult], failures: dict[str, str]) -> list[str]:
-    """Everything that must not be overlooked: invalid cells with reasons, failed cells, notes on profiles."""
+def uncertainty(result: CellResult) -> str:
+    """The confidence half-width in percent; "-" for a single measurement."""
+    width = result.half_width_bytes_per_s
+    return f"{width / result.steady_bytes_per_s:.1%}" if math.isfinite(width) and result.steady_bytes_per_s else "-"
+
+
+def objections(specs: Sequence[CellSpec], found: Mapping[str, CellResult], failures: Mapping[str, str]) -> list[str]:
+    """Everything that must not be overlooked: invalid cells with reasons, failed cells, means that are not sure."""
     said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.invalid]
     said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
+    said += [f"{id}: {result.unsure}" for id, result in found.items() if result.unsure]
     notes = dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)
     return [*said, *notes]
+
+
+def advice(found: Mapping[str, CellResult]) -> list[str]:
+    """What would lift each cell that can be lifted."""
+    return [f"{id}: {result.advice}" for id, result in found.items() if result.advice]
+
+
+def findings(found: Mapping[str, CellResult]) -> list[str]:
+    """What the detectors said that does not spoil the number, each kind once with the cells it is about."""
+    by_name: dict[str, list[str]] = {}
+    for id, result in found.items():
+        for text in result.findings:
+            name, _, sentence = text.partition(": ")
+            if sentence not in result.invalid:
+                by_name.setdefault(name, []).append(f"{id}, {sentence}")
+    return [f"{name} in {len(all)} of {len(found)} cells: {all[0]}" for name, all in by_name.items()]
+
+
+def comparison(changes: Sequence[Change]) -> Table:
+    """Cells then and now."""
+    rows = tuple(
+        (change.id, _figure(change.before), _figure(change.after), f"{change.share:+.1%}", change.word)
+        for change in changes
+    )
+    return Table("compared", ("cell", "before", "after", "change", ""), rows)
+
+
+def _figure(result: CellResult) -> str:
+    return f"{mib(result.steady_bytes_per_s)} ± {uncertainty(result)}"
+
+
+PLAN = ("cell", "RTT", "runs for", "steady", "whole run", "limited by")
+
+
+def planned(specs: Sequence[CellSpec]) -> Table:
+    """What theory says of cells that were not measured yet."""
+    rows = []
+    for spec in specs:
+        said = spec.prediction
+        rtt = units.format_duration(spec.lane.rtt_ns)
+        throughputs = (mib(said.bytes_per_s), mib(said.mean_bytes_per_s))
+        rows.append((spec.id, rtt, f"{spec.duration_s} s", *throughputs, said.run_limit))
+    return Table("planned", PLAN, tuple(rows))
 
 
 def markdown(title: str, tables: Sequence[Table], said: Sequence[str]) -> str:
@@ -110,9 +166,11 @@ def markdown(title: str, tables: Sequence[Table], said: Sequence[str]) -> str:
 
 CSV_COLUMNS = (
     "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "profile", "streams", "congestion_control", "duration_s",
-    "steady_bytes_per_s", "steady_gbit_per_s", "mean_bytes_per_s", "first_10s_bytes_per_s", "predicted_bytes_per_s",
-    "predicted_limit", "limiter", "evidence", "window_bytes", "peer_window_bytes", "retransmits", "drops_limit",
-    "drops_buffer", "drops_loss", "settled", "invalid",
+    "direction", "mtu", "loss", "initcwnd", "repeats", "steady_bytes_per_s", "half_width_bytes_per_s",
+    "steady_gbit_per_s", "mean_bytes_per_s", "first_10s_bytes_per_s", "predicted_bytes_per_s",
+    "predicted_mean_bytes_per_s", "predicted_limit", "kind", "limiter", "evidence", "advice", "window_bytes",
+    "peer_window_bytes", "idle_p50_ns", "idle_p99_ns", "loaded_p50_ns", "loaded_p99_ns", "there_ns", "back_ns",
+    "retransmits", "drops_limit", "drops_buffer", "drops_loss", "settled", "invalid",
 )  # fmt: skip
 
 
@@ -123,6 +181,7 @@ def csv_text(results: Sequence[CellResult]) -> str:
     writer.writeheader()
     for result in results:
         spec, path = result.spec, result.spec.path
+        idle, loaded = result.idle, result.loaded
         own = {
             "lane": spec.lane.name,
             "rtt_asked_ns": spec.lane.rtt_ns,
@@ -132,6 +191,18 @@ def csv_text(results: Sequence[CellResult]) -> str:
             "streams": spec.streams,
             "congestion_control": path.congestion_control,
             "duration_s": spec.duration_s,
+            "direction": spec.direction,
+            "mtu": path.mtu,
+            "loss": path.loss,
+            "initcwnd": spec.profile.initcwnd,
+            "repeats": len(result.repeats),
+            "half_width_bytes_per_s": result.half_width_bytes_per_s if len(result.repeats) > 1 else "",
+            "idle_p50_ns": idle.p50_ns if idle else "",
+            "idle_p99_ns": idle.p99_ns if idle else "",
+            "loaded_p50_ns": loaded.p50_ns if loaded else "",
+            "loaded_p99_ns": loaded.p99_ns if loaded else "",
+            "there_ns": idle.there_ns if idle else "",
+            "back_ns": idle.back_ns if idle else "",
             "steady_gbit_per_s": round(result.steady_bytes_per_s * 8 / 1e9, 6),
             "invalid": "; ".join(result.invalid),
         }

@@ -1,149 +1,50 @@
-"""Cells as values, and run folders on disk: versioned JSON, each file written whole or not at all.
+"""Run folders on disk: versioned JSON, each file written whole or not at all. Older formats are read too.
 
-RUN/run.json          what was asked for, when, by which version
-RUN/cells/ID.json     one cell's result, written the moment it is there
+RUN/run.json          what was asked for, when, by which version, in which order
+RUN/topology.yaml     the topology it was asked of
+RUN/cells/ID.N.json   one measurement, written the moment it is there; N counts the repeats of cell ID
+RUN/raw/ID.N.json     what the tools answered: iperf3's JSON, the queues before and after, the machine
+RUN/machine.json      kernel, sysctls, queues, offloads and versions where the first cell was measured
 RUN/results.json      all results together, in the grid's order
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator import analysis, topologyfile, units
-from emulator.analysis import Interval
+from emulator import confidence
+from emulator.cells import FORMAT, CellResult, CellSpec, merge, migrated
 from emulator.errors import InputError
-from emulator.model import Lane, Profile, Topology
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
-class CellSpec:
-    """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, the streams and how long."""
+class Execution:
+    """One measurement as it came back: the result, and the raw answers of the tools by name."""
 
-    topology: Topology
-    profile: Profile
-    streams: int
-    congestion_control: str | None
-    duration_s: int
-
-    @property
-    def lane(self) -> Lane:
-        """The lane that is measured, from the hub to its site."""
-        return self.topology.lanes[0]
-
-    @property
-    def path(self) -> analysis.Path:
-        """What the analysis needs to know of it. Raises ValueError without a bottleneck."""
-        outbound = self.lane.outbound
-        if outbound.rate_bps is None:
-            raise ValueError(f"lane {self.lane.name} has no rate: a cell needs a bottleneck")
-        algorithm = self.congestion_control or self.profile.congestion_control or "cubic"
-        loss = outbound.mean_loss
-        return analysis.Path(outbound.rate_bps, self.lane.rtt_ns, self.lane.mtu, loss, self.streams, algorithm)
-
-    @property
-    def expected_bytes_per_s(self) -> float:
-        """A guess from the profile's buffers, made before anything is measured."""
-        return analysis.predict(self.path, self.profile.tcp_rmem[2] if self.profile.tcp_rmem else 4 * 2**20).bytes_per_s
-
-    @property
-    def column(self) -> str:
-        """What the cell has in common with its column of the table."""
-        streams = "1 stream" if self.streams == 1 else f"{self.streams} streams"
-        return ", ".join(part for part in (self.profile.name, streams, self.congestion_control) if part)
-
-    @property
-    def id(self) -> str:
-        """A file name that tells the cells of one grid apart."""
-        algorithm = f"-{self.congestion_control}" if self.congestion_control else ""
-        rtt = units.compact(units.format_duration(self.lane.rtt_ns))
-        return f"{self.lane.name}-{rtt}-{self.profile.name}-{self.streams}{algorithm}"
-
-    def to_json(self) -> dict[str, Any]:
-        """For a file or the lab's command line."""
-        return {
-            "topology": topologyfile.dumps(self.topology),
-            "profile": json.loads(json.dumps(asdict(self.profile))),
-            "streams": self.streams,
-            "congestion_control": self.congestion_control,
-            "duration_s": self.duration_s,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> CellSpec:
-        """The inverse of `to_json`. Raises InputError, KeyError, TypeError."""
-        profile: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value["profile"].items()}
-        topology = topologyfile.loads(value["topology"], "cell")
-        streams, algorithm, duration_s = (value[k] for k in ("streams", "congestion_control", "duration_s"))
-        return cls(topology, Profile(**profile), streams, algorithm, duration_s)
+    result: CellResult
+    raw: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class CellResult:
-    """What one cell measured. Throughputs are payload at the receiver; windows are of one stream.
+class Asked:
+    """What a run is to do: its cells, where, how often at most each, and the seed of their order."""
 
-    `window_bytes` is the mean in flight over the steady part, `drops_limit` None where loss makes it unknowable.
-    An empty `invalid` means that nothing speaks against the numbers.
-    """
-
-    spec: CellSpec
-    rtt_ns: int
-    steady_bytes_per_s: float
-    steady_from_s: float
-    settled: bool
-    mean_bytes_per_s: float
-    first_10s_bytes_per_s: float
-    predicted_bytes_per_s: float
-    predicted_limit: str
-    limiter: str
-    evidence: str
-    invalid: tuple[str, ...]
-    window_bytes: int
-    peer_window_bytes: int
-    send_buffer_bytes: int
-    rwnd_share: float
-    sndbuf_share: float
-    loaded_rtt_ns: int
-    retransmits: int
-    sent_bytes: int
-    received_bytes: int
-    drops_limit: int | None
-    drops_buffer: int
-    drops_loss: int | None
-    counters: dict[str, int]
-    sender_cpu_percent: float
-    receiver_cpu_percent: float
-    kernel: str
-    tool: str
-    notes: tuple[str, ...]
-    intervals: tuple[Interval, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, with the intervals as [start_s, end_s, bytes]."""
-        flat = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        intervals = [[i.start_s, i.end_s, i.bytes] for i in self.intervals]
-        return {**flat, "format": FORMAT, "spec": self.spec.to_json(), "intervals": intervals}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> CellResult:
-        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
-        values = {k: v for k, v in value.items() if k != "format"}
-        values["spec"] = CellSpec.from_json(values["spec"])
-        values["intervals"] = tuple(Interval(*i) for i in values["intervals"])
-        values |= {key: tuple(values[key]) for key in ("invalid", "notes")}
-        return cls(**values)
+    specs: tuple[CellSpec, ...]
+    in_lab: bool
+    most_repeats: int = 1
+    order_seed: int = 0
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a file whole: after a crash the old content or the new one stands there, never a part."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    # Threads write too: cells that end at the same moment.
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     with draft.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
@@ -158,38 +59,71 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path, facts: Mapping[str, Any], specs: Sequence[CellSpec], in_lab: bool) -> RunFolder:
+    def create(cls, path: Path, facts: Mapping[str, Any], asked: Asked) -> RunFolder:
         """Make the folder and keep what was asked for; `facts` is whatever else is worth knowing."""
         try:
-            (path / "cells").mkdir(parents=True)
+            for part in ("cells", "raw"):
+                (path / part).mkdir(parents=True)
         except OSError as error:
             raise InputError.single(f"the run folder cannot be made: {error.strerror}", str(path)) from None
-        asked = {"format": FORMAT, **facts, "in_lab": in_lab, "cells": [spec.to_json() for spec in specs]}
-        write_atomically(path / "run.json", json.dumps(asked, indent=1) + "\n")
+        value = {
+            "format": FORMAT,
+            **facts,
+            "in_lab": asked.in_lab,
+            "most_repeats": asked.most_repeats,
+            "order_seed": asked.order_seed,
+            "cells": [spec.to_json() for spec in asked.specs],
+        }
+        write_atomically(path / "run.json", json.dumps(value, indent=1) + "\n")
         return cls(path)
 
-    def asked(self) -> tuple[list[CellSpec], bool]:
-        """The cells that were asked for, and whether in the lab. Raises InputError when this is no run folder."""
+    def facts(self) -> dict[str, Any]:
+        """run.json as it stands. Raises InputError when this is no run folder."""
+        return _read(self.path / "run.json")
+
+    def asked(self) -> Asked:
+        """What was asked for. Raises InputError when this is no run folder."""
         file = self.path / "run.json"
-        asked = _read(file)
+        value = _read(file)
         try:
-            return [CellSpec.from_json(cell) for cell in asked["cells"]], asked["in_lab"]
+            specs = tuple(CellSpec.from_json(cell) for cell in value["cells"])
+            return Asked(specs, value["in_lab"], value.get("most_repeats", 1), value.get("order_seed", 0))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError.single(f"cannot be read as a run: {error}", str(file)) from None
 
-    def save(self, result: CellResult) -> None:
-        """Keep one result."""
-        text = json.dumps(result.to_json(), indent=1) + "\n"
-        write_atomically(self.path / "cells" / f"{result.spec.id}.json", text)
+    def save(self, done: Execution) -> None:
+        """Keep one measurement and what it rests on; the first one tells the machine too."""
+        spec = done.result.spec
+        name = f"{spec.id}.{spec.repeat}.json"
+        (self.path / "raw").mkdir(exist_ok=True)
+        write_atomically(self.path / "raw" / name, json.dumps(done.raw) + "\n")
+        if "machine" in done.raw and not (self.path / "machine.json").exists():
+            write_atomically(self.path / "machine.json", json.dumps(done.raw["machine"], indent=1) + "\n")
+        # Last: a result that is there is whole.
+        write_atomically(self.path / "cells" / name, json.dumps(done.result.to_json(), indent=1) + "\n")
 
-    def finished(self, specs: Iterable[CellSpec]) -> dict[str, CellResult]:
-        """The results that are here already of exactly these cells, by id. Raises InputError on a spoilt file."""
-        found = {}
-        for spec in specs:
-            file = self.path / "cells" / f"{spec.id}.json"
-            if file.exists() and (result := _load(file)).spec == spec:
-                found[spec.id] = result
+    def repeats(self, spec: CellSpec, most: int) -> list[CellResult]:
+        """The measurements of exactly this cell that are here, first to last. Raises InputError on a spoilt file."""
+        found: list[CellResult] = []
+        for repeat in range(most):
+            # Format 1 knew no repeats.
+            names = [f"{spec.id}.{repeat}.json", *([f"{spec.id}.json"] if not repeat else [])]
+            file = next((path for name in names if (path := self.path / "cells" / name).exists()), None)
+            if file is None or (result := _load(file)).spec != spec.again(repeat):
+                break
+            found.append(result)
         return found
+
+    def finished(self, asked: Asked) -> dict[str, CellResult]:
+        """The results of the cells that need no more repeats, by id."""
+        return {id: merge(all) for id, all in self._all(asked) if _complete(all, asked.most_repeats)}
+
+    def measured(self, asked: Asked) -> dict[str, CellResult]:
+        """The results that are here, whether or not repeats are missing, by id."""
+        return {id: merge(all) for id, all in self._all(asked) if all}
+
+    def _all(self, asked: Asked) -> list[tuple[str, list[CellResult]]]:
+        return [(spec.id, self.repeats(spec, asked.most_repeats)) for spec in asked.specs]
 
     def write_results(self, results: Iterable[CellResult]) -> None:
         """All results in one file."""
@@ -200,21 +134,35 @@ class RunFolder:
         """Another file of the run: table.md, table.csv."""
         write_atomically(self.path / name, text)
 
+    def machine(self) -> dict[str, Any]:
+        """What it was measured with; empty before the first cell."""
+        file = self.path / "machine.json"
+        return dict(json.loads(file.read_text("utf-8"))) if file.exists() else {}
+
+
+def _complete(results: Sequence[CellResult], most: int) -> bool:
+    return bool(results) and confidence.enough([result.steady_bytes_per_s for result in results], most)
+
+
+def run_folders(runs: Path) -> list[RunFolder]:
+    """The runs below a folder, the oldest first; whatever else lies there is left out."""
+    return [RunFolder(file.parent) for file in sorted(runs.glob("*/run.json"))]
+
 
 def _read(file: Path) -> dict[str, Any]:
-    """A JSON file of this format. Raises InputError."""
+    """A JSON file of this format or an older one. Raises InputError."""
     try:
         value = json.loads(file.read_text("utf-8"))
         found = value.get("format")
     except (ValueError, AttributeError, OSError) as error:
         raise InputError.single(f"cannot be read: {error}", str(file)) from None
-    if found != FORMAT:
-        raise InputError.single(f"is of format {found}; this version reads {FORMAT}", str(file))
+    if found not in range(1, FORMAT + 1):
+        raise InputError.single(f"is of format {found}; this version reads 1 to {FORMAT}", str(file))
     return dict(value)
 
 
 def _load(file: Path) -> CellResult:
     try:
-        return CellResult.from_json(_read(file))
+        return CellResult.from_json(migrated(_read(file)))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError.single(f"cannot be read as a result: {error}; delete it", str(file)) from None

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from emulator import topologyform, traces, units
 from emulator.schedule import NOW, STEP_NS, Key, Schedule, Start, Track, Value
+from emulator.sweepform import SweepForm
 from emulator.topologyform import Duration, Form, Loss, Rate, Rtt, TopologyForm, YesNo, one_of, text_field
 
 _DAILY = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
@@ -110,10 +111,13 @@ class FileForm(TopologyForm):
     """A Longhaul topology: a hub and its lanes."""
 
     schedule: ScheduleForm | None = None
+    sweep: SweepForm = SweepForm()
 
 
 def form_at(path: tuple[str, ...]) -> type[Form]:
     """The form that a path of the file is read with."""
+    if path == ("sweep",):
+        return SweepForm
     if path[:1] != ("schedule",):
         return topologyform.form_at(path) if path else FileForm
     return ScheduleForm if len(path) == 1 else TrackForm if len(path) == 3 else KeyForm

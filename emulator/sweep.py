@@ -1,30 +1,28 @@
-"""A grid of cells and its execution: separate labs in parallel, one per CPU, or this machine one cell after another."""
+"""The cells of a grid executed: separate labs in parallel, one per CPU, or this machine one cell after another."""
 
 from __future__ import annotations
 
 import json
 import os
 import queue
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from emulator import analysis
-from emulator.analysis import NS
+from emulator import confidence
+from emulator.cells import CellResult, CellSpec, merge
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
-from emulator.hosts import profiles
-from emulator.model import Impairment, Lane, Profile, Topology
-from emulator.results import CellResult, CellSpec, RunFolder
+from emulator.results import Execution, RunFolder
 
-SHORTEST_S, LONGEST_S = 10, 40
-SLOW_STARTS, ROUND_TRIPS = 10, 100
 LAB_MEMORY_GIB = 8
 MEMORY_PER_BDP = 16
 """Queued packets take up to 1.6 times their bytes, in both directions, and sockets hold as much again at each end."""
 LAB_TIMEOUT_S = 900.0
 
-Runner = Callable[[CellSpec], CellResult]
+Runner = Callable[[CellSpec], Execution]
 
 
 @dataclass(frozen=True)
@@ -36,77 +34,11 @@ class Outcome:
     failure: str = ""
 
 
-def lanes_at(lane: Lane, rtts_ns: Iterable[int]) -> list[Lane]:
-    """The lane at each of these RTTs."""
-    return [lane.with_rtt(rtt_ns) for rtt_ns in rtts_ns]
-
-
-def on_hosts(topology: Topology, lanes: Sequence[Lane]) -> tuple[Topology, list[Lane]]:
-    """The same measured between the machines that are named in it. Raises InputError when a lane names none.
-
-    Every lane keeps its address, which would be another in a topology of this lane alone.
-    """
-    if without := [lane.name for lane in lanes if not lane.host]:
-        raise InputError.single(f"{', '.join(without)}: no host is given; add one, or choose other lanes", "--lane")
-    return topology, [replace(lane, address=topology.address(lane.name).ip) for lane in lanes]
-
-
-def in_namespaces(topology: Topology, lanes: Sequence[Lane]) -> tuple[Topology, list[Lane]]:
-    """The same as virtual lanes between namespaces of ours."""
-    virtual = [replace(lane, ports=None, host=None) for lane in topology.lanes]
-    chosen = {lane.name for lane in lanes}
-    return replace(topology, lanes=tuple(virtual), hub_host=None), [lane for lane in virtual if lane.name in chosen]
-
-
-def with_bottleneck(lane: Lane, rate_bps: int | None) -> Lane:
-    """The lane limited both ways: by `rate_bps`, else by its own rate, else the line's."""
-
-    def limited(direction: Impairment) -> Impairment:
-        if rate_bps is not None:
-            return replace(direction, rate_bps=rate_bps)
-        return direction if direction.rate_bps else replace(direction, rate_bps=lane.line_rate_bps)
-
-    return replace(lane, outbound=limited(lane.outbound), inbound=limited(lane.inbound))
-
-
-def duration_s(lane: Lane, profile: Profile) -> int:
-    """Long enough for the slow start not to matter: ten times it, and a hundred round trips; 10 to 40 s."""
-    rate_bps = lane.outbound.rate_bps or lane.line_rate_bps
-    bdp = analysis.bdp_bytes(rate_bps, lane.rtt_ns)
-    window = min(2 * bdp, profile.tcp_rmem[2]) if profile.tcp_rmem else 2 * bdp
-    slow_start_ns = analysis.slow_start_ns(window, lane.rtt_ns, lane.mtu)
-    wanted_ns = max(SLOW_STARTS * slow_start_ns, ROUND_TRIPS * lane.rtt_ns)
-    return min(LONGEST_S, max(SHORTEST_S, -(-wanted_ns // NS)))
-
-
-def grid(
-    base: Topology,
-    lanes: Sequence[Lane],
-    profile_names: Sequence[str],
-    known: Mapping[str, Profile],
-    streams: Sequence[int],
-    algorithms: Sequence[str | None],
-    fixed_duration_s: int | None = None,
-) -> list[CellSpec]:
-    """Every combination, RTT by RTT. Raises InputError on an unknown profile."""
-    specs = []
-    for lane in lanes:
-        rate_bps = lane.outbound.rate_bps or lane.line_rate_bps
-        buffer = lane.outbound.buffer
-        buffer_bytes = buffer.to_bytes(rate_bps, lane.mtu + analysis.ETHERNET_HEADER_BYTES) if buffer else None
-        one_lane = replace(base, lanes=(lane,))
-        for name in profile_names:
-            profile = profiles.choose(name, known, rate_bps, lane.rtt_ns, buffer_bytes)
-            lasts_s = fixed_duration_s or duration_s(lane, profile)
-            specs += [CellSpec(one_lane, profile, n, algorithm, lasts_s) for n in streams for algorithm in algorithms]
-    if twice := {s.id for s in specs if sum(s.id == other.id for other in specs) > 1}:
-        raise InputError.single(f"named twice: {', '.join(sorted(twice))}", "sweep")
-    return specs
-
-
-def cost_s(spec: CellSpec) -> float:
-    """A guess at how long the cell takes: what it carries decides. Only the order and the time left rest on it."""
-    return 3.0 + spec.expected_bytes_per_s * spec.duration_s / 3e9
+def in_order(specs: Sequence[CellSpec], order_seed: int) -> list[CellSpec]:
+    """The cells in a random order, so that no trend of the machine looks like one of the grid; the seed is recorded."""
+    shuffled = list(specs)
+    random.Random(order_seed).shuffle(shuffled)
+    return shuffled
 
 
 def lab_memory_gib(spec: CellSpec) -> int:
@@ -122,7 +54,7 @@ def in_lab(cpus: Sequence[int]) -> Runner:
     for cpu in cpus:
         free.put(cpu)
 
-    def run(spec: CellSpec) -> CellResult:
+    def run(spec: CellSpec) -> Execution:
         cpu = free.get()
         try:
             done = boot.capture(
@@ -137,7 +69,7 @@ def in_lab(cpus: Sequence[int]) -> Runner:
     return run
 
 
-def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> CellResult:
+def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> Execution:
     """What `python3 -m emulator.cell` printed. Raises MeasureError with its failure, or with its last words."""
     lines = stdout.decode(errors="replace").strip().splitlines()
     try:
@@ -147,7 +79,7 @@ def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> CellResult:
         raise MeasureError(f"{spec.id}: the cell gave no result; it said: {words}") from None
     if "error" in answer:
         raise MeasureError(f"{spec.id}: {answer['error']}")
-    return CellResult.from_json(answer)
+    return Execution(CellResult.from_json(answer["result"]), answer["raw"])
 
 
 def here() -> Runner:
@@ -158,18 +90,44 @@ def here() -> Runner:
     return lambda spec: cell.execute(spec, local())
 
 
+class Stopped(Exception):
+    """A cell that was left before it had enough repeats, because the user asked to stop."""
+
+
+def measure_cell(
+    spec: CellSpec, folder: RunFolder, runner: Runner, most_repeats: int, stop: threading.Event
+) -> CellResult:
+    """Measure a cell until its mean is known well enough or it had its repeats; what is in the folder counts.
+
+    Every repeat has a seed of its own. Raises Stopped between two repeats, and whatever the runner raises.
+    """
+    results = folder.repeats(spec, most_repeats)
+    while not (results and confidence.enough([r.steady_bytes_per_s for r in results], most_repeats)):
+        if stop.is_set():
+            raise Stopped
+        done = runner(spec.again(len(results)))
+        folder.save(done)
+        results.append(done.result)
+    return merge(results)
+
+
 def run_cells(
-    specs: Sequence[CellSpec], folder: RunFolder, runner: Runner, workers: int, say: Callable[[str], None]
+    specs: Sequence[CellSpec],
+    folder: RunFolder,
+    runner: Runner,
+    workers: int,
+    say: Callable[[str], None],
+    most_repeats: int = 1,
 ) -> Iterator[Outcome]:
-    """Run the cells, the costliest first, and yield each as it ends, saved already.
+    """Run the cells and yield each as it ends, every repeat saved the moment it is there.
 
     A cell that fails does not stop the others; a lab or a machine that cannot run any does. After Ctrl-C only the
-    cells at work are finished, then KeyboardInterrupt is raised; a second Ctrl-C abandons them too.
+    measurements at work are finished, then KeyboardInterrupt is raised; a second Ctrl-C abandons them too.
     """
-    pool = ThreadPoolExecutor(workers)
-    ordered = sorted(specs, key=cost_s, reverse=True)
-    waiting: dict[Future[CellResult], CellSpec] = {pool.submit(runner, spec): spec for spec in ordered}
-    interrupted = False
+    pool, stop, interrupted = ThreadPoolExecutor(workers), threading.Event(), False
+    waiting: dict[Future[CellResult], CellSpec] = {
+        pool.submit(measure_cell, spec, folder, runner, most_repeats, stop): spec for spec in specs
+    }
     try:
         while waiting:
             try:
@@ -178,28 +136,29 @@ def run_cells(
                 if interrupted:
                     raise
                 interrupted = True
+                stop.set()
                 waiting = {future: spec for future, spec in waiting.items() if not future.cancel()}
                 say(f"finishing the {len(waiting)} cells at work; Ctrl-C again abandons them")
                 continue
-            for future in ended:
-                yield _outcome(waiting.pop(future), future, folder)
+            yield from (one for future in ended if (one := _outcome(waiting.pop(future), future)))
     finally:
+        stop.set()
         pool.shutdown(wait=False, cancel_futures=True)
     if interrupted:
         raise KeyboardInterrupt
 
 
-def _outcome(spec: CellSpec, future: Future[CellResult], folder: RunFolder) -> Outcome:
+def _outcome(spec: CellSpec, future: Future[CellResult]) -> Outcome | None:
     try:
-        result = future.result()
+        return Outcome(spec, future.result())
+    except Stopped:
+        return None
     except (LabTimeout, LabStalled) as error:
         return Outcome(spec, None, str(error))
     except (LabError, MissingError, InputError):
         raise
     except LonghaulError as error:
         return Outcome(spec, None, str(error))
-    folder.save(result)
-    return Outcome(spec, result)
 
 
 def cpus() -> list[int]:

@@ -24,13 +24,25 @@ from emulator.topologyform import DefaultsForm, DirectionForm, LaneForm
 
 def load(path: str | Path) -> Topology:
     """Read a topology file. Raises InputError with every mistake in it."""
+    return loads(_text(path), str(path), Path(path).parent)
+
+
+def load_sweep(path: str | Path) -> dict[str, Any]:
+    """The `sweep` section of a topology file, what is given of it: by key, in the model's units. Raises InputError."""
+    source = yamltree.read(_text(path), str(path))
+    form = _validated(source, Path(path).parent)
+    source.raise_mistakes()
+    assert form is not None
+    return form.sweep.model_dump(exclude_none=True)
+
+
+def _text(path: str | Path) -> str:
     try:
-        text = Path(path).read_text("utf-8")
+        return Path(path).read_text("utf-8")
     except OSError as error:
         raise InputError.single(f"cannot be read: {error.strerror}", str(path)) from None
     except UnicodeDecodeError:
         raise InputError.single("is not a text file in UTF-8", str(path)) from None
-    return loads(text, str(path), Path(path).parent)
 
 
 def loads(text: str, where: str = "topology", folder: Path = Path()) -> Topology:

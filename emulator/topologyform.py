@@ -31,7 +31,7 @@ def text_field(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _rate(text: str) -> int:
+def parse_rate_bps(text: str) -> int:
     bps = 0 if text == "none" else units.parse_rate_bps(text)
     if not bps and text != "none":
         raise ValueError(f"{text!r} carries nothing: write none for no bottleneck at all")
@@ -137,7 +137,7 @@ def _destination(text: str) -> str:
     return text
 
 
-def _schema(example: str, kind: str = "string") -> WithJsonSchema:
+def example_schema(example: str, kind: str = "string") -> WithJsonSchema:
     return WithJsonSchema({"type": kind, "examples": [int(example) if kind == "integer" else example]})
 
 
@@ -145,8 +145,8 @@ def _choice(*words: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "enum": list(words)})
 
 
-Duration = Annotated[int, text_field(units.parse_duration_ns, "a time"), _schema("32ms")]
-Rate = Annotated[int, text_field(_rate, "a rate"), _schema("10Gbit")]
+Duration = Annotated[int, text_field(units.parse_duration_ns, "a time"), example_schema("32ms")]
+Rate = Annotated[int, text_field(parse_rate_bps, "a rate"), example_schema("10Gbit")]
 Rtt = Annotated[
     int,
     BeforeValidator(_rtt),
@@ -159,27 +159,27 @@ Rtt = Annotated[
         }
     ),
 ]
-Probability = Annotated[int, text_field(units.parse_probability_p32, "a probability"), _schema("0.01%")]
-Loss = Annotated[int | lossmodels.LossModel, text_field(lossmodels.parse, "a loss"), _schema("1% burst 5")]
-Corruption = Annotated[dict[str, int], text_field(parse_corruption, "a corruption"), _schema("ber 1e-9")]
+Probability = Annotated[int, text_field(units.parse_probability_p32, "a probability"), example_schema("0.01%")]
+Loss = Annotated[int | lossmodels.LossModel, text_field(lossmodels.parse, "a loss"), example_schema("1% burst 5")]
+Corruption = Annotated[dict[str, int], text_field(parse_corruption, "a corruption"), example_schema("ber 1e-9")]
 Shape = Annotated[
     str | tuple[int, ...],
     BeforeValidator(_distribution),
     WithJsonSchema({"anyOf": [{"type": "string", "examples": [*distributions.NAMES]}, {"type": "array"}]}),
 ]
-Depth = Annotated[dict[str, int], text_field(_buffer, "a buffer"), _schema("8MiB")]
-Count = Annotated[int, text_field(units.parse_count, "a whole number"), _schema("1500", "integer")]
+Depth = Annotated[dict[str, int], text_field(_buffer, "a buffer"), example_schema("8MiB")]
+Count = Annotated[int, text_field(units.parse_count, "a whole number"), example_schema("1500", "integer")]
 Word = Annotated[str, text_field(str, "a word")]
 Order = Annotated[str, text_field(one_of("keep", "free"), "keep or free"), _choice("keep", "free")]
 YesNo = Annotated[bool, text_field(lambda text: one_of("yes", "no")(text) == "yes", "yes or no"), _choice("yes", "no")]
 Cells = Annotated[str, text_field(one_of("none", "atm"), "none or atm"), _choice("none", "atm")]
 Queue = Annotated[str, text_field(one_of(*QUEUES), "a queue"), _choice(*QUEUES)]
-Overhead = Annotated[int, text_field(parse_overhead_bytes, "a size"), _schema("22B")]
+Overhead = Annotated[int, text_field(parse_overhead_bytes, "a size"), example_schema("22B")]
 Switch = Annotated[bool, text_field(_switch, "true or false"), WithJsonSchema({"type": "boolean"})]
 OnDrift = Annotated[str, text_field(_on_drift, "a word"), _choice(*ON_DRIFT)]
-Destination = Annotated[str, text_field(_destination, "an SSH destination"), _schema("root@japan.example.org")]
-Address = Annotated[IPv4Address, text_field(_address, "an address"), _schema("10.77.0.4")]
-Subnet = Annotated[IPv4Network, text_field(_subnet, "a network"), _schema("10.77.0.0/24")]
+Destination = Annotated[str, text_field(_destination, "an SSH destination"), example_schema("root@japan.example.org")]
+Address = Annotated[IPv4Address, text_field(_address, "an address"), example_schema("10.77.0.4")]
+Subnet = Annotated[IPv4Network, text_field(_subnet, "a network"), example_schema("10.77.0.0/24")]
 
 
 class Form(BaseModel):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
-from emulator import cli, sweep, topologyfile, verify
+from emulator import cli, grid, topologyfile, verify
 from emulator.errors import InputError, MissingError
 from emulator.hosts import reach, route
 from emulator.hosts.connection import Connection, advice
@@ -71,9 +71,9 @@ def test_written_and_read_again() -> None:
 
 def test_a_cell_between_ssh_hosts_keeps_their_addresses() -> None:
     topology = topologyfile.loads(OVER_SSH)
-    base, lanes = sweep.on_hosts(topology, topology.lanes[:2])
-    (near, far) = sweep.grid(base, [sweep.with_bottleneck(lane, 10**9) for lane in lanes], ["default"],
-                             {"default": sweep.profiles.DEFAULT}, [1], [None])  # fmt: skip
+    names = topology.sites[:2]
+    axes = grid.Axes(lane=names, profile=("default",), rate=(10**9,))
+    near, far = grid.cells(grid.on_hosts(topology, names), axes, {"default": grid.profiles.DEFAULT})
     assert (near.topology.hub_host, near.lane.host, far.lane.ports) == (
         "root@hub",
         "near.example.org",
@@ -81,12 +81,13 @@ def test_a_cell_between_ssh_hosts_keeps_their_addresses() -> None:
     )
     assert [str(spec.topology.address(spec.lane.name).ip) for spec in (near, far)] == ["10.77.0.2", "10.77.0.9"]
     with pytest.raises(InputError, match="dark: no host is given; add one, or choose other lanes"):
-        sweep.on_hosts(topology, topology.lanes)
+        grid.on_hosts(topology, ())
 
 
 def test_in_namespaces_the_same_lanes_are_virtual() -> None:
     topology = topologyfile.loads(OVER_SSH)
-    base, (far,) = sweep.in_namespaces(topology, [topology.lane("far")])
+    base = grid.in_namespaces(topology)
+    far = base.lane("far")
     assert (base.hub_host, far.host, far.ports, far.rtt_ns) == (None, None, None, 80_000_000)
 
 

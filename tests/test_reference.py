@@ -26,6 +26,7 @@ def test_every_key_is_in_the_table() -> None:
 def test_every_value_shown_is_read(key: str, value: str) -> None:
     base = {"rtt": "80ms", "rate": "1Gbit", "loss": "1%"}
     base |= {} if key in ("delay", "seed") else {key: value}
+    base |= {"ports": "{hub: eth1, site: eth2}"} if key == "host" else {}
     if value == "none":
         base = {"rtt": "80ms", key: value}
     direction = f", outbound: {{{key}: {value}}}" if key in ("delay", "seed") else ""

@@ -9,8 +9,8 @@ import pytest
 from samples import cell_result, cell_spec
 
 from emulator import report
+from emulator.cells import CellResult, CellSpec
 from emulator.hosts import profiles
-from emulator.results import CellResult, CellSpec
 
 GOLDEN = Path(__file__).parent / "golden"
 MS, MIB = 10**6, 2**20
@@ -50,3 +50,28 @@ def test_rows_carry_the_lanes_names_where_several_are_compared() -> None:
 @pytest.mark.parametrize(("mib", "text"), [(1140.14, "1140"), (999.96, "1000.0"), (43.52, "43.5"), (0, "0.0")])
 def test_throughputs_have_four_digits_or_one_decimal(mib: float, text: str) -> None:
     assert report.mib(mib * MIB) == text
+
+
+def test_what_lies_ahead_is_shown_as_theory_has_it(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
+    rows = report.planned(cells[0]).rows
+    assert rows[0] == ("lane-32ms-default-1", "32 ms", "10 s", "83.3", "81.7", "send buffer")
+    assert rows[3] == ("lane-346ms-max-1", "346 ms", "10 s", "186.2", "117.0", "slow start")
+
+
+def test_advice_and_findings_are_told_once(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
+    _, found = cells
+    assert report.advice(found)[0] == ("lane-32ms-default-1: tcp_wmem max from 4 MiB to 55 MiB: 1140 MiB/s, then line")
+    assert report.findings(found) == [
+        "sender-figure in 3 of 3 cells: lane-32ms-default-1, the sender counted 3.0 MiB more than had arrived: "
+        "only the receiver's figure counts"
+    ]
+
+
+def test_uncertainty_is_told(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
+    specs, found = cells
+    sure = replace(found[specs[0].id], repeats=(99.0, 100.0, 101.0), steady_bytes_per_s=100.0)
+    assert report.uncertainty(sure) == "5.7%"
+    assert report.objections(specs, {"a": sure}, {}) == [
+        "a: after 3 repeats the mean is only known to 5.7% (99 % confidence)"
+    ]
+    assert report.uncertainty(found[specs[0].id]) == "-"

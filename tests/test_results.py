@@ -7,13 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from samples import cell_result, cell_spec
+from samples import cell_result, cell_spec, execution
 
+from emulator.cells import FORMAT, CellResult, CellSpec, migrated
 from emulator.errors import InputError
 from emulator.hosts import profiles
-from emulator.results import CellResult, CellSpec, RunFolder, write_atomically
+from emulator.results import Asked, RunFolder, run_folders, write_atomically
 
 MS = 10**6
+ASKED = Asked((cell_spec(), cell_spec(rtt_ns=MS)), True, 1, 5)
+CAPTURES = Path(__file__).parent / "captures"
 
 
 def through_json(value: object) -> dict[str, object]:
@@ -52,23 +55,48 @@ def test_a_path_needs_a_bottleneck() -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     """A run of two cells."""
-    return RunFolder.create(tmp_path / "run", {"version": "1"}, [cell_spec(), cell_spec(rtt_ns=MS)], True)
+    return RunFolder.create(tmp_path / "run", {"version": "1"}, ASKED)
 
 
 def test_a_run_knows_what_was_asked_for(folder: RunFolder) -> None:
-    assert RunFolder(folder.path).asked() == ([cell_spec(), cell_spec(rtt_ns=MS)], True)
+    assert RunFolder(folder.path).asked() == ASKED
     assert json.loads((folder.path / "run.json").read_text())["version"] == "1"
 
 
 def test_what_is_saved_is_found_again(folder: RunFolder) -> None:
-    result = cell_result()
-    folder.save(result)
-    assert RunFolder(folder.path).finished(folder.asked()[0]) == {result.spec.id: result}
+    done = execution(cell_spec())
+    folder.save(done)
+    assert RunFolder(folder.path).finished(ASKED) == {done.result.spec.id: done.result}
+    assert json.loads((folder.path / "raw/lane-32ms-default-1.0.json").read_text()) == done.raw
+    assert folder.machine() == {"cpus": 1}
 
 
 def test_a_result_of_another_duration_does_not_count(folder: RunFolder) -> None:
-    folder.save(cell_result())
-    assert folder.finished([replace(cell_spec(), duration_s=11)]) == {}
+    folder.save(execution(cell_spec()))
+    assert folder.repeats(replace(cell_spec(), duration_s=11), 1) == []
+
+
+def test_a_cell_is_finished_when_it_needs_no_more_repeats(folder: RunFolder) -> None:
+    more = replace(ASKED, most_repeats=10)
+    for repeat in range(3):
+        assert (folder.finished(more), len(folder.measured(more))) == ({}, min(1, repeat))
+        folder.save(execution(cell_spec().again(repeat)))
+    assert list(folder.finished(more)) == [cell_spec().id]
+
+
+def test_runs_are_listed(folder: RunFolder) -> None:
+    (folder.path.parent / "notes").mkdir()
+    assert run_folders(folder.path.parent) == [folder]
+
+
+def test_a_run_of_format_1_is_read(folder: RunFolder) -> None:
+    old = json.loads((CAPTURES / "result-format-1.json").read_text())
+    result = CellResult.from_json(migrated(old))
+    assert (result.kind, result.spec.repeat, result.spec.direction) == ("send buffer", 0, "outbound")
+    assert result.repeats == (result.steady_bytes_per_s,)
+    (folder.path / f"cells/{result.spec.id}.json").write_text(json.dumps(old))
+    assert folder.repeats(result.spec, 1) == [result]
+    assert CellResult.from_json(migrated(result.to_json() | {"format": FORMAT})) == result
 
 
 @pytest.mark.parametrize(
@@ -76,29 +104,29 @@ def test_a_result_of_another_duration_does_not_count(folder: RunFolder) -> None:
     [
         ('{"format": 1', "cannot be read: Expecting ',' delimiter"),
         ("[]", "cannot be read: 'list' object has no attribute 'get'"),
-        ('{"format": 99}', "is of format 99; this version reads 1"),
-        ('{"format": 1}', "cannot be read as a result: 'spec'; delete it"),
+        ('{"format": 99}', "is of format 99; this version reads 1 to 2"),
+        ('{"format": 2}', "cannot be read as a result: 'spec'; delete it"),
     ],
 )
 def test_a_spoilt_result_is_named(folder: RunFolder, text: str, said: str) -> None:
-    file = folder.path / "cells" / f"{cell_spec().id}.json"
+    file = folder.path / "cells" / f"{cell_spec().id}.0.json"
     file.write_text(text)
     with pytest.raises(InputError) as error:
-        folder.finished([cell_spec()])
+        folder.finished(ASKED)
     assert str(error.value).startswith(f"{file}: {said}")
 
 
 def test_all_results_are_one_file(folder: RunFolder) -> None:
     folder.write_results([cell_result()])
     (cell,) = json.loads((folder.path / "results.json").read_text())["cells"]
-    assert CellResult.from_json(cell | {"format": 1}) == cell_result()
+    assert CellResult.from_json(cell) == cell_result()
 
 
 def test_a_folder_that_is_there_or_cannot_be_is_an_input_error(folder: RunFolder) -> None:
     with pytest.raises(InputError, match="the run folder cannot be made: File exists"):
-        RunFolder.create(folder.path, {}, [], False)
+        RunFolder.create(folder.path, {}, ASKED)
     with pytest.raises(InputError, match="the run folder cannot be made: Not a directory"):
-        RunFolder.create(folder.path / "run.json" / "run", {}, [], False)
+        RunFolder.create(folder.path / "run.json" / "run", {}, ASKED)
     with pytest.raises(InputError, match=r"cells/run.json: cannot be read: .*No such file"):
         RunFolder(folder.path / "cells").asked()
 

@@ -157,6 +157,7 @@ def test_the_schema_knows_every_key() -> None:
     assert schema["additionalProperties"] is False
     assert list(schema["properties"]) == [
         "name", "hub", "hub_host", "subnet", "seed", "on_drift", "defaults", "lanes", "schedule",
+        "sweep",
     ]  # fmt: skip
     assert list(schema["$defs"]["LaneForm"]["properties"]) == [
         "jitter", "distribution", "order", "loss", "duplicate", "corrupt", "reorder", "ecn", "rate", "buffer", "queue",

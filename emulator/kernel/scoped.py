@@ -15,7 +15,7 @@ from .observe import OUR_VETH, ROOT, SHAPER_CLASS, SHAPER_HANDLE, egresses_of, h
 
 
 def ports_of(ip: Any, names: frozenset[str]) -> State:
-    """These interfaces as ports, as far as they exist and are ours."""
+    """These interfaces as ports, as far as they exist and are ours; what real ones merge is not looked at."""
     found = _ask(ip, [_link(IFLA_IFNAME=name) for name in sorted(names)])
     links = [link for link in found if OUR_VETH.match(link.get_attr("IFLA_IFNAME")) or mark(link)]
     masters = {link.get_attr("IFLA_MASTER") for link in links} - {None}

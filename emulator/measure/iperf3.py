@@ -21,7 +21,11 @@ _LARGEST_BLOCK, _SMALLEST_BLOCK = 2**20, 2**12
 
 @dataclass(frozen=True)
 class Run:
-    """One iperf3 test, all streams together, as the receiver saw it; `retransmits` is the sender's."""
+    """One iperf3 test, all streams together, as the receiver saw it; `retransmits` and `ramp` are the sender's.
+
+    `ramp` is (end in s, all congestion windows together in bytes, mean RTT in us) of every interval. `omit_s` is what
+    iperf3 left out at the start, `block_bytes` what it counts in.
+    """
 
     received_bytes: int
     received_s: float
@@ -32,6 +36,10 @@ class Run:
     version: str
     sender_cpu_percent: float
     receiver_cpu_percent: float
+    duration_s: float
+    omit_s: float
+    block_bytes: int
+    ramp: tuple[tuple[float, int, int], ...]
 
 
 def server_argv(interval_s: float) -> list[str]:
@@ -64,6 +72,23 @@ def client_argv(
     ]
 
 
+def udp_argv(address: str, duration_s: int, rate_bps: int, payload_bytes: int, interval_s: float) -> list[str]:
+    """A client that sends datagrams of `payload_bytes` at `rate_bps` of payload."""
+    return [
+        *("iperf3", "-c", address, "-p", str(PORT), "-u", "-b", str(rate_bps), "-l", str(payload_bytes)),
+        *("-t", str(duration_s), "-i", f"{interval_s:g}", "-J", "--get-server-output"),
+    ]
+
+
+def received_intervals(text: str) -> tuple[Interval, ...]:
+    """What arrived, interval by interval. Raises MeasureError."""
+    try:
+        report = json.loads(text)
+        return _intervals(report)
+    except (ValueError, KeyError, TypeError):
+        raise MeasureError(f"iperf3 answered no intervals but {text.strip()[:200]!r}") from None
+
+
 def longest_s(duration_s: int, rtt_ns: int) -> float:
     """When to give up on a client: its duration, the set-up's round trips, and a minute for queues to drain."""
     return duration_s + SETUP_ROUND_TRIPS * rtt_ns / 1e9 + 60
@@ -85,15 +110,28 @@ def parse(text: str) -> Run:
 
 def _run(report: dict[str, Any]) -> Run:
     received, sent = report["end"]["sum_received"], report["end"]["sum_sent"]
-    intervals = report["server_output_json"]["intervals"]
     return Run(
         received_bytes=received["bytes"],
         received_s=received["seconds"],
-        intervals=tuple(Interval(i["sum"]["start"], i["sum"]["end"], i["sum"]["bytes"]) for i in intervals),
+        intervals=_intervals(report),
         sent_bytes=sent["bytes"],
         retransmits=sent["retransmits"],
         congestion_control=report["end"]["sender_tcp_congestion"],
         version=report["start"]["version"],
         sender_cpu_percent=report["end"]["cpu_utilization_percent"]["host_total"],
         receiver_cpu_percent=report["end"]["cpu_utilization_percent"]["remote_total"],
+        duration_s=report["start"]["test_start"]["duration"],
+        omit_s=report["start"]["test_start"]["omit"],
+        block_bytes=report["start"]["test_start"]["blksize"],
+        ramp=tuple(_moment(i["streams"]) for i in report["intervals"]),
     )
+
+
+def _intervals(report: dict[str, Any]) -> tuple[Interval, ...]:
+    intervals = report["server_output_json"]["intervals"]
+    return tuple(Interval(i["sum"]["start"], i["sum"]["end"], i["sum"]["bytes"]) for i in intervals)
+
+
+def _moment(streams: list[dict[str, Any]]) -> tuple[float, int, int]:
+    cwnd_bytes = sum(stream["snd_cwnd"] for stream in streams)
+    return streams[0]["end"], cwnd_bytes, round(sum(stream["rtt"] for stream in streams) / len(streams))

@@ -125,7 +125,8 @@ def test_a_look_at_some_ports_sees_what_the_look_at_all_sees(kernel: FailingKern
     for topology in WALK:
         go(kernel, topology)
         ours = kernel.observe().ports
-        assert kernel.ports_of(names).ports == {name: ours[name] for name in names & ours.keys()}
+        expected = {name: replace(ours[name], offloads=None) for name in names & ours.keys()}
+        assert kernel.ports_of(names).ports == expected
 
 
 def test_every_kind_of_queue_to_every_other(kernel: FailingKernel) -> None:

@@ -1,0 +1,276 @@
+"""Cells as values: what is to be measured, and what was. To JSON and back; older formats are migrated."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from emulator import advice, analysis, confidence, laws, lossmodels, topologyfile, units
+from emulator.analysis import Interval
+from emulator.latency import Latency
+from emulator.model import Impairment, Lane, Profile, Topology
+from emulator.verdict import Buffers
+
+FORMAT = 2
+OUTBOUND, INBOUND = "outbound", "inbound"
+DIRECTIONS = (OUTBOUND, INBOUND)
+KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
+"""What the kernel allows when a profile does not say (tcp_rmem, tcp_wmem up to Linux 6.12)."""
+
+
+@dataclass(frozen=True)
+class CellSpec:
+    """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, the streams, which way, how long.
+
+    `repeat` counts the measurements of the same cell from 0; each has a seed of its own (`again`).
+    """
+
+    topology: Topology
+    profile: Profile
+    streams: int
+    congestion_control: str | None
+    duration_s: int
+    direction: str = OUTBOUND
+    repeat: int = 0
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that is measured, between the hub and its site."""
+        return self.topology.lanes[0]
+
+    @property
+    def impairment(self) -> Impairment:
+        """That of the direction in which the data flows."""
+        return self.lane.outbound if self.direction == OUTBOUND else self.lane.inbound
+
+    @property
+    def path(self) -> analysis.Path:
+        """What the analysis needs to know of it. Raises ValueError without a bottleneck."""
+        way = self.impairment
+        if way.rate_bps is None:
+            raise ValueError(f"lane {self.lane.name} has no rate: a cell needs a bottleneck")
+        algorithm = self.congestion_control or self.profile.congestion_control or "cubic"
+        loss = way.mean_loss
+        return analysis.Path(way.rate_bps, self.lane.rtt_ns, self.lane.mtu, loss, self.streams, algorithm)
+
+    @property
+    def buffers(self) -> Buffers:
+        """The most that a host's sockets get under the profile."""
+        receive, send = self.profile.tcp_rmem, self.profile.tcp_wmem
+        return Buffers(
+            receive[2] if receive else KERNEL_BUFFERS.receive_bytes, send[2] if send else KERNEL_BUFFERS.send_bytes
+        )
+
+    @property
+    def prediction(self) -> laws.Prediction:
+        """What theory allows, made before anything is measured."""
+        allowed = advice.windows(self.buffers, self.buffers)
+        initcwnd = self.profile.initcwnd or analysis.INITCWND_SEGMENTS
+        return laws.predict(self.path, allowed, self.duration_s * analysis.NS, initcwnd=initcwnd)
+
+    @property
+    def expected_bytes_per_s(self) -> float:
+        """The most that full buffers allow, for choosing iperf3's block and guessing the cost."""
+        full = laws.Windows(self.buffers.receive_bytes, self.buffers.send_bytes)
+        return laws.predict(self.path, full).bytes_per_s
+
+    @property
+    def column(self) -> str:
+        """What the cell has in common with its column of the table."""
+        streams = "1 stream" if self.streams == 1 else f"{self.streams} streams"
+        initcwnd = f"initcwnd {self.profile.initcwnd}" if self.profile.initcwnd else ""
+        return ", ".join(
+            p for p in (self.profile.name, streams, self.congestion_control, initcwnd, *self._odd(" ")) if p
+        )
+
+    def _odd(self, blank: str) -> list[str]:
+        """What sets the cell apart beside RTT, profile, streams: only what is not as usual."""
+        way = self.impairment
+        return [
+            *([self.direction] if self.direction != OUTBOUND else []),
+            *([f"MTU{blank}{self.lane.mtu}"] if self.lane.mtu != 1500 else []),
+            *([units.format_rate(way.rate_bps)] if way.rate_bps and way.rate_bps != self.lane.line_rate_bps else []),
+            *([f"loss{blank}{lossmodels.format_loss(way.loss_p32, way.loss_model)}"] if way.mean_loss else []),
+        ]
+
+    @property
+    def id(self) -> str:
+        """A name that tells the cells of one grid apart; the repeats of a cell share it."""
+        initcwnd = f"initcwnd{self.profile.initcwnd}" if self.profile.initcwnd else None
+        rtt = units.compact(units.format_duration(self.lane.rtt_ns))
+        parts = (self.lane.name, rtt, self.profile.name, str(self.streams), self.congestion_control, initcwnd)
+        return "-".join([part for part in parts if part] + [units.compact(odd) for odd in self._odd("")])
+
+    def again(self, repeat: int) -> CellSpec:
+        """The same cell once more, with a seed of its own: in the lab the same seed would give the same bytes."""
+        seed = self.topology.seed - self.repeat + repeat
+        return replace(self, topology=replace(self.topology, seed=seed), repeat=repeat)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a file or the lab's command line."""
+        return {
+            "topology": topologyfile.dumps(self.topology),
+            "profile": json.loads(json.dumps(asdict(self.profile))),
+            "streams": self.streams,
+            "congestion_control": self.congestion_control,
+            "duration_s": self.duration_s,
+            "direction": self.direction,
+            "repeat": self.repeat,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> CellSpec:
+        """The inverse of `to_json`. Raises InputError, KeyError, TypeError."""
+        values = dict(value)
+        profile: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("profile").items()}
+        topology = topologyfile.loads(values.pop("topology"), "cell")
+        return cls(topology, Profile(**profile), **values)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The sender at one moment of the run: all streams' congestion windows together, and their mean RTT."""
+
+    end_s: float
+    cwnd_bytes: int
+    rtt_ns: int
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What one cell measured. Throughputs are payload at the receiver; windows are of one stream.
+
+    `window_bytes` is the mean in flight over the steady part, `drops_limit` None where loss makes it unknowable.
+    `laws` holds what each law allows (those that apply), `predicted_limit` names the least. An empty `invalid` means
+    that nothing speaks against the numbers. `repeats` are the steady means of all measurements of the cell; of several
+    this is the median one, with their mean as its steady figure (`merge`).
+    """
+
+    spec: CellSpec
+    rtt_ns: int
+    steady_bytes_per_s: float
+    steady_from_s: float
+    settled: bool
+    mean_bytes_per_s: float
+    first_10s_bytes_per_s: float
+    predicted_bytes_per_s: float
+    predicted_mean_bytes_per_s: float
+    predicted_limit: str
+    laws: dict[str, float]
+    kind: str
+    limiter: str
+    evidence: str
+    advice: str
+    invalid: tuple[str, ...]
+    window_bytes: int
+    peer_window_bytes: int
+    send_buffer_bytes: int
+    rwnd_share: float
+    sndbuf_share: float
+    loaded_rtt_ns: int
+    idle: Latency | None
+    loaded: Latency | None
+    retransmits: int
+    sent_bytes: int
+    retransmitted_bytes: int
+    received_bytes: int
+    drops_limit: int | None
+    drops_buffer: int
+    drops_loss: int | None
+    counters: dict[str, int]
+    sender_cpu_percent: float
+    receiver_cpu_percent: float
+    kernel: str
+    tool: str
+    notes: tuple[str, ...]
+    findings: tuple[str, ...]
+    repeats: tuple[float, ...]
+    intervals: tuple[Interval, ...]
+    ramp: tuple[Moment, ...]
+
+    @property
+    def half_width_bytes_per_s(self) -> float:
+        """The 99 % confidence half-width of the steady mean; infinite for a single measurement."""
+        return confidence.half_width(self.repeats)
+
+    @property
+    def unsure(self) -> str:
+        """Why the mean of several repeats is not known well enough; empty when it is, or was measured once."""
+        if len(self.repeats) < 2 or confidence.sure(self.repeats):
+            return ""
+        share = self.half_width_bytes_per_s / statistics.fmean(self.repeats) if any(self.repeats) else math.inf
+        return f"after {len(self.repeats)} repeats the mean is only known to {share:.1%} (99 % confidence)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything; intervals as [start_s, end_s, bytes], the ramp as [end_s, cwnd_bytes, rtt_ns]."""
+        flat = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        lists = {name: [list(dataclasses.astuple(i)) for i in flat[name]] for name in ("intervals", "ramp")}
+        delays = {name: flat[name] and asdict(flat[name]) for name in ("idle", "loaded")}
+        return {**flat, "format": FORMAT, "spec": self.spec.to_json(), **lists, **delays}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> CellResult:
+        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
+        values = {k: v for k, v in value.items() if k != "format"}
+        values["spec"] = CellSpec.from_json(values["spec"])
+        values["intervals"] = tuple(Interval(*i) for i in values["intervals"])
+        values["ramp"] = tuple(Moment(*i) for i in values["ramp"])
+        values |= {key: tuple(values[key]) for key in ("invalid", "notes", "findings", "repeats")}
+        values |= {key: Latency.from_json(values[key]) if values[key] else None for key in ("idle", "loaded")}
+        return cls(**values)
+
+
+def merge(results: Sequence[CellResult]) -> CellResult:
+    """The repeats of one cell as one result: the median one, with the mean of all as its steady figure.
+
+    What speaks against any of them speaks against the mean.
+    """
+    middle = sorted(results, key=lambda result: result.steady_bytes_per_s)[(len(results) - 1) // 2]
+    if len(results) == 1:
+        return middle
+    invalid = dict.fromkeys(reason for result in results for reason in result.invalid)
+    means = tuple(result.steady_bytes_per_s for result in results)
+    return replace(
+        middle,
+        steady_bytes_per_s=statistics.fmean(means),
+        mean_bytes_per_s=statistics.fmean(result.mean_bytes_per_s for result in results),
+        first_10s_bytes_per_s=statistics.fmean(result.first_10s_bytes_per_s for result in results),
+        settled=all(result.settled for result in results),
+        invalid=tuple(invalid),
+        repeats=means,
+    )
+
+
+_KINDS_OF_FORMAT_1 = {
+    "line": "line", "slow start": "slow start", "loss": "congestion window", "buffer drops": "congestion window",
+    "congestion window": "unknown",
+}  # fmt: skip
+
+
+def migrated(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A result of any format that we ever wrote, in today's. Raises KeyError, ValueError."""
+    if value.get("format") == FORMAT:
+        return dict(value)
+    old = dict(value)
+    limiter = str(old["limiter"])
+    kind = _KINDS_OF_FORMAT_1.get(limiter) or ("send buffer" if limiter.startswith("send") else "receive window")
+    return old | {
+        "format": FORMAT,
+        "spec": old["spec"] | {"direction": OUTBOUND, "repeat": 0},
+        "predicted_mean_bytes_per_s": old["predicted_bytes_per_s"],
+        "laws": {old["predicted_limit"]: old["predicted_bytes_per_s"]},
+        "kind": kind,
+        "advice": "",
+        "idle": None,
+        "loaded": None,
+        # Format 1 counted segments only.
+        "retransmitted_bytes": old["retransmits"] * 1448,
+        "findings": [],
+        "repeats": [old["steady_bytes_per_s"]],
+        "ramp": [],
+    }

@@ -1,0 +1,71 @@
+"""bdp and advise: the arithmetic of a path."""
+
+from __future__ import annotations
+
+import click
+
+from emulator.cli_options import PROBABILITY
+from emulator.cli_output import emit_json, json_option
+from emulator.cli_types import RATE, RTT, SIZE
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul bdp --rate 10Gbit --rtt 346ms\n"
+    "  longhaul bdp --rate 1Gbit --rtt 71ms --window 256KiB --streams 7\n"
+    "  longhaul bdp --rate 10Gbit --rtt 80ms --loss 0.01%"
+)
+@click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck.")
+@click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms.")
+@click.option("--mtu", type=click.IntRange(576, 65521), default=1500, show_default=True)
+@click.option("--window", "window_bytes", type=SIZE, help="What one stream may have in flight.")
+@click.option("--streams", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--loss", "loss_p32", type=PROBABILITY, default="0", show_default=True, help="Random loss.")
+@click.option("--cc", "algorithm", default="cubic", show_default=True, help="Congestion control, for loss.")
+@json_option
+def bdp(
+    rate_bps: int, rtt_ns: int, mtu: int, window_bytes: int | None, streams: int, loss_p32: int,
+    algorithm: str, as_json: bool,
+) -> None:  # fmt: skip
+    """The arithmetic of a path: what it holds, what TCP needs to fill it, what the emulator needs to be it."""
+    from emulator import arithmetic
+    from emulator.analysis import Path as TcpPath
+    from emulator.model import P32
+
+    path = TcpPath(rate_bps, rtt_ns, mtu, loss_p32 / P32, streams, algorithm)
+    facts = arithmetic.facts(path, window_bytes)
+    if as_json:
+        emit_json(facts)
+        return
+    rows = arithmetic.rows(path, facts)
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        click.echo(f"{name.ljust(width)}  {value}")
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul advise --rate 10Gbit --rtt 346ms\n"
+    "  longhaul advise --rate 1Gbit --rtt 71ms --loss 0.01%"
+)
+@click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck.")
+@click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms.")
+@click.option("--mtu", type=click.IntRange(576, 65521), default=1500, show_default=True)
+@click.option("--streams", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--loss", "loss_p32", type=PROBABILITY, default="0", show_default=True, help="Random loss.")
+@json_option
+def advise(rate_bps: int, rtt_ns: int, mtu: int, streams: int, loss_p32: int, as_json: bool) -> None:
+    """Print the commands that set both hosts up for a path, and what they are worth."""
+    from emulator import arithmetic
+    from emulator.analysis import Path as TcpPath
+    from emulator.model import P32
+
+    advice = arithmetic.host_advice(TcpPath(rate_bps, rtt_ns, mtu, loss_p32 / P32, streams))
+    if as_json:
+        emit_json({"commands": advice.commands, "before_bytes_per_s": advice.before, "after_bytes_per_s": advice.after})
+        return
+    for command in advice.commands:
+        click.echo(command)
+    click.echo(
+        f"# on both hosts: from {advice.before / 2**20:.1f} to {advice.after / 2**20:.1f} MiB/s, then {advice.then}"
+    )

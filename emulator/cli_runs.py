@@ -1,0 +1,102 @@
+"""report, compare, runs: what was measured before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from emulator.cli_output import emit_json, emit_table, json_option
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError
+
+RUN = click.Path(exists=True, file_okay=False)
+
+
+@click.command(
+    epilog="\b\nExamples:\n  longhaul report runs/20260102-030405\n  longhaul report runs/20260102-030405 --format md"
+)
+@click.argument("run", type=RUN)
+@click.option(
+    "--format", "form", type=click.Choice(["html", "md", "csv", "json"]), default="html", show_default=True,
+    help="html writes report.html and figures/ into the run folder; the others are printed.",
+)  # fmt: skip
+@json_option
+def report(run: str, form: str, as_json: bool) -> None:
+    """Tell a run's results again: its tables, what limited every cell, and the figures."""
+    from emulator import rendering
+    from emulator import report as tables
+    from emulator.results import RunFolder
+
+    folder = RunFolder(Path(run))
+    asked = folder.asked()
+    found = folder.measured(asked)
+    said = tables.objections(asked.specs, found, {})
+    if form == "json" or (as_json and form != "html"):
+        emit_json({"run": run, "cells": [result.to_json() for result in found.values()]})
+    elif form == "csv":
+        click.echo(tables.csv_text(list(found.values())), nl=False)
+    elif form == "md":
+        click.echo(rendering.markdown(asked.specs, found, said), nl=False)
+    else:
+        written = rendering.write_all(folder, asked.specs, found, said)
+        if as_json:
+            emit_json({"run": run, "written": [str(path) for path in written]})
+        else:
+            click.echo(f"{written[0]}: {len(found)} of {len(asked.specs)} cells, {len(written) - 1} figures")
+
+
+@click.command(epilog="\b\nExample:\n  longhaul compare runs/20260102-030405 runs/20260109-030405")
+@click.argument("runs", type=RUN, nargs=-1, required=True)
+@json_option
+@click.pass_context
+def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
+    """Compare every later run with the first: what changed by more than the uncertainty of both.
+
+    Exits with 8 when a cell got slower, or became invalid.
+    """
+    from emulator import compare as comparing
+    from emulator import report as tables
+    from emulator.results import RunFolder
+
+    if len(runs) < 2:
+        raise InputError.single("two runs at least are needed to compare", "compare")
+    first, *rest = [(run, (folder := RunFolder(Path(run))).measured(folder.asked())) for run in runs]
+    compared = [(run, comparing.changes(first[1], found)) for run, found in rest]
+    if as_json:
+        rows = [
+            {"run": run, "cell": change.id, "before_bytes_per_s": change.before.steady_bytes_per_s,
+             "after_bytes_per_s": change.after.steady_bytes_per_s, "word": change.word}
+            for run, changes in compared for change in changes
+        ]  # fmt: skip
+        emit_json({"baseline": first[0], "changes": rows})
+    else:
+        for run, changes in compared:
+            click.echo(f"{first[0]} -> {run}\n")
+            table = tables.comparison(changes)
+            emit_table(table.header, table.rows, left=("cell", ""))
+    if any(change.regressed for _, changes in compared for change in changes):
+        ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+@click.command(epilog="\b\nExamples:\n  longhaul runs\n  longhaul runs --runs other/folder")
+@click.option("--runs", "folder", type=click.Path(file_okay=False), default="runs", show_default=True)
+@json_option
+def runs(folder: str, as_json: bool) -> None:
+    """List the runs: when, how many cells are done, how many of them are invalid."""
+    from emulator.results import run_folders
+
+    rows = []
+    for run in run_folders(Path(folder)):
+        facts, asked = run.facts(), run.asked()
+        found = run.measured(asked)
+        invalid = sum(bool(result.invalid) for result in found.values())
+        rows.append((str(run.path), str(facts.get("created", "")), len(asked.specs), len(found), invalid))
+    if as_json:
+        keys = ("run", "created", "cells", "measured", "invalid")
+        emit_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    if not rows:
+        click.echo(f"no runs in {folder}: longhaul sweep makes them")
+        return
+    table = [(run, created, str(cells), str(done), str(bad)) for run, created, cells, done, bad in rows]
+    emit_table(("run", "created", "cells", "measured", "invalid"), table, left=("run", "created"))

@@ -1,0 +1,253 @@
+"""sweep: the experiment, from its axes to its run folder."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator import __version__
+from emulator.cli_complete import lane_names
+from emulator.cli_options import appliance_of
+from emulator.cli_output import emit_json, emit_table, json_option
+from emulator.cli_types import COUNTS, LOSSES, RATES, RTTS, SIZES, WORDS, progress
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
+
+if TYPE_CHECKING:
+    from emulator.cells import CellResult, CellSpec
+    from emulator.grid import Axes
+    from emulator.model import Topology
+    from emulator.results import Asked, RunFolder
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max\n"
+    "  longhaul sweep --in-lab topologies/new-york.yaml --streams 1,8 --dry-run\n"
+    "  longhaul sweep --in-lab topologies/new-york.yaml --lane japan --cc cubic,bbr --direction outbound,inbound\n"
+    "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline runs/20260102-030405\n"
+    "  longhaul sweep --lane japan --profile default     between the SSH hosts of the topology that is up\n"
+    "  longhaul sweep --resume runs/20260102-030405"
+)
+@click.argument("topology", type=click.Path(dir_okay=False), required=False)
+@click.option("--rtt", type=RTTS, help="Round-trip times; bare numbers are ms.")
+@click.option(
+    "--lane", type=WORDS, shell_complete=lane_names,
+    help="Lanes of the topology (of the one that is up, if no file is given).",
+)  # fmt: skip
+@click.option("--profile", type=WORDS, help="TCP profiles; default,max unless others are given.")
+@click.option("--profiles", "profile_file", type=click.Path(dir_okay=False), help="A YAML file with more profiles.")
+@click.option("--window", type=SIZES, help="Receive windows, each a profile of its own.")
+@click.option("--streams", type=COUNTS, help="Parallel streams; 1 unless the file says others.")
+@click.option("--cc", type=WORDS, help="Congestion controls: cubic, bbr, reno, htcp.")
+@click.option("--initcwnd", type=COUNTS, help="First congestion windows, in segments.")
+@click.option("--direction", type=WORDS, help="Which way the data flows: outbound, inbound.")
+@click.option("--mtu", type=COUNTS, help="MTUs of the lane.")
+@click.option("--rate", type=RATES, help="Bottlenecks both ways; else the lane's, else 10Gbit.")
+@click.option("--loss", type=LOSSES, help="Probabilities of losing a packet, in each direction.")
+@click.option("--duration", type=click.IntRange(min=1), help="Seconds per measurement; else from the RTT.")
+@click.option("--repeats", type=click.IntRange(1, 30), help="Measurements of a cell at most; 10 unless said.")
+@click.option("--seed", type=click.IntRange(min=0), help="For every random thing; else the topology's.")
+@click.option("--order-seed", type=click.IntRange(min=0), help="For the order of the cells; else a new one.")
+@click.option("--in-lab", is_flag=True, help="Each cell in a lab of its own, one per CPU.")
+@click.option("--runs", type=click.Path(file_okay=False), default="runs", show_default=True, help="Run folders.")
+@click.option("--resume", type=click.Path(exists=True, file_okay=False), help="Go on with this run folder.")
+@click.option(
+    "--baseline", type=click.Path(exists=True, file_okay=False), help="Fail on a regression against this run."
+)
+@click.option("--dry-run", is_flag=True, help="Show the cells and what theory says of them.")
+@json_option
+@click.pass_context
+def sweep(ctx: click.Context, /, **given: Any) -> None:
+    """Measure TCP throughput against RTT, and say what limited every cell.
+
+    The cells are all combinations of the axes, which may also stand in the topology file's sweep section. A cell is
+    measured three times at least, and until its mean is known to 2.5 % (99 % confidence) or it had its repeats.
+    Results are saved as they come. Exits with 8 when a cell is invalid, failed or, with --baseline, got slower.
+    """
+    from emulator.results import RunFolder
+
+    if given["resume"]:
+        folder = RunFolder(Path(given["resume"]))
+        asked = folder.asked()
+    else:
+        base, asked = _asked(ctx, given)
+        if given["dry_run"]:
+            _show_plan(asked, given["as_json"])
+            return
+        folder = _new_folder(Path(given["runs"]), base, asked)
+    before = RunFolder(Path(given["baseline"])) if given["baseline"] else None
+    old = before.measured(before.asked()) if before else {}
+    found, failures = folder.finished(asked), dict[str, str]()
+    try:
+        _run(asked, folder, found, failures)
+    finally:
+        found = {spec.id: found[spec.id] for spec in asked.specs if spec.id in found}
+        _conclude(asked.specs, found, failures, folder, given["as_json"])
+    regressed = _against(old, found, given["as_json"]) if before else False
+    if failures or regressed or any(result.invalid for result in found.values()):
+        ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
+    from emulator import topologyfile
+    from emulator.results import RunFolder
+
+    now = datetime.now(UTC)
+    facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
+    folder = RunFolder.create(runs / now.strftime("%Y%m%d-%H%M%S-%f")[:-3], facts, asked)
+    folder.write("topology.yaml", topologyfile.dumps(base))
+    return folder
+
+
+def _run(asked: Asked, folder: RunFolder, found: dict[str, CellResult], failures: dict[str, str]) -> None:
+    """Measure what is missing; results and failures are put into the two dictionaries as they come."""
+    from emulator import confidence, grid
+    from emulator import sweep as sweeping
+
+    todo = sweeping.in_order([spec for spec in asked.specs if spec.id not in found], asked.order_seed)
+    repeats = min(confidence.LEAST_REPEATS, asked.most_repeats)
+    cpus = sweeping.cpus()
+    runner = sweeping.in_lab(cpus) if asked.in_lab else sweeping.here()
+    workers = len(cpus) if asked.in_lab else 1
+
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
+    with progress(grid.cost_s(todo, repeats), "sweep") as advance:
+        for outcome in sweeping.run_cells(todo, folder, runner, workers, say, asked.most_repeats):
+            if outcome.result:
+                found[outcome.spec.id] = outcome.result
+            else:
+                failures[outcome.spec.id] = outcome.failure
+            advance(grid.cost_s([outcome.spec], repeats), outcome.spec.id)
+
+
+def _asked(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Asked]:
+    """The topology and the cells that the file and the options ask for; an option goes before the file."""
+    from emulator import confidence, grid, topologyfile
+    from emulator.hosts import profiles
+    from emulator.results import Asked
+
+    section = topologyfile.load_sweep(given["topology"]) if given["topology"] else {}
+    most_repeats = given["repeats"] or section.pop("repeats", confidence.MOST_REPEATS)
+    axes = _axes(section, given)
+    base = _base(ctx, given["topology"], axes)
+    if given["seed"] is not None:
+        base = replace(base, seed=given["seed"])
+    on_hosts = base.hub_host is not None and not given["in_lab"]
+    placed = grid.on_hosts(base, axes.lane) if on_hosts else grid.in_namespaces(base)
+    specs = grid.cells(placed, axes, profiles.load_profiles(given["profile_file"]))
+    order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
+    return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed)
+
+
+def _axes(section: dict[str, Any], given: dict[str, Any]) -> Axes:
+    from dataclasses import fields
+
+    from emulator.analysis import NS
+    from emulator.grid import Axes
+
+    if "duration" in section:
+        section["duration"] = max(1, section["duration"] // NS)
+    section.pop("repeats", None)
+    options = {field.name: given[field.name] for field in fields(Axes) if given[field.name] is not None}
+    return Axes(**(section | options))
+
+
+def _base(ctx: click.Context, file: str | None, axes: Axes) -> Topology:
+    """The topology whose lanes are measured: from a file, what is up, or one plain lane for a list of RTTs."""
+    from emulator import topologyfile
+    from emulator.model import Lane, Topology
+
+    if file:
+        return topologyfile.load(file)
+    if axes.lane:
+        present = appliance_of(ctx).topology()
+        if present is None:
+            raise InputError.single("nothing is up here: name a topology file too", "--lane", axes.lane[0])
+        return present
+    if not axes.rtt:
+        raise InputError.single("say what to measure: a topology file, or RTTs such as --rtt 0,32,346", "sweep")
+    return Topology("sweep", "hub", (Lane("lane"),))
+
+
+def _show_plan(asked: Asked, as_json: bool) -> None:
+    """The cells of a dry run."""
+    from emulator import confidence, grid, report, units
+
+    repeats = min(confidence.LEAST_REPEATS, asked.most_repeats)
+    streaming_s = grid.virtual_s(asked.specs, repeats)
+    if as_json:
+        cells = [
+            {
+                "id": spec.id,
+                "duration_s": spec.duration_s,
+                "predicted_bytes_per_s": spec.prediction.bytes_per_s,
+                "predicted_mean_bytes_per_s": spec.prediction.mean_bytes_per_s,
+                "predicted_limit": spec.prediction.run_limit,
+            }
+            for spec in asked.specs
+        ]
+        emit_json(
+            {"cells": cells, "least_repeats": repeats, "most_repeats": asked.most_repeats, "streams_s": streaming_s}
+        )
+        return
+    table = report.planned(asked.specs)
+    emit_table(table.header, table.rows, left=("cell", "limited by"))
+    often = f"{repeats} to {asked.most_repeats} times" if asked.most_repeats > repeats else f"{repeats} times"
+    lasts = units.format_duration(streaming_s * 10**9)
+    click.echo(f"\nMiB/s; {len(asked.specs)} cells, each measured {often}: streams run for {lasts} at least.")
+
+
+def _conclude(
+    specs: Sequence[CellSpec],
+    found: dict[str, CellResult],
+    failures: dict[str, str],
+    folder: RunFolder,
+    as_json: bool,
+) -> None:
+    """Write results.json, the tables and the report; show the tables, or the results as JSON."""
+    from emulator import rendering, report
+
+    folder.write_results(found.values())
+    said = report.objections(specs, found, failures)
+    try:
+        rendering.write_all(folder, specs, found, said)
+    except MissingError as error:
+        click.echo(f"no report.html: {error}", err=True)
+    if as_json:
+        cells = [result.to_json() for result in found.values()]
+        emit_json({"run": str(folder.path), "cells": cells, "failures": failures})
+        return
+    for table in (report.overview(specs, found), *report.details(specs, found)):
+        click.echo(f"{table.title}\n")
+        emit_table(table.header, table.rows, left=("limited by",))
+        click.echo()
+    click.echo(report.LEGEND)
+    for heading, lines in (("what would lift a cell:", report.advice(found)), ("to know:", report.findings(found))):
+        for text in [heading, *lines] if lines else []:
+            click.echo(text)
+    for text in said:
+        click.echo(text)
+    click.echo(f"results: {folder.path}")
+
+
+def _against(old: dict[str, CellResult], found: dict[str, CellResult], as_json: bool) -> bool:
+    """Show what changed since the baseline; whether anything regressed."""
+    from emulator import compare, report
+
+    changes = compare.changes(old, found)
+    if not as_json:
+        table = report.comparison(changes)
+        click.echo("\nagainst the baseline\n")
+        emit_table(table.header, table.rows, left=("cell", ""))
+    for change in changes:
+        if change.regressed:
+            click.echo(f"regression: {change.id} {change.share:+.1%}", err=True)
+    return any(change.regressed for change in changes)

@@ -1,0 +1,78 @@
+"""What options of the measuring commands read: lists, quantities; and the progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from emulator import units
+from emulator.cli_options import Quantity
+
+
+class Listed(click.ParamType[list[Any]]):
+    """A list separated by commas, each item read by one function."""
+
+    name = "list"
+
+    def __init__(self, parse: Callable[[str], Any], metavar: str) -> None:
+        self.parse, self.name = parse, metavar
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A tuple of values; none may be missing between two commas."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return tuple(self.parse(item.strip()) for item in value.split(","))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _rtt_ns(text: str) -> int:
+    """A duration; a bare number is in ms."""
+    return units.parse_duration_ns(f"{text}ms" if text.replace(".", "", 1).isdigit() else text)
+
+
+def _word(text: str) -> str:
+    if not text:
+        raise ValueError("a name was expected between the commas")
+    return text
+
+
+def _positive(text: str) -> int:
+    number = units.parse_count(text)
+    if not number:
+        raise ValueError("0 is too few")
+    return number
+
+
+RTTS = Listed(_rtt_ns, "RTT,...")
+WORDS = Listed(_word, "NAME,...")
+COUNTS = Listed(_positive, "N,...")
+RATES = Listed(units.parse_rate_bps, "RATE,...")
+SIZES = Listed(units.parse_size_bytes, "SIZE,...")
+LOSSES = Listed(units.parse_probability_p32, "LOSS,...")
+RATE = Quantity("RATE", units.parse_rate_bps)
+RTT = Quantity("RTT", _rtt_ns)
+SIZE = Quantity("SIZE", units.parse_size_bytes)
+
+
+@contextmanager
+def progress(total: float, what: str) -> Iterator[Callable[[float, str], None]]:
+    """A bar with the time left on stderr; where that is no terminal, a line for everything done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+
+        def advance(by: float, text: str) -> None:
+            bar.advance(task, by)
+            if not console.is_terminal:
+                click.echo(text, err=True)
+
+        yield advance

@@ -1,0 +1,129 @@
+"""From what was observed in a cell to its result: figures, prediction, verdict, advice and findings. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator import advice, analysis, detectors, laws
+from emulator.analysis import NS
+from emulator.cells import CellResult, CellSpec, Moment
+from emulator.hosts import profiles
+from emulator.latency import Latency
+from emulator.measure import iperf3, ss
+from emulator.verdict import Buffers, Evidence, judge
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The raw observations of one cell; `drops` are by limit, by buffer and by the loss asked for."""
+
+    rtt_ns: int
+    run: iperf3.Run
+    seen: ss.Seen
+    drops: tuple[int | None, int, int | None]
+    counters: dict[str, int]
+    sender: Buffers
+    receiver: Buffers
+    cached_metrics: int
+    drift: tuple[str, ...]
+    idle: Latency
+    loaded: Latency
+    kernel: str
+    rtt_tolerance_ns: int
+
+
+def wanted_duration_s(spec: CellSpec) -> float:
+    """Ten slow starts and a hundred round trips: up to twice the BDP, or to the receive buffer that a profile sets.
+
+    The kernel's own buffers do not count: autotuning takes longer to settle in them than a slow start up to them.
+    """
+    window = min(2 * spec.path.bdp_bytes, spec.profile.tcp_rmem[2] if spec.profile.tcp_rmem else 2**62)
+    return advice.wanted_duration_s(spec.path, window, spec.profile.initcwnd or analysis.INITCWND_SEGMENTS)
+
+
+def conclude(spec: CellSpec, measured: Measured) -> CellResult:
+    """The result of one cell."""
+    path, run, seen = spec.path, measured.run, measured.seen
+    steady, evidence = analysis.steady(run.intervals), evidence_of(spec, measured)
+    initcwnd = spec.profile.initcwnd or analysis.INITCWND_SEGMENTS
+    windows = advice.measured_windows(evidence)
+    prediction = laws.predict(path, windows, round(run.received_s * NS), seen.rtt_ns, initcwnd)
+    verdict, findings = judge(path, evidence), detectors.find(path, evidence)
+    hint = advice.advise(path, evidence, verdict, prediction)
+    drops_limit, drops_buffer, drops_loss = measured.drops
+    return CellResult(
+        spec=spec,
+        rtt_ns=measured.rtt_ns,
+        steady_bytes_per_s=steady.bytes_per_s,
+        steady_from_s=steady.from_s,
+        settled=steady.settled,
+        mean_bytes_per_s=run.received_bytes / run.received_s,
+        first_10s_bytes_per_s=analysis.mean_until(run.intervals, 10),
+        predicted_bytes_per_s=prediction.bytes_per_s,
+        predicted_mean_bytes_per_s=prediction.mean_bytes_per_s,
+        predicted_limit=prediction.limit,
+        laws={law.name: law.bytes_per_s for law in prediction.laws if law.bytes_per_s != float("inf")},
+        kind=verdict.kind,
+        limiter=verdict.limiter,
+        evidence=verdict.evidence,
+        advice=str(hint) if hint else "",
+        invalid=tuple(finding.text for finding in findings if finding.fatal),
+        window_bytes=seen.in_flight_bytes,
+        peer_window_bytes=seen.peer_window_bytes,
+        send_buffer_bytes=seen.send_buffer_bytes,
+        rwnd_share=seen.rwnd_share,
+        sndbuf_share=seen.sndbuf_share,
+        loaded_rtt_ns=seen.rtt_ns,
+        idle=measured.idle,
+        loaded=measured.loaded,
+        retransmits=run.retransmits,
+        sent_bytes=run.sent_bytes,
+        retransmitted_bytes=run.retransmits * analysis.mss_bytes(path.mtu),
+        received_bytes=run.received_bytes,
+        drops_limit=drops_limit,
+        drops_buffer=drops_buffer,
+        drops_loss=drops_loss,
+        counters=measured.counters,
+        sender_cpu_percent=run.sender_cpu_percent,
+        receiver_cpu_percent=run.receiver_cpu_percent,
+        kernel=measured.kernel,
+        tool=run.version,
+        notes=tuple(profiles.notes(spec.profile)),
+        findings=tuple(f"{finding.detector}: {finding.text}" for finding in findings),
+        repeats=(steady.bytes_per_s,),
+        intervals=run.intervals,
+        ramp=tuple(Moment(end_s, cwnd_bytes, rtt_us * 1000) for end_s, cwnd_bytes, rtt_us in run.ramp),
+    )
+
+
+def evidence_of(spec: CellSpec, measured: Measured) -> Evidence:
+    """What verdict and detectors look at."""
+    run, seen, steady = measured.run, measured.seen, analysis.steady(measured.run.intervals)
+    return Evidence(
+        steady_bytes_per_s=steady.bytes_per_s,
+        settled=steady.settled,
+        rwnd_share=seen.rwnd_share,
+        sndbuf_share=seen.sndbuf_share,
+        peer_window_bytes=seen.peer_window_bytes,
+        in_flight_bytes=seen.in_flight_bytes,
+        most_in_flight_bytes=seen.most_in_flight_bytes,
+        retransmits=run.retransmits,
+        drops_limit=measured.drops[0],
+        drops_buffer=measured.drops[1],
+        memory_pressures=measured.counters["TcpExtTCPMemoryPressures"],
+        rtt_before_ns=measured.rtt_ns,
+        rtt_tolerance_ns=measured.rtt_tolerance_ns + spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns,
+        duration_s=run.duration_s,
+        wanted_duration_s=wanted_duration_s(spec),
+        sent_bytes=run.sent_bytes,
+        received_bytes=run.received_bytes,
+        block_bytes=run.block_bytes,
+        interval_bytes=run.received_bytes / len(run.intervals),
+        omit_s=run.omit_s,
+        sender=measured.sender,
+        receiver=measured.receiver,
+        sender_cpu_percent=run.sender_cpu_percent,
+        receiver_cpu_percent=run.receiver_cpu_percent,
+        cached_metrics=measured.cached_metrics,
+        drift=measured.drift,
+    )

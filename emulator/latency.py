@@ -1,0 +1,95 @@
+"""Round-trip and one-way delays of a series of probes, as an HdrHistogram. Coordinated omission is corrected.
+
+The probes leave on a fixed grid whether or not the earlier ones came back, so a slow answer delays no other probe.
+What remains is a prober that is late itself: where it left a gap in its grid, the probes that should have been sent
+in it are put in, with the delay that they would have seen: that of the next probe and the time until it was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+LOWEST_NS, HIGHEST_NS, DIGITS = 1_000, 100_000_000_000, 4
+"""What the histogram tells apart: from 1 us to 100 s, to four digits."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One probe that was answered: when it was sent, its round trip, and each way where it is known."""
+
+    sent_ns: int
+    rtt_ns: int
+    there_ns: int | None = None
+    back_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A series in figures: quantiles of the round trip in ns, the medians of each way, and the histogram.
+
+    `histogram` is (value in ns, count) in rising order; `corrected` says how many probes were put into gaps.
+    """
+
+    tool: str
+    count: int
+    lost: int
+    corrected: int
+    min_ns: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    there_ns: int | None
+    back_ns: int | None
+    histogram: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Latency:
+        """The inverse of `dataclasses.asdict`. Raises TypeError, ValueError."""
+        return cls(**{**value, "histogram": tuple((int(ns), int(count)) for ns, count in value["histogram"])})
+
+
+def gaps(probes: Sequence[Probe], every_ns: int) -> list[int]:
+    """The round trips of the probes that are missing in the grid."""
+    missing = []
+    for before, after in pairwise(probes):
+        late_ns = after.sent_ns - before.sent_ns - every_ns
+        # Half an interval is the jitter of a timer and no gap.
+        missing += [after.rtt_ns + step for step in range(every_ns, late_ns + every_ns // 2 + 1, every_ns)]
+    return missing
+
+
+def summarize(tool: str, probes: Sequence[Probe], lost: int, every_ns: int) -> Latency:
+    """The figures of one series, in the order of sending. Raises ValueError without a probe."""
+    from hdrh.histogram import HdrHistogram
+
+    if not probes:
+        raise ValueError("no probe was answered")
+    missing = gaps(probes, every_ns)
+    histogram = HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)
+    for rtt_ns in [*(probe.rtt_ns for probe in probes), *missing]:
+        histogram.record_value(min(HIGHEST_NS, max(LOWEST_NS, rtt_ns)))
+    values = [probe.rtt_ns for probe in probes]
+    return Latency(
+        tool=tool,
+        count=len(probes),
+        lost=lost,
+        corrected=len(missing),
+        min_ns=min(values),
+        p50_ns=int(histogram.get_value_at_percentile(50)),
+        p99_ns=int(histogram.get_value_at_percentile(99)),
+        max_ns=max([*values, *missing]),
+        there_ns=_median(probe.there_ns for probe in probes),
+        back_ns=_median(probe.back_ns for probe in probes),
+        histogram=tuple(
+            (int(item.value_iterated_to), int(item.count_added_in_this_iter_step))
+            for item in histogram.get_recorded_iterator()
+        ),
+    )
+
+
+def _median(values: Iterable[int | None]) -> int | None:
+    known = sorted(value for value in values if value is not None)
+    return known[len(known) // 2] if known else None

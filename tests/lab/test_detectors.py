@@ -1,0 +1,147 @@
+"""Each known pitfall provoked on a real kernel, and its detector heard. The CPU's cannot be: here it is never busy."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from measuring import KIB, SMALL, measure, netem, port, run, spec
+
+from emulator import cell
+from emulator.appliance import Appliance
+from emulator.cells import CellResult, CellSpec
+from emulator.hosts import profiles
+from emulator.hosts.namespace import NamespaceHost
+from emulator.kernel import netns
+
+TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
+
+
+@pytest.fixture(autouse=True)
+def memory_as_before() -> Iterator[None]:
+    before = TCP_MEM.read_text()
+    yield
+    TCP_MEM.write_text(before)
+
+
+def heard(result: CellResult) -> set[str]:
+    return {text.partition(": ")[0] for text in result.findings}
+
+
+def test_a_sound_cell_is_silent_and_its_delays_are_exact(tmp_path: Path) -> None:
+    result = measure(spec(duration_s=4), tmp_path)
+    assert heard(result) <= {"sender-figure"}
+    assert (result.invalid, result.kind, result.drops_limit) == ((), "line", 0)
+    assert result.idle is not None
+    assert (result.idle.tool, result.idle.count, result.idle.lost, result.idle.corrected) == ("irtt", 20, 0, 0)
+    assert 20_000_000 <= result.idle.p50_ns < 20_010_000
+    assert result.loaded is not None
+    # The queue holds one BDP, 20 ms.
+    assert 20_000_000 < result.loaded.p99_ns < 45_000_000
+
+
+def test_drops_by_limit(tmp_path: Path) -> None:
+    result = measure(spec(profile=SMALL), tmp_path, netem("delay 10ms limit 4"))
+    assert {"drops-by-limit", "changed"} <= heard(result)
+    assert any("the emulator's own queue dropped" in reason for reason in result.invalid)
+
+
+def test_an_rtt_that_is_not_as_set(tmp_path: Path) -> None:
+    result = measure(spec(duration_s=1), tmp_path, netem("delay 10.02ms limit 5000"))
+    assert "rtt-not-as-set" in heard(result)
+    assert any(reason.startswith("the RTT was 20.02") for reason in result.invalid)
+
+
+def test_retransmits_where_nothing_may_be_lost(tmp_path: Path) -> None:
+    assert "retransmits-without-loss" in heard(measure(spec(50), tmp_path, netem("delay 10ms loss 2% limit 5000")))
+
+
+def test_an_impossible_figure(tmp_path: Path) -> None:
+    def widen(appliance: Appliance, _: CellSpec) -> None:
+        words = ["parent", "1:1", "handle", "10:", "tbf", "rate", "20mbit", "burst", "20k", "limit", "500k"]
+        run("tc", "qdisc", "change", "dev", port(appliance), *words)
+
+    assert "impossible" in heard(measure(spec(), tmp_path, widen))
+
+
+def test_loss_that_would_hit_whole_super_frames(tmp_path: Path) -> None:
+    def offload(*_: object) -> None:
+        for end in ("lhx-near", "lhx-far"):
+            run("ip", "link", "set", end, "gso_max_segs", "65535")
+
+    result = measure(spec(loss=0.001, duration_s=1), tmp_path, offload)
+    assert {"changed", "loss-per-super-frame"} <= heard(result)
+
+
+def test_tcp_memory(tmp_path: Path) -> None:
+    result = measure(spec(rtt_ms=80, profile=SMALL), tmp_path, lambda *_: TCP_MEM.write_text("16 32 64") and None)
+    assert "tcp-mem" in heard(result)
+
+
+def test_cached_metrics(tmp_path: Path) -> None:
+    def talk_before(_: Appliance, one: CellSpec) -> None:
+        with netns.inside("lh-far"):
+            server = socket.create_server(("", 7000))
+        with netns.inside("lh-near"):
+            client = socket.create_connection((str(one.topology.address("far").ip), 7000))
+        with server, client, server.accept()[0] as served:
+            client.sendall(bytes(100_000))
+            client.shutdown(socket.SHUT_WR)
+            while served.recv(65536):
+                pass
+            served.shutdown(socket.SHUT_WR)
+            assert client.recv(1) == b""
+
+    assert "cached-metrics" in heard(measure(spec(profile=profiles.DEFAULT, duration_s=1), tmp_path, talk_before))
+    assert "cached-metrics" not in heard(measure(spec(duration_s=1), tmp_path, talk_before))
+
+
+def test_only_one_end_tuned(tmp_path: Path) -> None:
+    def untune(_: Appliance, one: CellSpec) -> None:
+        NamespaceHost(one.lane.name).write_sysctl("net.ipv4.tcp_rmem", f"4096 {64 * KIB} {64 * KIB}")
+
+    result = measure(spec(rtt_ms=100, duration_s=2), tmp_path, untune)
+    assert "one-end-tuned" in heard(result)
+    assert result.kind == "receive window"
+
+
+def test_the_senders_figure_is_too_high(tmp_path: Path) -> None:
+    result = measure(spec(profile=profiles.DEFAULT, rtt_ms=100, duration_s=2), tmp_path)
+    assert "sender-figure" in heard(result)
+    assert result.sent_bytes > 1.02 * result.received_bytes
+
+
+@pytest.mark.parametrize(
+    ("words", "detector"), [(["-l", "1M"], "quantised-intervals"), (["-O", "1"], "omit")], ids=["blocks", "omit"]
+)
+def test_how_iperf3_was_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], detector: str
+) -> None:
+    ours = cell._client_argv
+    monkeypatch.setattr(cell, "_client_argv", lambda one, address: [*ours(one, address), *words])
+    assert detector in heard(measure(spec(duration_s=2), tmp_path))
+
+
+def test_a_run_too_short_for_its_rtt(tmp_path: Path) -> None:
+    assert "short-run" in heard(measure(spec(rtt_ms=100, duration_s=2), tmp_path))
+
+
+@pytest.mark.parametrize("direction", ["outbound", "inbound"])
+def test_one_way_delays_prove_the_split(tmp_path: Path, direction: str) -> None:
+    one = spec(rtt_ms=80, duration_s=1, direction=direction)
+    lane = replace(
+        one.lane,
+        outbound=replace(one.lane.outbound, delay_ns=30_000_000),
+        inbound=replace(one.lane.inbound, delay_ns=50_000_000),
+    )
+    idle = measure(replace(one, topology=one.topology.with_lane(lane)), tmp_path).idle
+    assert idle is not None
+    assert idle.there_ns is not None
+    assert idle.back_ns is not None
+    there_ms, back_ms = (30, 50) if direction == "outbound" else (50, 30)
+    # A few microseconds are irtt's own, between reading its clock and sending.
+    assert 0 <= idle.there_ns - there_ms * 1_000_000 < 10_000
+    assert 0 <= idle.back_ns - back_ms * 1_000_000 < 10_000

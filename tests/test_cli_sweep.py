@@ -1,0 +1,163 @@
+"""sweep, report, compare, runs, advise on the command line, with figures that are given instead of measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import MIB, execution
+
+from emulator import cli, sweep
+from emulator.cells import CellSpec
+from emulator.results import Execution
+
+ROOT = Path(__file__).parent.parent
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def longhaul(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Said:
+    """Runs a command line in an empty folder; every cell of a sweep measures 100 MiB/s unless `mib` says otherwise."""
+    monkeypatch.chdir(tmp_path)
+    # Drawing takes seconds; test_report_html draws.
+    monkeypatch.setattr("emulator.plots.draw", lambda *_: [])
+
+    def run(*args: str, mib: float = 100) -> tuple[int, str, str]:
+        def runner(_: object) -> Callable[[CellSpec], Execution]:
+            return lambda spec: execution(spec, mib * MIB)
+
+        monkeypatch.setattr(sweep, "in_lab", runner)
+        code = cli.main(list(args))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def newest(folder: Path) -> Path:
+    return sorted((folder / "runs").iterdir())[-1]
+
+
+def test_a_dry_run_shows_the_cells_and_makes_nothing(longhaul: Said, tmp_path: Path) -> None:
+    code, out, _ = longhaul(
+        "sweep", "--in-lab", "--rtt", "0,32", "--profile", "default", "--rate", "1Gbit", "--dry-run"
+    )
+    assert code == 0
+    assert out.splitlines() == [
+        "cell                         RTT  runs for  steady  whole run  limited by",
+        "lane-0ms-default-1-1Gbit    0 ms      10 s   114.0      114.0  line",
+        "lane-32ms-default-1-1Gbit  32 ms      10 s    83.3       81.7  send buffer",
+        "",
+        "MiB/s; 2 cells, each measured 3 to 10 times: streams run for 60 s at least.",
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("preset", "cells", "limits"),
+    [
+        ("founding-10g", 24, {"line", "send buffer", "slow start"}),
+        ("transcontinental-1g", 4, {"receive window"}),
+    ],
+)
+def test_presets_by_dry_run(longhaul: Said, preset: str, cells: int, limits: set[str]) -> None:
+    _, out, _ = longhaul("sweep", str(ROOT / f"topologies/{preset}.yaml"), "--dry-run", "--json")
+    found = json.loads(out)
+    assert (len(found["cells"]), found["least_repeats"], found["most_repeats"]) == (cells, 3, 10)
+    assert {cell["predicted_limit"] for cell in found["cells"]} == limits
+
+
+def test_options_go_before_the_files_sweep_section(longhaul: Said, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(
+        "{name: t, hub: here, lanes: {there: {rtt: 5ms, rate: 1Gbit}},"
+        " sweep: {profile: max, streams: [1, 8], duration: 4s, repeats: 2, direction: [outbound, inbound]}}"
+    )
+    _, out, _ = longhaul("sweep", "t.yaml", "--streams", "2", "--dry-run", "--json")
+    found = json.loads(out)
+    assert [cell["id"] for cell in found["cells"]] == ["there-5ms-max-2-1Gbit", "there-5ms-max-2-inbound-1Gbit"]
+    assert (found["most_repeats"], found["streams_s"]) == (2, 16)
+
+
+def test_a_sweep_leaves_a_whole_run_folder(longhaul: Said, tmp_path: Path) -> None:
+    code, out, _ = longhaul("sweep", "--in-lab", "--rtt", "0,32", "--profile", "default", "--order-seed", "7")
+    assert code == 0
+    assert "tcp_wmem max from 4 MiB to 55 MiB" in out
+    run = newest(tmp_path)
+    assert {path.name for path in run.iterdir()} == {
+        "run.json", "topology.yaml", "machine.json", "cells", "raw", "results.json", "table.md", "table.csv",
+        "report.html", "figures",
+    }  # fmt: skip
+    assert json.loads((run / "run.json").read_text())["order_seed"] == 7
+    assert len(list((run / "cells").iterdir())) == 6
+
+
+def test_what_is_there_is_not_measured_again(longhaul: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    longhaul("sweep", "--in-lab", "--rtt", "0,32", "--profile", "default")
+    run = newest(tmp_path)
+    (run / "cells/lane-32ms-default-1.2.json").unlink()
+    _, out, _ = longhaul("sweep", "--resume", str(run), "--json", mib=100.1)
+    one, other = json.loads(out)["cells"]
+    assert one["repeats"] == [100 * MIB] * 3
+    assert other["repeats"] == [100 * MIB, 100 * MIB, 100.1 * MIB]
+
+
+def test_a_regression_against_a_baseline_is_told_and_fails(longhaul: Said, tmp_path: Path) -> None:
+    cells = ("sweep", "--in-lab", "--rtt", "32", "--profile", "default")
+    longhaul(*cells)
+    before = str(newest(tmp_path))
+    assert longhaul(*cells, "--baseline", before)[0] == 0
+    code, out, err = longhaul(*cells, "--baseline", before, mib=90)
+    assert (code, "regression: lane-32ms-default-1 -10.0%" in err) == (8, True)
+    assert "REGRESSION" in out
+    code, out, _ = longhaul("compare", before, str(newest(tmp_path)), "--json")
+    assert (code, json.loads(out)["changes"][0]["word"]) == (8, "REGRESSION")
+    code, out, _ = longhaul("compare", before, before)
+    assert (code, "same" in out) == (0, True)
+
+
+def test_runs_are_listed_and_told_again(longhaul: Said, tmp_path: Path) -> None:
+    assert longhaul("runs")[1] == "no runs in runs: longhaul sweep makes them\n"
+    longhaul("sweep", "--in-lab", "--rtt", "32", "--profile", "default")
+    run = newest(tmp_path)
+    (listed,) = json.loads(longhaul("runs", "--json")[1])
+    assert (listed["cells"], listed["measured"], listed["invalid"]) == (1, 1, 0)
+    assert str(run.name) in longhaul("runs")[1]
+    assert longhaul("report", str(run), "--format", "md")[1] == (run / "table.md").read_text()
+    assert longhaul("report", str(run), "--format", "csv")[1] == (run / "table.csv").read_text()
+    assert len(json.loads(longhaul("report", str(run), "--format", "json")[1])["cells"]) == 1
+    assert longhaul("report", str(run))[1] == f"{run}/report.html: 1 of 1 cells, 0 figures\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["compare", "."], "compare: two runs at least are needed to compare"),
+        (["report", "."], "run.json: cannot be read: [Errno 2] No such file or directory: 'run.json'"),
+        (["sweep"], "sweep: say what to measure: a topology file, or RTTs such as --rtt 0,32,346"),
+        (["sweep", "--rtt", "1", "--rate", "9"], "Error: Invalid value for '--rate': '9' has no unit: a rate such as "
+         "10Gbit or 100Mbit was expected"),
+    ],
+)  # fmt: skip
+def test_mistakes(longhaul: Said, args: list[str], said: str) -> None:
+    code, _, err = longhaul(*args)
+    assert (code, err.strip().splitlines()[-1]) == (2, said)
+
+
+def test_advise_prints_commands(longhaul: Said) -> None:
+    _, out, _ = longhaul("advise", "--rate", "1Gbit", "--rtt", "71ms")
+    assert out.splitlines()[-1] == "# on both hosts: from 37.6 to 114.0 MiB/s, then line"
+    _, out, _ = longhaul("advise", "--rtt", "71", "--json")
+    assert all(command.startswith(("sysctl -w net.ipv4.", "ip ")) for command in json.loads(out)["commands"])
+
+
+def test_the_sweep_section_is_read_in_the_models_units(tmp_path: Path) -> None:
+    from emulator import topologyfile
+
+    file = tmp_path / "t.yaml"
+    file.write_text(
+        "{name: t, hub: h, lanes: {a: {}}, sweep: {rtt: 2ms, rate: [1Gbit, 10Gbit], loss: 1%, window: 1MiB}}"
+    )
+    found: dict[str, Any] = topologyfile.load_sweep(file)
+    assert found == {"rtt": (2_000_000,), "rate": (10**9, 10**10), "loss": (42949673,), "window": (MIB,)}

@@ -1,0 +1,132 @@
+"""report.html and the figures: whole, self-contained, the same bytes from the same run; presets side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from samples import MIB, MS, cell_result, cell_spec, execution
+
+from emulator import plots, presets, rendering, report_html
+from emulator.cells import CellResult, CellSpec
+from emulator.hosts import profiles
+from emulator.results import Asked, RunFolder
+
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+class Reader(HTMLParser):
+    """Checks that every element is closed, and collects text and addresses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value for name, value in attrs if name in ("src", "href") and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def grid() -> tuple[list[CellSpec], dict[str, CellResult]]:
+    """Two RTTs, two profiles, 1 and 8 streams; one cell with a name that HTML must not take for its own."""
+    specs = [
+        cell_spec(rtt, streams, profile=profile)
+        for rtt in (2 * MS, 346 * MS)
+        for profile in (profiles.DEFAULT, profiles.maximum(10**10, rtt))
+        for streams in (1, 8)
+    ]
+    found = {spec.id: cell_result(spec, (n + 1) * 100 * MIB) for n, spec in enumerate(specs)}
+    found[specs[0].id] = replace(found[specs[0].id], invalid=("<script>alert(1)</script>",), repeats=(1e8, 1.1e8))
+    return specs, found
+
+
+@pytest.fixture(scope="module")
+def figures(grid: tuple[list[CellSpec], dict[str, CellResult]]) -> list[plots.Figure]:
+    return plots.draw(*grid)
+
+
+def test_every_figure_is_there_in_both_forms(figures: list[plots.Figure]) -> None:
+    assert [figure.name for figure in figures] == ["throughput", "ramp", "delays", "streams", "certificate"]
+    for figure in figures:
+        assert figure.svg.startswith("<svg")
+        assert figure.png.startswith(b"\x89PNG")
+
+
+def test_the_same_run_gives_the_same_bytes(
+    grid: tuple[list[CellSpec], dict[str, CellResult]], figures: list[plots.Figure]
+) -> None:
+    specs, found = grid
+    few = specs[:1]
+    once, again = plots.draw(few, found), plots.draw(few, found)
+    assert once == again
+    assert [figure.name for figure in once] == ["throughput", "ramp", "delays", "certificate"]
+    assert plots.draw(few, {}) == []
+
+
+def test_the_page_is_whole_and_needs_nothing_from_elsewhere(
+    grid: tuple[list[CellSpec], dict[str, CellResult]], figures: list[plots.Figure]
+) -> None:
+    said = ["lane-2ms-default-1 invalid: <script>alert(1)</script>"]
+    page = report_html.page({"version": "1", "order_seed": 7}, {"sysctls": {"a": "<b>"}}, *grid, said, figures)
+    reader = Reader()
+    reader.feed(page)
+    assert reader.open == []
+    assert [a for a in reader.addresses if not a.startswith("#")] == []
+    text = " ".join(reader.text)
+    for part in ("seed 7", "steady MiB/s", "default, 8 streams", "What would lift a cell", "a = <b>", "Evidence"):
+        assert part in text, part
+    assert "<script>" not in page
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+
+
+def test_a_run_folder_is_rendered(tmp_path: Path) -> None:
+    spec = cell_spec()
+    folder = RunFolder.create(tmp_path / "run", {"version": "1"}, Asked((spec,), True))
+    folder.save(execution(spec))
+    written = rendering.write_all(folder, [spec], {spec.id: cell_result(spec)}, ["said"])
+    assert written[0] == folder.path / "report.html"
+    assert all(path.stat().st_size > 1000 for path in written)
+    assert (folder.path / "table.md").read_text().endswith("only the receiver's figure counts\n")
+    assert (folder.path / "table.csv").read_text().count("\n") == 2
+
+
+def published(name: str, spec: CellSpec, result: CellResult) -> presets.Published:
+    own = replace(spec, topology=replace(spec.topology, name=name))
+    found = presets.side_by_side([own], {own.id: replace(result, spec=own)})
+    assert found is not None
+    return found
+
+
+def test_the_founding_table_stands_beside_ours() -> None:
+    spec = cell_spec(profile=profiles.maximum(10**10, 32 * MS))
+    found = published("founding-10g", spec, cell_result(spec, 1140 * MIB))
+    assert found.table.rows[0][:5] == ("32 ms", "max", "341.4", "1106", "1140")
+    assert any("artefact" in text for text in found.words)
+
+
+def test_the_transcontinental_result_stands_beside_ours() -> None:
+    spec = cell_spec(71 * MS, streams=7)
+    result = replace(cell_result(spec, 103.3e6), peer_window_bytes=1_020_000)
+    assert published("transcontinental-1g", spec, result).table.rows[0][:5] == ("996 KiB", "7", "826", "801.6", "826.4")
+
+
+def test_other_runs_have_nothing_published() -> None:
+    spec = cell_spec()
+    assert presets.side_by_side([spec], {spec.id: cell_result(spec)}) is None
+    assert presets.side_by_side([], {}) is None
