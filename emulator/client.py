@@ -9,16 +9,18 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 from emulator import topologyfile
+from emulator.aqm import Aqm
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError
 from emulator.history import KEPT, Author
 from emulator.model import Lane, Topology
+from emulator.netem import Netem, Shaper
 from emulator.ops import Op, Step
 from emulator.status import DirectionCounters, DirectionStatus, LaneStatus, PendingStatus, Status
+from emulator.values import from_plain
 
 TIMEOUT_S = 120.0
 TOKEN = "LONGHAUL_TOKEN"
@@ -220,8 +222,13 @@ def _lane_status(lane: Lane, told: Mapping[str, Any]) -> LaneStatus:
 def _direction_status(told: Mapping[str, Any]) -> DirectionStatus:
     """The qdiscs' attributes as the daemon told them, by name."""
     counters = {name: told[name] for name in DirectionCounters.__dataclass_fields__}
-    netem, tbf = (cast(Any, SimpleNamespace(**told[key])) if told[key] else None for key in ("netem", "tbf"))
-    return DirectionStatus(told["port"], netem, tbf, DirectionCounters(**counters))
+    return DirectionStatus(
+        told["port"],
+        from_plain(Netem, told["netem"]) if told["netem"] else None,
+        from_plain(Shaper, told["tbf"]) if told["tbf"] else None,
+        from_plain(cast(type[Aqm], Aqm), told["aqm"]) if told["aqm"] else None,
+        DirectionCounters(**counters),
+    )
 
 
 def remote(url: str, state: Path) -> RemoteAppliance:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Union, cast
 
 T = TypeVar("T")
 ATOMS = (type(None), bool, int, float, str)
-TEXTS = (IPv4Network, IPv4Address)
+TEXTS = (IPv4Address, IPv4Network)
 """Classes written as text, which their constructor reads back."""
 
 

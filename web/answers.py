@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from emulator import lanepatch
 from emulator.ops import Step
 from emulator.status import DirectionStatus, Status
+from emulator.values import to_plain
 
 
 class Answer(BaseModel):
@@ -48,6 +49,9 @@ class DirectionAnswer(Answer):
     port: str
     netem: dict[str, Any] | None = Field(description="sch_netem's attributes in the kernel's own integers")
     tbf: dict[str, Any] | None = Field(description="sch_tbf's attributes: the bottleneck; null without one")
+    aqm: dict[str, Any] | None = Field(
+        description="an active queue's attributes behind the bottleneck; null without one"
+    )
     packets: int
     bytes: int
     queued_packets: int
@@ -172,7 +176,8 @@ def status_answer(status: Status, etag: str, blocked: dict[str, str], seconds_le
 def _direction(direction: DirectionStatus) -> DirectionAnswer:
     return DirectionAnswer(
         port=direction.port,
-        netem=asdict(direction.netem) if direction.netem else None,
-        tbf=asdict(direction.shaper) if direction.shaper else None,
+        netem=to_plain(direction.netem),
+        tbf=to_plain(direction.shaper),
+        aqm=to_plain(direction.aqm),
         **asdict(direction.counters),
     )
