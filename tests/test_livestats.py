@@ -12,7 +12,7 @@ OLD = DirectionCounters(100, 10_000, 0, 0, 1000, 1, 2, 3)
 
 def direction(counters: DirectionCounters, shaper: Shaper | None = None) -> DirectionStatus:
     """One direction with these counters."""
-    return DirectionStatus("port", Netem(), shaper, counters)
+    return DirectionStatus("port", Netem(), shaper, None, counters)
 
 
 def test_rates_are_per_second_whatever_the_interval() -> None:
