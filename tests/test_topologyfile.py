@@ -29,8 +29,21 @@ def lane(text: str, defaults: str = "{}") -> Lane:
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_golden_errors(path: Path) -> None:
     with pytest.raises(InputError) as wrong:
-        topologyfile.loads(path.read_text(), "topologies/x.yaml")
+        topologyfile.loads(path.read_text(), "topologies/x.yaml", path.parent)
     assert str(wrong.value) + "\n" == path.with_suffix(".txt").read_text()
+
+
+def test_text_that_is_no_file_may_name_no_files(tmp_path: Path) -> None:
+    (tmp_path / "table").write_text("-1 0 1")
+    (tmp_path / "trace.csv").write_text("time,delay\n0s,1ms\n")
+    lane = f"{{rtt: 10ms, jitter: 1ms, distribution: {tmp_path}/table}}"
+    schedule = f"{{tracks: [{{lane: far, trace: {tmp_path}/trace.csv}}]}}"
+    for text in (
+        f"{{name: t, hub: h, lanes: {{far: {lane}}}}}",
+        f"{{name: t, hub: h, lanes: {{far: {{}}}}, schedule: {schedule}}}",
+    ):
+        with pytest.raises(InputError, match=r"nor a file with a table|for a topology file alone"):
+            topologyfile.loads(text)
 
 
 def test_five_mistakes_are_five() -> None:
