@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import reconcile, topologyfile
 from .errors import InputError, MissingError
-from .goal import nothing, wanted
+from .goal import datapath, nothing, wanted
 from .kernel import Kernel
 from .model import Lane, Topology
 from .ops import Step
@@ -81,7 +81,7 @@ class Appliance:
         goal = wanted(topology, have) if topology and not unknown_ports(topology, have) else nothing(have)
         counted = self._kernel.counters()
         lanes = tuple(lane_status(lane, have, counted) for lane in (topology.lanes if topology else ()))
-        return Status(topology, plan(goal, have), lanes)
+        return Status(topology, plan(goal, have), lanes, datapath(topology, have) if topology else "netem")
 
     def counters(self) -> dict[str, LaneCounters]:
         """By lane, both directions' counters."""

@@ -117,7 +117,7 @@ def verify(ctx: click.Context, count: int, tolerance_ns: int | None, output: str
             advance(1, f"{pair.one} - {pair.other}")
     certificate = certify.Certificate(
         status.topology, os.uname().release, __version__, count, allowed_ns,
-        certify.installed(status.lanes), tuple(pairs),
+        certify.installed(status.lanes), tuple(pairs), status.datapath,
     )  # fmt: skip
     if output:
         _write_certificate(Path(output), certificate.to_json())

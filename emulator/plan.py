@@ -38,19 +38,24 @@ from .ops import (
     WireBridge,
 )  # fmt: skip
 from .state import GSO_SEGMENTS, HOST_PORT, SWITCH, Machine, Port, State, Veth
+from .wireplan import open_bridges, opening, start_wires, stop_wires
 
 DRAIN_MARGIN_NS = 1_000_000_000
 
 
 def plan(want: State, have: State) -> list[Step]:
     """The steps from one state to another; none when they are equal."""
+    kept = set(_kept(want, have))
     return [
+        *stop_wires(want, have, kept),
         *_remove_ports(want, have),
         *_remove_rest(want, have),
         *_add_bridges(want, have),
         *_add_hosts(want, have),
         *_add_ports(want, have),
         *_change_live(want, have),
+        *open_bridges(want, have),
+        *start_wires(want, have, kept),
     ]
 
 
@@ -107,9 +112,10 @@ def _remove_rest(want: State, have: State) -> Iterator[Step]:
 def _add_bridges(want: State, have: State) -> Iterator[Step]:
     for name in sorted(want.bridges.keys() - have.bridges.keys()):
         yield Step(AddBridge(name), "a new lane" if name != SWITCH else "the hub's switch")
-    for name in sorted(want.bridges):
-        if want.bridges[name] != have.bridges.get(name):
-            yield Step(WireBridge(name, want.bridges[name].nf_origin), f"{name} is a wire and sends nothing itself")
+    for name in sorted(want.bridges.keys() - opening(want, have)):
+        goal = want.bridges[name]
+        if goal != have.bridges.get(name):
+            yield Step(WireBridge(name, goal.nf_origin, goal.up), f"{name} is a wire and sends nothing itself")
     if want.nf_call is not None and have.machine.nf_call != want.nf_call:
         yield Step(SetNfCall(want.nf_call), "a lane is a wire: no firewall looks into it")
 

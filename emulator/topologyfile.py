@@ -39,9 +39,10 @@ def loads(text: str, where: str = "topology") -> Topology:
     lanes = _lanes(source)
     source.raise_mistakes()
     assert form is not None
-    optional = {k: v for k, v in (("subnet", form.subnet), ("seed", form.seed)) if v is not None}
+    keys = ("subnet", "seed", "datapath", "on_failure")
+    optional = {key: value for key in keys if (value := getattr(form, key)) is not None}
     try:
-        return Topology(form.name, form.hub, tuple(lanes), **optional)  # type: ignore[arg-type]
+        return Topology(form.name, form.hub, tuple(lanes), **optional)
     except ValueError as error:
         source.wrong((_blamed(str(error)),), str(error))
         source.raise_mistakes()
@@ -140,6 +141,8 @@ def dumps(topology: Topology) -> str:
         "hub": topology.hub,
         "subnet": str(topology.subnet),
         "seed": topology.seed,
+        "datapath": topology.datapath,
+        "on_failure": topology.on_failure,
         "lanes": {lane.name: _lane_tree(lane) for lane in topology.lanes},
     }
     return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=1000)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from emulator import units
-from emulator.model import NAME_PATTERN
+from emulator.model import DATAPATHS, NAME_PATTERN, ON_FAILURE
 
 
 def _text(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
@@ -55,6 +55,25 @@ Loss = Annotated[int, _text(units.parse_probability_p32, "a probability"), _sche
 Depth = Annotated[dict[str, int], _text(_buffer, "a buffer"), _schema("8MiB")]
 Count = Annotated[int, _text(units.parse_count, "a whole number"), _schema("1500", "integer")]
 Word = Annotated[str, _text(str, "a word")]
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    """A parser of one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r} is not known: {', '.join(words[:-1])} or {words[-1]} was expected")
+        return text
+
+    return read
+
+
+def _words(words: tuple[str, ...]) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "enum": list(words)})
+
+
+Datapath = Annotated[str, _text(_one_of(*DATAPATHS), "a word"), _words(DATAPATHS)]
+OnFailure = Annotated[str, _text(_one_of(*ON_FAILURE), "a word"), _words(ON_FAILURE)]
 Subnet = Annotated[IPv4Network, _text(_subnet, "a network"), _schema("10.77.0.0/24")]
 
 
@@ -111,6 +130,12 @@ class TopologyForm(Form):
     hub: Word = Field(description="the local data centre, at the middle of the star")
     subnet: Subnet | None = Field(default=None, description="addresses of the hub and the sites of virtual lanes")
     seed: Count | None = Field(default=None, description="drives every random impairment")
+    datapath: Datapath | None = Field(
+        default=None, description="what impairs: netem, the wire engine, or auto: netem where the kernel has it"
+    )
+    on_failure: OnFailure | None = Field(
+        default=None, description="when an engine dies, its lane is cut or lets all pass"
+    )
     defaults: DefaultsForm = DefaultsForm()
     lanes: dict[str, LaneForm] = Field(
         default={}, json_schema_extra={"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}}

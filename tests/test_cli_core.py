@@ -104,7 +104,7 @@ def test_down_takes_everything_away(star: Terminal) -> None:
     assert star.run("down") == "down: 15 steps\n"
     assert star.run("down") == "down: nothing was up\n"
     assert star.run("status") == "nothing is up: longhaul up FILE\n"
-    assert star.json("status") == {"topology": None, "lanes": [], "drift": []}
+    assert star.json("status") == {"topology": None, "datapath": "netem", "lanes": [], "drift": []}
 
 
 def test_the_status_table(star: Terminal) -> None:

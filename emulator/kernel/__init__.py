@@ -11,7 +11,10 @@ from ..state import State
 
 @dataclass(frozen=True)
 class QueueCounters:
-    """What one egress has counted since its queue was made: packets are skbs, a super-frame counts once."""
+    """What one egress has counted since its queue was made: packets are skbs, a super-frame counts once.
+
+    `drops` are all; `lost` those by chance as wished, where the datapath can tell.
+    """
 
     packets: int
     bytes: int
@@ -19,6 +22,7 @@ class QueueCounters:
     queued_packets: int
     queued_bytes: int
     shaper_drops: int
+    lost: int | None = None
 
 
 class Kernel(Protocol):

@@ -12,6 +12,7 @@ from ..errors import KernelError
 from ..netem import ORDER_RATE_BYTES_PER_S, Egress
 from ..ops import Op
 from ..state import GSO_SEGMENTS, PREFIX, Bridge, Link, Machine, Origin, Port, State, Veth
+from ..wire import DEAD, Wire
 from . import QueueCounters
 
 NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True)
@@ -31,17 +32,24 @@ class FakeKernel:
     veths: dict[str, Veth] = field(default_factory=dict)
     ports: dict[str, Port] = field(default_factory=dict)
     marked: dict[str, Link] = field(default_factory=dict)
+    has_netem: bool = True
+    wires: dict[str, Wire] = field(default_factory=dict)
 
     def observe(self) -> State:
         """As the real door does: a veth's end is a port of ours once it joined, has a queue or is silent."""
-        machine = Machine(dict(self.links), self.memory_bytes, True, self.nf_call, frozenset(self.namespaces))
+        machine = Machine(
+            dict(self.links), self.memory_bytes, True, self.nf_call, frozenset(self.namespaces), self.has_netem
+        )
         ports = {n: p for n, p in self.ports.items() if p.altname or self._ends(n)}
         nf_call = self.nf_call if self.bridges else None
-        return State(frozenset(self.namespaces), dict(self.bridges), dict(self.veths), ports, nf_call, machine)
+        return State(
+            frozenset(self.namespaces), dict(self.bridges), dict(self.veths), ports, nf_call, machine, dict(self.wires)
+        )
 
     def counters(self) -> dict[str, QueueCounters]:
         """All zero: no packet travels on paper."""
-        return {n: QueueCounters(0, 0, 0, 0, 0, 0) for n, p in self.ports.items() if p.egress}
+        wired = {port for wire in self.wires.values() for port in (wire.hub, wire.site)}
+        return {n: QueueCounters(0, 0, 0, 0, 0, 0) for n, p in self.ports.items() if p.egress or n in wired}
 
     def apply(self, op: Op) -> None:
         """Do one operation, or refuse it whole. Raises KernelError."""
@@ -86,7 +94,7 @@ class FakeKernel:
     @_do.register
     def _(self, op: ops.WireBridge) -> None:
         self._need(op, op.name in self.bridges, errno.ENODEV)
-        self.bridges[op.name] = Bridge(nf_origin=op.nf_origin)
+        self.bridges[op.name] = Bridge(up=op.up, nf_origin=op.nf_origin)
 
     @_do.register
     def _(self, op: ops.DelBridge) -> None:
@@ -119,6 +127,8 @@ class FakeKernel:
         for veth in [self.veths.pop(name) for name in names]:
             for end in (veth.name, veth.peer):
                 self.ports.pop(end, None)
+                # An engine ends by itself when a port of its is gone.
+                self.wires = {n: w for n, w in self.wires.items() if end not in (w.hub, w.site)}
 
     @_do.register
     def _(self, op: ops.HostUp) -> None:
@@ -198,6 +208,24 @@ class FakeKernel:
         port = self._port(op, op.port)
         self._need(op, port.egress is not None, errno.ENOENT)
         self.ports[op.port] = replace(port, egress=None)
+
+    @_do.register
+    def _(self, op: ops.StartWire) -> None:
+        self._need(op, op.bridge in self.bridges and op.bridge not in self.wires, errno.EADDRINUSE)
+        self._need(op, {op.wire.hub, op.wire.site} <= self.ports.keys(), errno.ENODEV)
+        self.wires[op.bridge] = op.wire
+
+    @_do.register
+    def _(self, op: ops.SetWire) -> None:
+        now = self.wires.get(op.bridge, DEAD)
+        self._need(op, now.running, errno.ECONNREFUSED)
+        like = {"outbound": op.wire.outbound, "inbound": op.wire.inbound, "rooms": op.wire.rooms}
+        self.wires[op.bridge] = replace(now, **like)  # type: ignore[arg-type]
+
+    @_do.register
+    def _(self, op: ops.StopWire) -> None:
+        self._need(op, op.bridge in self.wires, errno.ENOENT)
+        del self.wires[op.bridge]
 
     @_do.register
     def _(self, op: ops.Drain) -> None:

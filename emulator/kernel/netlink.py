@@ -20,7 +20,7 @@ from .. import ops
 from ..errors import KernelError, MissingError, VerifyError
 from ..ops import Op
 from ..state import State
-from . import QueueCounters, codec, netns
+from . import QueueCounters, codec, netns, wire
 from .observe import NETEM_HANDLE, SHAPER_HANDLE, counters, netem_backlog, observe
 
 NETEM_CLASS = NETEM_HANDLE | 1
@@ -41,11 +41,11 @@ class NetlinkKernel:
 
     def observe(self) -> State:
         """Read back all that is ours, and what the plan must know of the rest."""
-        return observe(self._ip)
+        return observe(self._ip, wire.observe())
 
     def counters(self) -> dict[str, QueueCounters]:
         """The queues' counters, by port."""
-        return counters(self._ip)
+        return counters(self._ip) | wire.counters()
 
     def apply(self, op: Op) -> None:
         """Do one operation. Raises KernelError, or MissingError when the machine lacks netem or the right."""
@@ -79,7 +79,7 @@ class NetlinkKernel:
         self._ip.link("set", index=self._index(op.name), kind="bridge", br_stp_state=0, br_mcast_snooping=0)
         self._link(op.name, ifalias=ops.alias_of(op.nf_origin))
         self._addrgen(op.name, ADDRGEN_NONE)
-        self._link(op.name, state="up")
+        self._link(op.name, state="up" if op.up else "down")
 
     def _DelBridge(self, op: ops.DelBridge) -> None:  # noqa: N802
         self._ip.link("del", index=self._index(op.name))
@@ -190,6 +190,15 @@ class NetlinkKernel:
     def _DelEgress(self, op: ops.DelEgress) -> None:  # noqa: N802
         # With the handle left out: whatever stands at the root goes.
         self._send(self._qdisc(op.port, 0, 0xFFFFFFFF))
+
+    def _StartWire(self, op: ops.StartWire) -> None:  # noqa: N802
+        wire.start(op)
+
+    def _SetWire(self, op: ops.SetWire) -> None:  # noqa: N802
+        wire.change(op)
+
+    def _StopWire(self, op: ops.StopWire) -> None:  # noqa: N802
+        wire.stop(op)
 
     def _Drain(self, op: ops.Drain) -> None:  # noqa: N802
         index, end = self._index(op.port), time.monotonic_ns() + op.within_ns
