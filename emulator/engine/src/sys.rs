@@ -258,5 +258,5 @@ pub fn replace_standard_streams(from: c_int) {
 
 /// New files are for their owner alone.
 pub fn private_files() {
-    unsafe { raw::umask(0o077) };
+    unsafe { raw::umask(0o177) };
 }
