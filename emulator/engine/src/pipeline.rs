@@ -111,8 +111,8 @@ mod tests {
         let mut pipe = Pipeline::new(&settings(1_000_000_000, 10_000), 1);
         (0..3).for_each(|n| pipe.push(frame(n), 10).unwrap());
         assert_eq!(pipe.next_due(), Some(1_000_010));
-        assert_eq!(drain(&mut pipe, 1_002_010), [(0, 1_001_010), (1, 1_002_010)]);
-        assert_eq!(drain(&mut pipe, u64::MAX), [(2, 1_003_010)]);
+        assert_eq!(drain(&mut pipe, 1_001_010), [(0, 1_000_010), (1, 1_001_010)]);
+        assert_eq!(drain(&mut pipe, u64::MAX), [(2, 1_002_010)]);
     }
 
     #[test]

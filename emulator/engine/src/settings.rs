@@ -8,7 +8,7 @@ use crate::json::{map, Value};
 pub struct Rate {
     pub bytes_per_s: u64,
     pub buffer_bytes: u64,
-    /// What the user's topology calls the burst; kept and told, for a wire lets no bursts through.
+    /// What may pass at once after a pause.
     pub burst_bytes: u64,
 }
 
