@@ -19,9 +19,10 @@ import threading
 import time
 from pathlib import Path
 
+from emulator import ops
 from emulator.appliance import Appliance
 from emulator.hosts.namespace import NamespaceHost
-from emulator.kernel import netns, ops
+from emulator.kernel import netns
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model import Impairment, Lane, Topology
 
