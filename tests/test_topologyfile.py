@@ -122,7 +122,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_the_schema_knows_every_key() -> None:
     schema = topologyfile.json_schema()
     assert schema["additionalProperties"] is False
-    assert list(schema["properties"]) == ["name", "hub", "subnet", "seed", "defaults", "lanes"]
+    assert list(schema["properties"]) == [
+        "name", "hub", "subnet", "seed", "datapath", "on_failure", "defaults", "lanes",
+    ]  # fmt: skip
     assert list(schema["$defs"]["LaneForm"]["properties"]) == [
         "jitter", "loss", "rate", "buffer", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports",
     ]  # fmt: skip
