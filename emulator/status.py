@@ -18,7 +18,8 @@ from .state import State
 class DirectionCounters:
     """What one direction counted. Drops by limit are our fault, drops by buffer are physics, by loss as wished.
 
-    Netem has one counter for its limit and its loss: with loss both are None, unknowable. Packets are skbs.
+    Netem has one counter for its limit and its loss: with loss both are None, unknowable; the wire engine tells them
+    apart. Packets are skbs.
     """
 
     packets: int = 0
@@ -73,7 +74,7 @@ class PendingStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """What is asked for, how it stands, and the steps between the two.
+    """What is asked for, how it stands, the steps between the two, and what impairs the lanes (netem or wire).
 
     `blocked` tells by lane why it cannot be put right at present: its port is gone, or somebody else's by now.
     """
@@ -83,6 +84,7 @@ class Status:
     lanes: tuple[LaneStatus, ...]
     blocked: Mapping[str, str] = field(default_factory=dict)
     pending: PendingStatus | None = None
+    datapath: str = "netem"
 
     @property
     def as_asked(self) -> bool:
@@ -105,12 +107,13 @@ def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -
 
 
 def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> DirectionStatus:
-    egress = have.ports[port].egress if port in have.ports else None
+    egress = have.egress(port)
     count = counted.get(port)
     if egress is None or count is None:
         return DirectionStatus(port, None, None, DirectionCounters())
     netem, other = egress.netem, count.drops - count.shaper_drops
     lossless = not netem.loss_p32 and not netem.gemodel
+    lost = 0 if lossless else count.lost
     return DirectionStatus(
         port,
         netem,
@@ -121,8 +124,8 @@ def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> 
             count.queued_packets,
             count.queued_bytes,
             netem.limit,
-            other if lossless else None,
+            other - lost if lost is not None else None,
             count.shaper_drops,
-            0 if lossless else None,
+            lost,
         ),
     )

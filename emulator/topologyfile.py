@@ -51,7 +51,8 @@ def loads(text: str, where: str = "topology") -> Topology:
     lanes = _lanes(source)
     source.raise_mistakes()
     assert form is not None
-    optional = {k: v for k in ("subnet", "seed", "on_drift", "hub_host") if (v := getattr(form, k)) is not None}
+    keys = ("subnet", "seed", "on_drift", "hub_host", "datapath", "on_failure")
+    optional = {key: value for key in keys if (value := getattr(form, key)) is not None}
     try:
         return Topology(form.name, form.hub, tuple(lanes), **optional)
     except ValueError as error:
@@ -158,6 +159,8 @@ def dumps(topology: Topology) -> str:
         "subnet": str(topology.subnet),
         "seed": topology.seed,
         "on_drift": topology.on_drift,
+        "datapath": topology.datapath,
+        "on_failure": topology.on_failure,
         "lanes": {lane.name: _lane_tree(lane) for lane in topology.lanes},
     }
     return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=1000)

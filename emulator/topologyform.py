@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from emulator import units
-from emulator.model import NAME_PATTERN, ON_DRIFT, check_destination
+from emulator.model import DATAPATHS, NAME_PATTERN, ON_DRIFT, ON_FAILURE, check_destination
 
 
 def _text(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
@@ -51,10 +51,19 @@ def _switch(text: str) -> bool:
     return text == "true"
 
 
-def _on_drift(text: str) -> str:
-    if text not in ON_DRIFT:
-        raise ValueError(f"{text!r} is unknown: write {' or '.join(ON_DRIFT)}")
-    return text
+def _one_of(*words: str) -> Callable[[str], str]:
+    """A parser of one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r} is unknown: write {', '.join(words[:-1])} or {words[-1]}")
+        return text
+
+    return read
+
+
+def _words(words: tuple[str, ...]) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "enum": list(words)})
 
 
 def _address(text: str) -> IPv4Address:
@@ -80,7 +89,9 @@ Depth = Annotated[dict[str, int], _text(_buffer, "a buffer"), _schema("8MiB")]
 Count = Annotated[int, _text(units.parse_count, "a whole number"), _schema("1500", "integer")]
 Word = Annotated[str, _text(str, "a word")]
 Switch = Annotated[bool, _text(_switch, "true or false"), WithJsonSchema({"type": "boolean"})]
-OnDrift = Annotated[str, _text(_on_drift, "a word"), WithJsonSchema({"type": "string", "enum": list(ON_DRIFT)})]
+OnDrift = Annotated[str, _text(_one_of(*ON_DRIFT), "a word"), _words(ON_DRIFT)]
+Datapath = Annotated[str, _text(_one_of(*DATAPATHS), "a word"), _words(DATAPATHS)]
+OnFailure = Annotated[str, _text(_one_of(*ON_FAILURE), "a word"), _words(ON_FAILURE)]
 Destination = Annotated[str, _text(_destination, "an SSH destination"), _schema("root@japan.example.org")]
 Address = Annotated[IPv4Address, _text(_address, "an address"), _schema("10.77.0.4")]
 Subnet = Annotated[IPv4Network, _text(_subnet, "a network"), _schema("10.77.0.0/24")]
@@ -197,6 +208,12 @@ class TopologyForm(Form):
     seed: Count | None = Field(default=None, description="drives every random impairment")
     on_drift: OnDrift | None = Field(
         default=None, description="what the daemon does when somebody changes a lane: report (the default) or restore"
+    )
+    datapath: Datapath | None = Field(
+        default=None, description="what impairs: netem, the wire engine, or auto: netem where the kernel has it"
+    )
+    on_failure: OnFailure | None = Field(
+        default=None, description="when an engine dies, its lane is cut or lets all pass"
     )
     defaults: DefaultsForm = DefaultsForm()
     lanes: dict[str, LaneForm] = Field(

@@ -19,10 +19,12 @@ LAYERS = [
     ["units", "errors", "clock", "paths", "values", "journal", "notify"],
     ["model"],
     ["netem", "change"],
-    ["state", "analysis", "confidence", "latency", "rfc6349"],
+    ["wire"],
+    ["state", "analysis", "confidence", "latency", "rfc6349", "wireops"],
     ["verdict", "laws"],
     ["advice", "detectors"],
     ["ops", "queueops"],
+    ["wireplan"],
     ["plan", "goal", "tuning"],
     ["kernel", "refusal", "scope", "yamltree", "topologyform"],
     ["inventory", "session"],
@@ -47,14 +49,14 @@ LAYERS = [
 PURE = (
     "units", "errors", "values", "model", "netem", "change", "state", "ops", "queueops", "goal", "plan", "refusal",
     "scope", "mend", "inventory", "tuning", "analysis", "verdict", "laws", "confidence", "detectors", "advice",
-    "rfc6349",
+    "rfc6349", "wire", "wireops", "wireplan",
 )  # fmt: skip
 """Standard library only; and of that nothing that reads files, clocks, sockets or dice."""
 
 IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", "threading", "io", "shutil", "sys"}
 DOORS = {
     "pyroute2": ("emulator.kernel.",),
-    "subprocess": ("emulator.measure.process", "emulator.lab."),
+    "subprocess": ("emulator.measure.process", "emulator.lab.", "emulator.kernel.wire"),
     "mininet": ("emulator.mininet",),
     "matplotlib": ("emulator.plots",),
     "hdrh": ("emulator.latency",),

@@ -130,6 +130,8 @@ def test_the_schema_knows_every_key() -> None:
         "subnet",
         "seed",
         "on_drift",
+        "datapath",
+        "on_failure",
         "defaults",
         "lanes",
         "sweep",
