@@ -16,7 +16,7 @@ from . import desire, paths, reconcile, reverter
 from .clock import Clock, SystemClock
 from .desire import Desire, Store
 from .errors import InputError, RefusedError
-from .goal import datapath, nothing, wanted
+from .goal import datapath, nothing, remembering, wanted
 from .history import Author, Change, History, here
 from .inventory import NicRow, nic_rows, port_names
 from .kernel import Kernel
@@ -176,7 +176,8 @@ class Appliance:
         """
         with self._store.locked():
             reverted = self._settle()
-            now, have = self._store.read(), self._kernel.observe()
+            now = self._store.read()
+            have = remembering(self._kernel.observe(), now.topology)
             found = mending(now.topology, have)
             wish = bool(now.topology and now.topology.on_drift == "restore") if restore is None else restore
             if not found.steps or not wish:
@@ -189,6 +190,16 @@ class Appliance:
         """The time left to confirm what waits for it, None when nothing does."""
         pending = self._store.read().pending
         return pending.left_ns(self._clock) if pending else None
+
+    @property
+    def kernel(self) -> Kernel:
+        """The machine's door, for what needs no planning from the start (schedules)."""
+        return self._kernel
+
+    @property
+    def state_dir(self) -> Path:
+        """Where desire is kept."""
+        return self._store.folder
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -224,9 +235,8 @@ class Appliance:
         goal, have, look = self._view(old.topology, topology, only, {*self._sessions, *sessions})
         confirm_ns = None if confirm_s is None else round(confirm_s * 1e9)
         new = replace(old, topology=topology, pending=None if settled else old.pending)
-        new = self._noted(
-            old, desire.renewed(new, self._clock, confirm_ns, old.topology), summary, author or self._author
-        )
+        new = desire.renewed(new, self._clock, confirm_ns, old.topology)
+        new = self._noted(old, new, summary, author or self._author)
         try:
             if confirm_ns is not None:
                 self._guard(self._store.folder)
@@ -253,11 +263,10 @@ class Appliance:
                 if reasons := memory_reasons(new, have.machine):
                     raise RefusedError("\n".join(reasons))
                 return *pair, lambda: self._kernel.ports_of(ports)
-        have = self._kernel.observe()
-        if new is None:
-            return nothing(have), have, None
-        refuse(new, have, sessions)
-        return wanted(new, have), have, None
+        have = remembering(self._kernel.observe(), old)
+        if new is not None:
+            refuse(new, have, sessions)
+        return wanted(new, have) if new else nothing(have), have, None
 
     def _noted(self, old: Desire, new: Desire, summary: str, author: Author) -> Desire:
         """The new desire on the disk, the change that leads to it before."""

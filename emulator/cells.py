@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from emulator import advice, analysis, confidence, laws, topologyfile, units
+from emulator import advice, analysis, confidence, laws, lossmodels, topologyfile, units
 from emulator.analysis import Interval
 from emulator.latency import Latency
-from emulator.model import P32, Impairment, Lane, Profile, Topology
+from emulator.model import Impairment, Lane, Profile, Topology
 from emulator.verdict import Buffers
 
 FORMAT = 2
@@ -55,7 +55,7 @@ class CellSpec:
         if way.rate_bps is None:
             raise ValueError(f"lane {self.lane.name} has no rate: a cell needs a bottleneck")
         algorithm = self.congestion_control or self.profile.congestion_control or "cubic"
-        loss = way.loss_p32 / P32
+        loss = way.mean_loss
         return analysis.Path(way.rate_bps, self.lane.rtt_ns, self.lane.mtu, loss, self.streams, algorithm)
 
     @property
@@ -95,7 +95,7 @@ class CellSpec:
             *([self.direction] if self.direction != OUTBOUND else []),
             *([f"MTU{blank}{self.lane.mtu}"] if self.lane.mtu != 1500 else []),
             *([units.format_rate(way.rate_bps)] if way.rate_bps and way.rate_bps != self.lane.line_rate_bps else []),
-            *([f"loss{blank}{units.format_probability(way.loss_p32)}"] if way.loss_p32 else []),
+            *([f"loss{blank}{lossmodels.format_loss(way.loss_p32, way.loss_model)}"] if way.mean_loss else []),
         ]
 
     @property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from emulator.model import Buffer, Impairment, Lane, split_delays
 
@@ -12,8 +14,9 @@ class Change:
     """What to change on a lane; None leaves it as it is.
 
     An RTT alone splits evenly anew. A rate of 0 takes the bottleneck away, an empty buffer (`{}`) means one BDP.
-    `outbound` and `inbound` say which directions jitter, loss, rate and buffer are meant for. `off` True leaves
-    delay, jitter and loss on file but without effect; False puts them into effect again, as a new delay does.
+    `outbound` and `inbound` say which directions all but the delays are meant for. `further` are more fields of
+    Impairment, by name. A plain loss takes the place of a model, and the other way round. `off` True leaves all but
+    the bottleneck on file but without effect; False puts it into effect again, as a new delay does.
     """
 
     rtt_ns: int | None = None
@@ -26,6 +29,7 @@ class Change:
     outbound: bool = True
     inbound: bool = True
     off: bool | None = None
+    further: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, lane: Lane) -> Lane:
         """The lane after the change. Raises ValueError when that would contradict itself."""
@@ -51,10 +55,13 @@ class Change:
     def _direction(self, now: Impairment, delay_ns: int, *, named: bool) -> Impairment:
         if not named:
             return replace(now, delay_ns=delay_ns)
-        return Impairment(
-            delay_ns,
-            jitter_ns=now.jitter_ns if self.jitter_ns is None else self.jitter_ns,
-            loss_p32=now.loss_p32 if self.loss_p32 is None else self.loss_p32,
-            rate_bps=now.rate_bps if self.rate_bps is None else self.rate_bps or None,
-            buffer=now.buffer if self.buffer is None else Buffer(**self.buffer) if self.buffer else None,
-        )
+        fields: dict[str, Any] = {"delay_ns": delay_ns}
+        if self.jitter_ns is not None:
+            fields["jitter_ns"] = self.jitter_ns
+        if self.loss_p32 is not None:
+            fields |= {"loss_p32": self.loss_p32, "loss_model": None}
+        if self.rate_bps is not None:
+            fields["rate_bps"] = self.rate_bps or None
+        if self.buffer is not None:
+            fields["buffer"] = Buffer(**self.buffer) if self.buffer else None
+        return replace(now, **(fields | dict(self.further)))

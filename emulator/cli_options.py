@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from emulator import units
+from emulator import lossmodels, units
 
 if TYPE_CHECKING:
     from emulator.appliance import Appliance
@@ -32,7 +32,9 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]
 
 
 TIME = Quantity("TIME", units.parse_duration_ns)
+LOSS = Quantity("LOSS", lossmodels.parse)
 PROBABILITY = Quantity("PROBABILITY", units.parse_probability_p32)
+SIZE = Quantity("SIZE", units.parse_size_bytes)
 RATE = Quantity("RATE", units.parse_rate_bps, "none", 0)
 BUFFER = Quantity("BUFFER", units.parse_buffer, "auto", {})
 

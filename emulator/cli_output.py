@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from emulator import units
+from emulator.distributions import name_of
+from emulator.lossmodels import P32, FourState, GilbertElliott
 
 if TYPE_CHECKING:
+    from emulator.netem import Netem
     from emulator.ops import Step
     from emulator.status import DirectionStatus, LaneStatus, PendingStatus, Status
 
@@ -87,6 +90,12 @@ def _direction_json(direction: DirectionStatus) -> dict[str, Any]:
         "delay_ns": netem.delay_ns if netem else None,
         "jitter_ns": netem.jitter_ns if netem else None,
         "loss_p32": netem.loss_p32 if netem else None,
+        "loss_model": netem and {"gilbert_p_r_h_k1": netem.gemodel, "four_state": netem.four_state},
+        "duplicate_p32": netem.duplicate_p32 if netem else None,
+        "corrupt_p32": netem.corrupt_p32 if netem else None,
+        "reorder_p32": netem.reorder_p32 if netem else None,
+        "distribution": name_of(netem.distribution) if netem and netem.distribution else None,
+        "queue": direction.aqm.kind if direction.aqm else None,
         "limit_packets": netem.limit if netem else None,
         "rate_bps": shaper.rate_bytes_per_s * 8 if shaper else None,
         "buffer_bytes": shaper.limit_bytes if shaper else None,
@@ -177,6 +186,16 @@ def _rows(one: LaneStatus) -> list[list[str]]:
     ]
 
 
+def _loss(netem: Netem) -> str:
+    """A probability as it is; of a model its mean, marked with ~."""
+    if netem.gemodel:
+        p, r, survives, good = netem.gemodel
+        return f"~{GilbertElliott(p, r, P32 - survives, good).mean_loss:.3%}"
+    if netem.four_state:
+        return f"~{FourState(*netem.four_state).mean_loss:.3%}"
+    return units.format_probability(netem.loss_p32) if netem.loss_p32 else "-"
+
+
 def _cells(direction: DirectionStatus) -> list[str]:
     """One direction as installed: delay, loss, rate, buffer, limit, queued, drops by limit, drops by buffer."""
     netem, shaper, counters = direction.netem, direction.shaper, direction.counters
@@ -185,7 +204,7 @@ def _cells(direction: DirectionStatus) -> list[str]:
         delay += f" ±{units.format_duration(netem.jitter_ns)}"
     return [
         delay,
-        units.format_probability(netem.loss_p32) if netem and netem.loss_p32 else "-",
+        _loss(netem) if netem else "-",
         units.format_rate(shaper.rate_bytes_per_s * 8) if shaper else "-",
         units.format_size(shaper.limit_bytes) if shaper else "-",
         f"{netem.limit} p" if netem else "-",

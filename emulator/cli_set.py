@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator import units
+from emulator import distributions, units
 from emulator.change import Change
 from emulator.cli_complete import lane_names
 from emulator.cli_options import (
     BUFFER,
+    LOSS,
     PROBABILITY,
     RATE,
+    SIZE,
     TIME,
+    Quantity,
     appliance_of,
     confirm_option,
     confirm_s,
@@ -22,11 +25,21 @@ from emulator.cli_options import (
 )  # fmt: skip
 from emulator.cli_output import count, emit_steps, json_option
 from emulator.errors import InputError
+from emulator.impairment import QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.model import Lane, Topology
+
+CHANGE_FIELDS = ("rtt_ns", "outbound_delay_ns", "inbound_delay_ns", "jitter_ns", "loss_p32", "rate_bps", "buffer")
+"""The options that Change has arguments of the same name for."""
+
+
+def _corruption(text: str) -> dict[str, int]:
+    from emulator.topologyform import parse_corruption
+
+    return parse_corruption(text)
 
 
 @click.command(
@@ -34,7 +47,8 @@ if TYPE_CHECKING:
     epilog="\b\nExamples:\n"
     "  longhaul set california --rtt 40ms\n"
     "  longhaul set japan --loss 0.01% --direction inbound\n"
-    "  longhaul set japan --rate 1Gbit --buffer 8MiB --confirm 60s\n"
+    "  longhaul set japan --loss '1% burst 5' --jitter 5ms --distribution normal\n"
+    "  longhaul set japan --rate 1Gbit --buffer 8MiB --queue codel --ecn --confirm 60s\n"
     "  longhaul set california --off\n"
     "  longhaul set --all --on",
 )
@@ -44,14 +58,23 @@ if TYPE_CHECKING:
 @click.option("--outbound-delay", "outbound_delay_ns", type=TIME, help="One-way delay from the hub to the site.")
 @click.option("--inbound-delay", "inbound_delay_ns", type=TIME, help="One-way delay from the site to the hub.")
 @click.option("--jitter", "jitter_ns", type=TIME, help="Spread of each direction's delay.")
-@click.option("--loss", "loss_p32", type=PROBABILITY, help="Probability of losing a packet, per direction.")
+@click.option("--distribution", type=click.Choice(distributions.NAMES), help="The jitter's shape.")
+@click.option("--order", type=click.Choice(["keep", "free"]), help="Whether jitter may reorder.")
+@click.option("--loss", type=LOSS, help="1%, '1% burst 5', 'gilbert P R 1-H 1-K', '4-state P13 P31 P32 P23 P14'.")
+@click.option("--duplicate", "duplicate_p32", type=PROBABILITY, help="Probability that a packet comes twice.")
+@click.option("--corrupt", type=Quantity("CORRUPTION", _corruption), help="One bit flipped: 0.1%, or 'ber 1e-9'.")
+@click.option("--reorder", "reorder_p32", type=PROBABILITY, help="Probability of overtaking all on their way.")
+@click.option("--ecn/--no-ecn", default=None, help="Mark instead of losing, where the flow can take it.")
 @click.option("--rate", "rate_bps", type=RATE, help="Bottleneck per direction; 'none' for none.")
 @click.option("--buffer", type=BUFFER, help="The bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP.")
+@click.option("--queue", type=click.Choice(QUEUES), help="What a full buffer does.")
+@click.option("--overhead", "overhead_bytes", type=SIZE, help="Bytes that every packet counts more.")
+@click.option("--cells", type=click.Choice(["none", "atm"]), help="Cells of 53 bytes for 48 (ATM, DSL).")
 @click.option(
     "--direction", type=click.Choice(["both", "outbound", "inbound"]), default="both", show_default=True,
-    help="What jitter, loss, rate and buffer are meant for.",
+    help="What all but the delays is meant for.",
 )  # fmt: skip
-@click.option("--off", "off", flag_value=True, type=bool, default=None, help="Delay, jitter, loss without effect.")
+@click.option("--off", "off", flag_value=True, type=bool, default=None, help="Nothing but the bottleneck has effect.")
 @click.option("--on", "off", flag_value=False, type=bool, help="Into effect again, as asked before --off.")
 @confirm_option
 @dry_run_option
@@ -69,13 +92,32 @@ def change(
         raise click.UsageError("name the lanes, or --all of them")
     seconds = confirm_s(ctx, confirm_ns, dry_run)
     appliance = appliance_of(ctx)
-    wish = Change(**values, off=off, outbound=direction != "inbound", inbound=direction != "outbound")
+    wish = Change(**_fields(values), off=off, outbound=direction != "inbound", inbound=direction != "outbound")
     topology = appliance.topology()
     changed = _changed(topology, lanes, every, wish)
     steps = appliance.plan(_with(topology, changed)) if dry_run else appliance.set_lanes(changed, seconds)
     what = count(len(steps), "step") if steps else "nothing to change"
     summary = f"{_subject(changed, dry_run)}: {what}{until_confirmed(confirm_ns)}"
     emit_steps(steps, as_json, summary, listed=dry_run)
+
+
+def _fields(values: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, as the arguments of Change."""
+    given = {name: value for name, value in values.items() if value is not None}
+    further: dict[str, Any] = {}
+    match given.pop("loss", None):
+        case int(loss_p32):
+            given["loss_p32"] = loss_p32
+        case None:
+            pass
+        case model:
+            further |= {"loss_p32": 0, "loss_model": model}
+    further |= given.pop("corrupt", {})
+    for option, field, meaning in (("order", "keep_order", "keep"), ("cells", "atm", "atm")):
+        if option in given:
+            further[field] = given.pop(option) == meaning
+    further |= {name: given.pop(name) for name in list(given) if name not in CHANGE_FIELDS}
+    return given | {"further": further}
 
 
 def _changed(topology: Topology | None, names: Sequence[str], every: bool, wish: Change) -> list[Lane]:

@@ -25,21 +25,31 @@ if TYPE_CHECKING:
     "  longhaul verify\n"
     "  longhaul verify japan\n"
     "  longhaul verify --count 100 --output japan.json\n"
+    "  longhaul verify --impairments --packets 5000\n"
     "  longhaul lab run -- sh -c 'longhaul up topologies/new-york.yaml && longhaul verify'"
 )
 @click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=lane_names)
 @click.option("--count", type=click.IntRange(min=1), default=10, show_default=True, help="Echoes per pair.")
 @click.option("--tolerance", "tolerance_ns", type=TIME, help="Allowed difference; 10us in the lab, else 1ms.")
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the certificate (JSON) here.")
+@click.option("--impairments", is_flag=True, help="Measure loss, jitter, rate... of every direction instead.")
+@click.option("--packets", type=click.IntRange(min=100), help="Per direction; 20000 in the lab, else 1000.")
 @json_option
 @click.pass_context
 def verify(
-    ctx: click.Context, lanes: tuple[str, ...], count: int, tolerance_ns: int | None, output: str | None, as_json: bool
-) -> None:
+    ctx: click.Context, lanes: tuple[str, ...], count: int, tolerance_ns: int | None, output: str | None,
+    impairments: bool, packets: int | None, as_json: bool,
+) -> None:  # fmt: skip
     """Ping every pair of hosts of the topology that is up, or those at one of the LANEs: RTT asked against measured.
 
-    Exits with 8 when any pair is out of tolerance.
+    With --impairments, numbered packets through every direction show loss, bursts, marks, duplicates, corruption,
+    overtaking, delay or jitter's shape, rate and buffer. Exits with 8 when anything is not as asked.
     """
+    if impairments:
+        from emulator import cli_prove
+
+        cli_prove.run(ctx, appliance_of(ctx), lanes, packets, as_json)
+        return
     from emulator import verify as certify
     from emulator.measure import clock
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from .distributions import Table, fingerprint
 from .model import Lane, Topology
 from .netem import Egress, lower, needs_single_packets, spread
 from .state import (
@@ -69,6 +70,20 @@ def _wires(topology: Topology) -> dict[str, Wire]:
         name = interface_name("", lane.name)
         wires[name] = Wire(hub, site, outbound, inbound, room_bytes(lane), topology.on_failure)
     return wires
+
+
+def remembering(have: State, before: Topology | None) -> State:
+    """The state observed, with the tables of jitter that the kernel holds but does not tell: they are in `before`."""
+    directions = [d for lane in before.lanes for d in (lane.outbound, lane.inbound)] if before else []
+    known = {fingerprint(d.distribution): d.distribution for d in directions if not isinstance(d.distribution, str)}
+    return replace(have, ports={n: _with_table(port, known) for n, port in have.ports.items()}) if known else have
+
+
+def _with_table(port: Port, known: Mapping[int, Table]) -> Port:
+    if port.egress is None or port.egress.netem.cell_overhead not in known:
+        return port
+    netem = replace(port.egress.netem, distribution=known[port.egress.netem.cell_overhead])
+    return replace(port, egress=replace(port.egress, netem=netem))
 
 
 def nothing(have: State) -> State:
@@ -154,8 +169,8 @@ def _veths(topology: Topology, *, splits: bool) -> Iterator[Veth]:
 
 
 def _segments(lane: Lane) -> int:
-    """Netem decides loss per skb: with loss, every packet must be one (measured, see sch_netem.c netem_enqueue)."""
-    return 1 if lane.outbound.loss_p32 or lane.inbound.loss_p32 else GSO_SEGMENTS
+    """Netem decides per skb: where packets meet fates of their own, each must be one (sch_netem.c, netem_enqueue)."""
+    return 1 if lane.outbound.per_packet or lane.inbound.per_packet else GSO_SEGMENTS
 
 
 def _vlans(lane: Lane) -> Iterator[Vlan]:
@@ -165,9 +180,9 @@ def _vlans(lane: Lane) -> Iterator[Vlan]:
 
 
 def _ports_of(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str, Port]]:
-    egresses = _egresses(topology, lane, have.machine)
-    bridge = interface_name("", lane.name)
-    for name, side, egress in zip(lane_ports(lane), ("site", "hub"), egresses or (None, None), strict=True):
+    egresses, wishes = _egresses(topology, lane, have.machine), (lane.outbound, lane.inbound)
+    bridge, single = interface_name("", lane.name), _single_packets(topology, lane, have.machine)
+    for name, side, wish, egress in zip(lane_ports(lane), ("site", "hub"), wishes, egresses, strict=True):
         if lane.ports is None or lane.vlan is not None:
             yield name, Port(bridge, egress=egress)
             continue
@@ -176,38 +191,44 @@ def _ports_of(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str
             name,
             Port(
                 bridge,
-                egress=spread(egress, tx_queues(name, have.machine)) if egress else None,
+                egress=spread(wish, egress, tx_queues(name, have.machine)) if egress else None,
                 altname=altname_of(lane.name, side, origin),
                 origin=origin,
-                offloads=_offloads(origin, egresses),
+                offloads=_offloads(origin, single=single),
             ),
         )
 
 
-def _egresses(topology: Topology, lane: Lane, machine: Machine) -> tuple[Egress, ...]:
+def _egresses(topology: Topology, lane: Lane, machine: Machine) -> tuple[Egress | None, Egress | None]:
     """The queues of a lane's ports (outbound, inbound); none where the engine impairs in their place."""
     if datapath(topology, machine) == "wire":
-        return ()
+        return None, None
     return lower(lane, seed=topology.seed, has_seed=machine.has_seed)
 
 
 def _trunks(topology: Topology, have: State) -> dict[str, Port]:
     """The ports that VLAN lanes share: marked and silent, in no bridge and without a queue of ours."""
-    shared: dict[str, tuple[Egress, ...]] = {}
+    shared: dict[str, bool] = {}
     for lane in topology.lanes:
         for name in lane.named_ports if lane.vlan is not None else ():
-            shared[name] = (*shared.get(name, ()), *_egresses(topology, lane, have.machine))
+            shared[name] = shared.get(name, False) or _single_packets(topology, lane, have.machine)
     trunks = {}
-    for name, egresses in shared.items():
+    for name, single in shared.items():
         origin = _origin(name, have)
-        mark, offloads = trunk_altname_of(name, origin), _offloads(origin, egresses)
+        mark, offloads = trunk_altname_of(name, origin), _offloads(origin, single=single)
         trunks[name] = Port(None, True, 0, altname=mark, origin=origin, offloads=offloads)
     return trunks
 
 
-def _offloads(origin: Origin, egresses: tuple[Egress, ...]) -> frozenset[str]:
-    """What a port may merge on receipt: what it did before, unless an egress of its lanes decides packet by packet."""
-    return frozenset() if any(map(needs_single_packets, egresses)) else origin.offloads - LRO
+def _single_packets(topology: Topology, lane: Lane, machine: Machine) -> bool:
+    """Whether the lane needs packets one by one; the engine cuts super-frames itself."""
+    egresses = zip((lane.outbound, lane.inbound), _egresses(topology, lane, machine), strict=True)
+    return any(egress and needs_single_packets(wish, egress) for wish, egress in egresses)
+
+
+def _offloads(origin: Origin, *, single: bool) -> frozenset[str]:
+    """What a port may merge on receipt: what it did before, unless its lanes need packets one by one."""
+    return frozenset() if single else origin.offloads - LRO
 
 
 def _origin(port: str, have: State) -> Origin:

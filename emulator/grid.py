@@ -125,7 +125,7 @@ def _lanes(base: Topology, axes: Axes) -> list[Lane]:
 def _varied(lane: Lane, rtt_ns: int | None, loss_p32: int | None, mtu: int | None) -> Lane:
     lane = lane if rtt_ns is None else lane.with_rtt(rtt_ns)
     if loss_p32 is not None:
-        outbound, inbound = (replace(way, loss_p32=loss_p32) for way in (lane.outbound, lane.inbound))
+        outbound, inbound = (replace(way, loss_p32=loss_p32, loss_model=None) for way in (lane.outbound, lane.inbound))
         lane = replace(lane, outbound=outbound, inbound=inbound)
     return lane if mtu is None else replace(lane, mtu=mtu)
 

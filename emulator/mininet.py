@@ -90,7 +90,7 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
     def _fit_links(self) -> None:
         """Give every cable its lane's MTU; where packets are lost, each must be one for netem, so no GSO there."""
         for number, lane in enumerate(self.topology.lanes, 1):
-            segments = 1 if lane.outbound.loss_p32 or lane.inbound.loss_p32 else GSO_SEGMENTS
+            segments = 1 if lane.outbound.per_packet or lane.inbound.per_packet else GSO_SEGMENTS
             ends = [end for link in self.linksBetween(*self.get(SWITCH, f"lane{number}")) for end in _ends(link)]
             ends += [end for link in self.linksBetween(*self.get(f"lane{number}", lane.name)) for end in _ends(link)]
             for end in ends:

@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
+from .impairment import Buffer as Buffer
+from .impairment import Impairment as Impairment
+from .lossmodels import P32 as P32
+from .schedule import Schedule
 from .units import format_duration
-
-P32 = 2**32 - 1
-"""A probability of one, as sch_netem stores it (u32)."""
 
 LINE_RATE_BPS = 10_000_000_000
 """The speed of the ports when nothing else is said: the founding 10 Gbit/s."""
@@ -27,6 +28,9 @@ ON_FAILURE = ("cut", "pass")
 SUBNET = IPv4Network("10.77.0.0/24")
 """Where the hosts of virtual lanes live when nothing else is said."""
 
+UNIMPAIRED = Impairment()
+"""Nothing is done to the packets."""
+
 NAME_PATTERN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 """A site's name: a host name label of RFC 1123, in lower case."""
 
@@ -36,57 +40,6 @@ DESTINATION_PATTERN = r"([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:\[][A-Za-z0-
 
 ON_DRIFT = ("report", "restore")
 """What the daemon may do about drift: tell of it and leave it, or put the lane back as asked."""
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """The bottleneck's queue, apart from the delay: one of bytes, packets (of full MTU) or ns at the rate."""
-
-    bytes: int | None = None
-    packets: int | None = None
-    ns: int | None = None
-
-    def __post_init__(self) -> None:
-        given = [v for v in (self.bytes, self.packets, self.ns) if v is not None]
-        if len(given) != 1 or given[0] <= 0:
-            raise ValueError("a buffer is one positive amount of bytes, packets or time")
-
-    def to_bytes(self, rate_bps: int, frame_bytes: int) -> int:
-        """The same queue in bytes, behind a link of `rate_bps` that carries frames of `frame_bytes`."""
-        if self.bytes is not None:
-            return self.bytes
-        if self.packets is not None:
-            return self.packets * frame_bytes
-        assert self.ns is not None
-        return -(-rate_bps * self.ns // 8_000_000_000)
-
-
-@dataclass(frozen=True)
-class Impairment:
-    """The wish for one direction of a lane.
-
-    `rate_bps` None means: no bottleneck here, the ports' own speed. `buffer` needs a rate; None means one BDP of
-    the lane, at least 1 ms. Order is kept whatever the jitter.
-    """
-
-    delay_ns: int = 0
-    jitter_ns: int = 0
-    loss_p32: int = 0
-    rate_bps: int | None = None
-    buffer: Buffer | None = None
-
-    def __post_init__(self) -> None:
-        if self.delay_ns < 0 or self.jitter_ns < 0:
-            raise ValueError("delay and jitter cannot be negative")
-        if self.jitter_ns > self.delay_ns:
-            jitter, delay = format_duration(self.jitter_ns), format_duration(self.delay_ns)
-            raise ValueError(f"jitter {jitter} exceeds the one-way delay of {delay}")
-        if not 0 <= self.loss_p32 <= P32:
-            raise ValueError(f"loss {self.loss_p32} is not within 0..{P32}")
-        if self.rate_bps is not None and self.rate_bps < 8:
-            raise ValueError(f"rate {self.rate_bps} bit/s is below one byte a second")
-        if self.buffer is not None and self.rate_bps is None:
-            raise ValueError("a buffer needs a rate: without a bottleneck no queue builds up")
 
 
 @dataclass(frozen=True)
@@ -119,8 +72,8 @@ class Lane:
     """
 
     name: str
-    outbound: Impairment = Impairment()
-    inbound: Impairment = Impairment()
+    outbound: Impairment = UNIMPAIRED
+    inbound: Impairment = UNIMPAIRED
     ports: Ports | None = None
     mtu: int = 1500
     line_rate_bps: int = LINE_RATE_BPS
@@ -160,8 +113,7 @@ class Lane:
         """The lane as it acts: itself, or when it is off with the bottlenecks alone."""
         if not self.off:
             return self
-        outbound, inbound = (Impairment(rate_bps=d.rate_bps, buffer=d.buffer) for d in (self.outbound, self.inbound))
-        return replace(self, outbound=outbound, inbound=inbound)
+        return replace(self, outbound=self.outbound.bottleneck, inbound=self.inbound.bottleneck)
 
     def with_rtt(self, rtt_ns: int) -> Lane:
         """The same lane with its RTT split evenly anew; jitter that no longer fits is an error."""
@@ -223,6 +175,7 @@ class Topology:
     random impairment; each direction of each lane derives its own from it. `on_drift` is what the daemon does when
     somebody changes a lane behind our back: one of ON_DRIFT. `hub_host` is the SSH destination of
     the hub's machine. `datapath`: one of DATAPATHS; `on_failure`: one of ON_FAILURE, for lanes that the engine serves.
+    `schedule` changes the lanes over time.
     """
 
     name: str
@@ -234,6 +187,7 @@ class Topology:
     hub_host: str | None = None
     datapath: str = "auto"
     on_failure: str = "cut"
+    schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         for word, known in ((self.datapath, DATAPATHS), (self.on_failure, ON_FAILURE)):

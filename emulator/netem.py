@@ -7,8 +7,10 @@ the planner may compare wish and kernel with `==`. Sources: net/sched/sch_netem.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from . import aqm, distributions
+from .bursts import canonical_burst, wire_bytes
 from .model import P32, Buffer, Impairment, Lane
 
 ETHERNET_HEADER_BYTES = 14
@@ -30,9 +32,6 @@ SUPER_FRAME_BYTES = 65_550
 MIN_BUFFER_NS = 1_000_000
 """The smallest default buffer, in time at the rate: what a switch port has at the very least."""
 
-PSCHED_TICK_NS = 64
-"""A tick of the packet scheduler's clock (include/net/pkt_sched.h, PSCHED_SHIFT 6)."""
-
 
 @dataclass(frozen=True)
 class Netem:
@@ -40,7 +39,9 @@ class Netem:
 
     Probabilities and correlations are u32 parts (P32 is one), times ns, rates bytes/s, `limit` packets (skbs).
     `slot` is (min_ns, max_ns, packets, bytes, dist_delay_ns, dist_jitter_ns); `gemodel` is (p, r, h, k1) in the
-    kernel's sense of h and k1. `seed` None: the kernel has no seed (before 6.6).
+    kernel's sense of h and k1, `four_state` (p13, p31, p32, p23, p14). `seed` None: the kernel has no seed (before
+    6.6). The kernel does not dump `distribution`, so it is not compared: its fingerprint stands in `cell_overhead`,
+    which netem keeps, dumps and, with no `cell_size`, never uses.
     """
 
     delay_ns: int = 0
@@ -64,12 +65,17 @@ class Netem:
     slot: tuple[int, int, int, int, int, int] = (0, 0, 0, 0, 0, 0)
     gemodel: tuple[int, int, int, int] | None = None
     seed: int | None = None
+    four_state: tuple[int, int, int, int, int] | None = None
+    distribution: distributions.Table | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         """As the arguments of tc; what has no say is left out."""
         words = ["netem", f"delay {self.delay_ns}ns"]
         if self.jitter_ns:
             words[-1] += f" {self.jitter_ns}ns"
+            if self.distribution:
+                words.append(f"distribution {distributions.name_of(self.distribution)}")
+        words += self._loss_words()
         for word, p32 in (
             ("loss", self.loss_p32),
             ("duplicate", self.duplicate_p32),
@@ -79,34 +85,63 @@ class Netem:
                 words.append(f"{word} {p32 * 100 / P32:.8g}%")
         if self.reorder_p32:
             words.append(f"reorder {self.reorder_p32 * 100 / P32:.8g}% gap {self.gap}")
-        words += [f"rate {self.rate_bytes_per_s * 8}bit", f"limit {self.limit}"]
+        if self.rate_bytes_per_s:
+            words.append(f"rate {self.rate_bytes_per_s * 8}bit")
+        words.append(f"limit {self.limit}")
         if self.seed is not None:
             words.append(f"seed {self.seed}")
         return " ".join(words)
 
+    def _loss_words(self) -> list[str]:
+        words = []
+        for name, model in (("gemodel", self.gemodel), ("state", self.four_state)):
+            if model:
+                words.append(f"loss {name} " + " ".join(f"{p32 * 100 / P32:.8g}%" for p32 in model))
+        return [*words, "ecn"] if self.ecn else words
+
+    @property
+    def lossy(self) -> bool:
+        """Whether it drops or marks by chance."""
+        return bool(self.loss_p32 or self.gemodel or self.four_state)
+
 
 @dataclass(frozen=True)
 class Shaper:
-    """The bottleneck: a tbf below netem. `burst_bytes` is canonical (`canonical_burst`), `limit_bytes` the buffer."""
+    """The bottleneck: a tbf below netem. `burst_bytes` is canonical (`canonical_burst`), `limit_bytes` the buffer.
+
+    `overhead_bytes` count with every packet, and with `atm` the packet fills cells of 53 bytes for 48 of its own.
+    """
 
     rate_bytes_per_s: int
     burst_bytes: int
     limit_bytes: int
+    overhead_bytes: int = 0
+    atm: bool = False
 
     def __str__(self) -> str:
-        return f"tbf rate {self.rate_bytes_per_s * 8}bit burst {self.burst_bytes} limit {self.limit_bytes}"
+        words = [f"tbf rate {self.rate_bytes_per_s * 8}bit burst {self.burst_bytes} limit {self.limit_bytes}"]
+        if self.overhead_bytes:
+            words.append(f"overhead {self.overhead_bytes}")
+        return " ".join([*words, "linklayer atm"] if self.atm else words)
+
+    @property
+    def burst_wire_bytes(self) -> int:
+        """What the burst takes on the wire, overhead and cells counted."""
+        return wire_bytes(self.burst_bytes, self.overhead_bytes, atm=self.atm)
 
 
 @dataclass(frozen=True)
 class Egress:
     """All that acts on what leaves one port: delay and loss first, then the bottleneck, if there is one.
 
+    `aqm` None: the bottleneck's own queue, which drops what comes when it is full.
     `queues` above 1: below a root mq, every TX queue has a netem of its own with its own seed (`netem_of_queue`).
     `alike` False, only ever observed: they differ from each other, or some are missing.
     """
 
     netem: Netem
     shaper: Shaper | None = None
+    aqm: aqm.Aqm | None = None
     queues: int = 1
     alike: bool = True
 
@@ -123,34 +158,52 @@ def lower(lane: Lane, *, seed: int, has_seed: bool) -> tuple[Egress, Egress]:
 
 
 def _egress(lane: Lane, wish: Impairment, seed: int | None) -> Egress:
+    table = distributions.table_of(wish.distribution) if wish.jitter_ns else None
+    model = wish.loss_model.kernel() if wish.loss_model else ()
     netem = Netem(
         delay_ns=wish.delay_ns,
         jitter_ns=wish.jitter_ns,
+        rate_bytes_per_s=ORDER_RATE_BYTES_PER_S if wish.keep_order else 0,
         loss_p32=wish.loss_p32,
+        gemodel=model if len(model) == 4 else None,
+        four_state=model if len(model) == 5 else None,
+        duplicate_p32=wish.duplicate_p32,
+        corrupt_p32=wish.corruption_p32(frame_bytes(lane.mtu)),
+        reorder_p32=wish.reorder_p32,
+        gap=1 if wish.reorder_p32 else 0,
+        ecn=wish.ecn and bool(wish.mean_loss),
         limit=limit_packets(lane, wish),
-        seed=seed,
+        seed=seed if seed is None or wish.seed is None else wish.seed,
+        distribution=table,
+        cell_overhead=distributions.fingerprint(table) if table else 0,
     )
-    return Egress(netem, _shaper(lane, wish))
+    shaper = _shaper(lane, wish)
+    return Egress(netem, shaper, _aqm(lane, wish, shaper) if shaper else None)
 
 
-def decides_per_packet(netem: Netem) -> bool:
-    """Whether it draws lots for every skb: then each packet must be one (measured, see sch_netem.c netem_enqueue)."""
-    lots = (netem.loss_p32, netem.duplicate_p32, netem.corrupt_p32, netem.reorder_p32, netem.gemodel)
-    return any(lots)
+def _aqm(lane: Lane, wish: Impairment, shaper: Shaper) -> aqm.Aqm | None:
+    return aqm.lower(
+        wish.queue,
+        buffer_bytes=shaper.limit_bytes,
+        frame=frame_bytes(lane.mtu),
+        rate_bytes_per_s=shaper.rate_bytes_per_s,
+        rtt_ns=lane.rtt_ns,
+        ecn=wish.ecn,
+    )
 
 
-def needs_single_packets(egress: Egress) -> bool:
+def needs_single_packets(wish: Impairment, egress: Egress) -> bool:
     """Whether super-frames (GRO, LRO) would make this egress do something else than it does to single packets."""
     burst = egress.shaper.burst_bytes if egress.shaper else SUPER_FRAME_BYTES
-    return decides_per_packet(egress.netem) or burst < SUPER_FRAME_BYTES
+    return wish.per_packet or burst < SUPER_FRAME_BYTES
 
 
-def spread(egress: Egress, tx_queues: int) -> Egress:
+def spread(wish: Impairment, egress: Egress, tx_queues: int) -> Egress:
     """The same egress over all TX queues of its port, where that is the same: a delay alone.
 
     A bottleneck is one for all queues, and loss is one sequence of lots: both need the one netem at the root.
     """
-    if tx_queues < 2 or egress.shaper or decides_per_packet(egress.netem):
+    if tx_queues < 2 or egress.shaper or wish.per_packet:
         return egress
     return replace(egress, queues=tx_queues)
 
@@ -174,9 +227,17 @@ def limit_packets(lane: Lane, wish: Impairment) -> int:
     child's queue counts as netem's own (sch->q.qlen). A limit that is not used costs nothing.
     """
     rate_bps = wish.rate_bps or lane.line_rate_bps
-    flight_ns = lane.rtt_ns + lane.outbound.jitter_ns + lane.inbound.jitter_ns
+    flight_ns = lane.rtt_ns + sum(jitter_reach_ns(direction) for direction in (lane.outbound, lane.inbound))
     flight_bytes = -(-rate_bps * flight_ns // 8_000_000_000)
-    return -(-(flight_bytes + buffer_bytes(lane, wish)) // frame_bytes(lane.mtu)) + 1000
+    packets = -(-(flight_bytes + buffer_bytes(lane, wish)) // frame_bytes(lane.mtu))
+    return packets + -(-packets * wish.duplicate_p32 // P32) + 1000
+
+
+def jitter_reach_ns(wish: Impairment) -> int:
+    """By how much a packet may be later than the delay: the jitter, or as far as its distribution goes."""
+    if not wish.jitter_ns or wish.distribution == "uniform":
+        return wish.jitter_ns
+    return distributions.reach_ns(wish.jitter_ns, distributions.table_of(wish.distribution))
 
 
 def buffer_bytes(lane: Lane, wish: Impairment) -> int:
@@ -194,7 +255,8 @@ def _shaper(lane: Lane, wish: Impairment) -> Shaper | None:
     limit = min(buffer_bytes(lane, wish), 2**32 - 1)
     # A burst of more than 1 ms at the rate would let bursts through that the bottleneck is there to stop.
     burst = max(2 * frame, min(MAX_BURST_BYTES, rate // 1000, limit))
-    return Shaper(rate, canonical_burst(rate, burst), limit)
+    overhead, atm = wish.overhead_bytes, wish.atm
+    return Shaper(rate, canonical_burst(rate, burst, overhead, atm=atm), limit, overhead, atm)
 
 
 def frame_bytes(mtu: int) -> int:
@@ -219,30 +281,6 @@ def memory_bytes(egress: Egress, mtu: int) -> int:
 def derive_seed(seed: int, lane: str, direction: str) -> int:
     """A seed of its own for every direction, the same whenever the topology's seed is the same."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{lane}/{direction}".encode()).digest()[:8], "big")
-
-
-def burst_ticks(rate_bytes_per_s: int, burst_bytes: int) -> int:
-    """What tbf stores for a burst: its time at the rate in scheduler ticks (psched_l2t_ns, then PSCHED_NS2TICKS)."""
-    factor, shift = 1_000_000_000, 0
-    while not (factor // rate_bytes_per_s) & 2**31 and not factor & 2**63:
-        factor, shift = factor << 1, shift + 1
-    multiplier = (factor // rate_bytes_per_s) & 0xFFFFFFFF
-    return ((burst_bytes * multiplier) >> shift) // PSCHED_TICK_NS
-
-
-def burst_from_ticks(rate_bytes_per_s: int, ticks: int) -> int:
-    """The largest burst that the kernel stores as `ticks`: many bursts read back as the same tick."""
-    burst = (ticks + 1) * PSCHED_TICK_NS * rate_bytes_per_s // 1_000_000_000
-    while burst_ticks(rate_bytes_per_s, burst) > ticks:
-        burst -= 1
-    while burst_ticks(rate_bytes_per_s, burst + 1) <= ticks:
-        burst += 1
-    return burst
-
-
-def canonical_burst(rate_bytes_per_s: int, burst_bytes: int) -> int:
-    """The burst that stands for all those which the kernel cannot tell from this one."""
-    return burst_from_ticks(rate_bytes_per_s, burst_ticks(rate_bytes_per_s, burst_bytes))
 
 
 def holding(egress: Egress, limit: int) -> Egress:

@@ -13,6 +13,7 @@ from .queueops import DelEgress as DelEgress
 from .queueops import DelShaper as DelShaper
 from .queueops import Drain as Drain
 from .queueops import SetNetem as SetNetem
+from .queueops import SetQueue as SetQueue
 from .queueops import SetShaper as SetShaper
 from .queueops import Together as Together
 from .state import MERGING, Origin, Veth, Vlan
@@ -233,7 +234,7 @@ class RestorePort:
 Op = (
     AddNamespace | DelNamespace | AddBridge | WireBridge | DelBridge | SetNfCall | AddVeth | DelVeth | HostUp
     | SetSegments | MarkPort | QuietPort | SetOffloads | AddVlan | DelVlan | Enslave | SetPort | UpPort | Release
-    | RestorePort | AddQueues | SetNetem | SetShaper | DelShaper | DelEgress | Drain | Together | WireOp
+    | RestorePort | AddQueues | SetNetem | SetShaper | SetQueue | DelShaper | DelEgress | Drain | Together | WireOp
 )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 
-from .netem import Egress, holding
+from .distributions import name_of
+from .netem import Egress, Netem, holding
 from .ops import (
     AddBridge,
     AddNamespace,
@@ -34,6 +35,7 @@ from .ops import (
     SetNfCall,
     SetOffloads,
     SetPort,
+    SetQueue,
     SetSegments,
     SetShaper,
     Step,
@@ -45,6 +47,9 @@ from .state import GSO_SEGMENTS, HOST_PORT, SWITCH, Machine, Port, State, Veth
 from .wireplan import open_bridges, opening, start_wires, stop_wires
 
 DRAIN_MARGIN_NS = 1_000_000_000
+
+JITTER_REACH = 4
+"""The longest delay of any distribution is this many jitters above the middle."""
 
 
 def plan(want: State, have: State) -> list[Step]:
@@ -221,6 +226,8 @@ def _impair(name: str, goal: Egress) -> Iterator[Step]:
     yield Step(SetNetem(name, goal.netem, goal.queues), "impaired before the first packet")
     if goal.shaper:
         yield Step(SetShaper(name, goal.shaper), "the bottleneck")
+        if goal.aqm:
+            yield Step(SetQueue(name, goal.aqm, goal.shaper), "what its buffer does")
 
 
 def _rebuild(name: str, goal: Port, now: Port, machine: Machine) -> Iterator[Step]:
@@ -252,18 +259,21 @@ def _change_live(want: State, have: State) -> Iterator[Step]:
             yield Step(DelShaper(name), f"{name} has no bottleneck any more")
     shrunk = [(name, now, goal) for name, now, goal in changed if goal.netem.limit < now.netem.limit]
     for name, now, goal in shrunk:
-        within_ns = now.netem.delay_ns + now.netem.jitter_ns + DRAIN_MARGIN_NS
+        within_ns = now.netem.delay_ns + JITTER_REACH * now.netem.jitter_ns + DRAIN_MARGIN_NS
         yield Step(Drain(name, goal.netem.limit, within_ns), "what is queued must find room in the smaller limit")
     if shrunk:
-        tidy = tuple(SetNetem(name, goal.netem, goal.queues) for name, _, goal in shrunk)
+        tidy = tuple(SetNetem(name, goal.netem, goal.queues, reseed=False) for name, _, goal in shrunk)
         yield Step(Together(tidy), "the limit that the new RTT needs")
 
 
-def _queue_ops(name: str, now: Egress, goal: Egress) -> Iterable[SetNetem | SetShaper]:
+def _queue_ops(name: str, now: Egress, goal: Egress) -> Iterable[SetNetem | SetShaper | SetQueue]:
     if goal.netem != now.netem or not now.alike:
-        yield SetNetem(name, goal.netem, goal.queues)
+        reseed = goal.netem.seed != now.netem.seed or not now.alike
+        yield SetNetem(name, goal.netem, goal.queues, reseed=reseed)
     if goal.shaper and goal.shaper != now.shaper:
         yield SetShaper(name, goal.shaper)
+    if goal.shaper and goal.aqm != now.aqm:
+        yield SetQueue(name, goal.aqm, goal.shaper)
     if now.shaper and not goal.shaper:
         # Emptied at a rate that leaves no queue behind, so that its removal loses nothing.
         yield SetShaper(name, replace(now.shaper, rate_bytes_per_s=10**12, burst_bytes=2**27))
@@ -273,10 +283,23 @@ def _differences(changed: list[tuple[str, Egress, Egress]]) -> Iterator[str]:
     """What changes on each port, in the names that the fields have."""
     for name, now, goal in changed:
         words = [] if now.alike else ["its TX queues differ"]
-        for field in fields(now.netem):
-            old, new = getattr(now.netem, field.name), getattr(goal.netem, field.name)
-            if old != new and now.alike:
-                words.append(f"{field.name} {old} -> {new}")
+        words += _netem_differences(now.netem, goal.netem) if now.alike else []
         if now.shaper != goal.shaper:
             words.append(f"{now.shaper or 'no bottleneck'} -> {goal.shaper or 'no bottleneck'}")
+        if goal.shaper and now.aqm != goal.aqm:
+            words.append(f"{now.aqm or 'drop-tail'} -> {goal.aqm or 'drop-tail'}")
         yield f"{name}: {', '.join(words)}"
+
+
+def _netem_differences(now: Netem, goal: Netem) -> Iterator[str]:
+    for field in fields(now):
+        old, new = (getattr(netem, field.name) for netem in (now, goal))
+        if field.name == "cell_overhead" and old != new:
+            yield f"distribution {_shape(now)} -> {_shape(goal)}"
+        elif field.compare and old != new:
+            yield f"{field.name} {old} -> {new}"
+
+
+def _shape(netem: Netem) -> str:
+    """What the fingerprint in `cell_overhead` stands for."""
+    return (name_of(netem.distribution) if netem.distribution else "table") if netem.cell_overhead else "none"

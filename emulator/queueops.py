@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from .aqm import Aqm
 from .netem import Netem, Shaper, netem_of_queue
 
 QUEUE_MAJOR = 0x100
 """The handle of the netem of the first TX queue below a root mq; the next queues' follow."""
+
+AQM_MAJOR = 0x20
+"""The handle of the queue in a bottleneck, if it is not the bottleneck's own; its kind adds to it (AQM_KINDS)."""
+
+AQM_KINDS = ("bfifo", "codel", "fq_codel", "red")
 
 
 @dataclass(frozen=True)
@@ -23,18 +29,23 @@ class AddQueues:
 
 @dataclass(frozen=True)
 class SetNetem:
-    """The port's netem; with `queues` above 1 that of every TX queue, in one message."""
+    """The port's netem; with `queues` above 1 that of every TX queue, in one message.
+
+    Without `reseed` the random numbers go on where they are: a seed that is sent again starts them anew.
+    """
 
     port: str
     netem: Netem
     queues: int = 1
+    reseed: bool = True
 
     def __str__(self) -> str:
+        told = self.netem if self.reseed else replace(self.netem, seed=None)
         if self.queues == 1:
-            return f"tc qdisc replace dev {self.port} root handle 1: {self.netem}"
+            return f"tc qdisc replace dev {self.port} root handle 1: {told}"
         return "\n".join(
             f"tc qdisc replace dev {self.port} parent 1:{queue + 1:x} handle {QUEUE_MAJOR + queue:x}: {netem}"
-            for queue, netem in enumerate(netem_of_queue(self.netem, queue) for queue in range(self.queues))
+            for queue, netem in enumerate(netem_of_queue(told, queue) for queue in range(self.queues))
         )
 
 
@@ -45,6 +56,24 @@ class SetShaper:
 
     def __str__(self) -> str:
         return f"tc qdisc replace dev {self.port} parent 1:1 handle 10: {self.shaper}"
+
+
+@dataclass(frozen=True)
+class SetQueue:
+    """What the bottleneck does with a full buffer; `queue` None is drop-tail. What the old queue held is lost."""
+
+    port: str
+    queue: Aqm | None
+    shaper: Shaper
+
+    def __str__(self) -> str:
+        queue = self.queue or f"bfifo limit {self.shaper.limit_bytes}"
+        return f"tc qdisc replace dev {self.port} parent 10:1 handle {self.major:x}: {queue}"
+
+    @property
+    def major(self) -> int:
+        """Every kind has a handle of its own: the kernel takes no new kind under an old one's (tc_modify_qdisc)."""
+        return AQM_MAJOR + AQM_KINDS.index(self.queue.kind if self.queue else "bfifo")
 
 
 @dataclass(frozen=True)
@@ -82,7 +111,7 @@ class Drain:
 class Together:
     """Changes of queues that reach the kernel in one message, so that no packet travels between two of them."""
 
-    ops: tuple[SetNetem | SetShaper, ...]
+    ops: tuple[SetNetem | SetShaper | SetQueue, ...]
 
     def __str__(self) -> str:
         lines = [line for op in self.ops for line in str(op).splitlines()]

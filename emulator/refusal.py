@@ -10,6 +10,7 @@ from .goal import datapath, resolved, unresolved
 from .model import Lane, Topology
 from .netem import frame_bytes, limit_packets, lower, skb_bytes
 from .state import SWITCH, Machine, Nic, State, interface_name
+from .timeline import Timeline
 from .units import compact, format_rate
 from .wire import room_bytes, unknown
 
@@ -115,15 +116,19 @@ def _plain(address: str) -> str:
 
 
 def _wire_reasons(topology: Topology) -> list[str]:
-    """What the wire engine cannot do for these lanes, by the names that netem, tbf and the egress have for it."""
+    """What the wire engine cannot do for these lanes, now or ever, by the names of netem, tbf and the egress."""
+    moments = [topology]
+    if topology.schedule:
+        timeline = Timeline(topology, topology.schedule)
+        moments += [timeline.at(t_ns) for t_ns in timeline.breakpoints()]
     reasons = []
-    for lane in topology.in_effect.lanes:
+    for lane in dict.fromkeys(lane for moment in moments for lane in moment.in_effect.lanes):
         egresses = lower(lane, seed=topology.seed, has_seed=True)
         for name, egress in zip(("outbound", "inbound"), egresses, strict=True):
             if missing := unknown(egress):
                 what = ", ".join(missing)
                 reasons.append(f"lane {lane.name}, {name}: the wire engine cannot do {what}; choose datapath: netem")
-    return reasons
+    return list(dict.fromkeys(reasons))
 
 
 def _queue_bytes(lane: Lane) -> int:

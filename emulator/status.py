@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from .aqm import Aqm
 from .goal import lane_ports, resolved_lane
 from .kernel import QueueCounters
 from .model import Lane, Topology
@@ -18,8 +19,9 @@ from .state import State
 class DirectionCounters:
     """What one direction counted. Drops by limit are our fault, drops by buffer are physics, by loss as wished.
 
-    Netem has one counter for its limit and its loss: with loss both are None, unknowable; the wire engine tells them
-    apart. Packets are skbs.
+    Netem has one counter for its limit, its loss and its ECN marks: with any loss drops_limit and drops_loss are
+    None, unknowable; the wire engine tells them apart. Drops by buffer include those of an active queue. Packets are
+    skbs.
     """
 
     packets: int = 0
@@ -45,6 +47,7 @@ class DirectionStatus:
     port: str
     netem: Netem | None
     shaper: Shaper | None
+    aqm: Aqm | None
     counters: DirectionCounters
 
 
@@ -110,14 +113,15 @@ def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> 
     egress = have.egress(port)
     count = counted.get(port)
     if egress is None or count is None:
-        return DirectionStatus(port, None, None, DirectionCounters())
+        return DirectionStatus(port, None, None, None, DirectionCounters())
     netem, other = egress.netem, count.drops - count.shaper_drops
-    lossless = not netem.loss_p32 and not netem.gemodel
+    lossless = not netem.lossy
     lost = 0 if lossless else count.lost
     return DirectionStatus(
         port,
         netem,
         egress.shaper,
+        egress.aqm,
         DirectionCounters(
             count.packets,
             count.bytes,

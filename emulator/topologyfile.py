@@ -14,21 +14,23 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from emulator import units, yamltree
+from emulator import scheduleform, units, yamltree
 from emulator.errors import InputError
 from emulator.model import Buffer, Impairment, Lane, Ports, Topology, split_delays, split_rtt
-from emulator.topologyform import DefaultsForm, DirectionForm, LaneForm, TopologyForm, form_at
+from emulator.scheduleform import FileForm, form_at
+from emulator.timeline import Timeline
+from emulator.topologyform import DefaultsForm, DirectionForm, LaneForm
 
 
 def load(path: str | Path) -> Topology:
     """Read a topology file. Raises InputError with every mistake in it."""
-    return loads(_text(path), str(path))
+    return loads(_text(path), str(path), Path(path).parent)
 
 
 def load_sweep(path: str | Path) -> dict[str, Any]:
     """The `sweep` section of a topology file, what is given of it: by key, in the model's units. Raises InputError."""
     source = yamltree.read(_text(path), str(path))
-    form = _validated(source)
+    form = _validated(source, Path(path).parent)
     source.raise_mistakes()
     assert form is not None
     return form.sweep.model_dump(exclude_none=True)
@@ -43,22 +45,40 @@ def _text(path: str | Path) -> str:
         raise InputError.single("is not a text file in UTF-8", str(path)) from None
 
 
-def loads(text: str, where: str = "topology") -> Topology:
-    """Read a topology from YAML text, called `where` in mistakes. Raises InputError with every mistake in it."""
+def loads(text: str, where: str = "topology", folder: Path = Path()) -> Topology:
+    """Read a topology from YAML text, called `where` in mistakes. Raises InputError with every mistake in it.
+
+    Tables of distributions that it names are looked for in `folder`.
+    """
     source = yamltree.read(text, where)
     assert isinstance(source.tree, dict)
-    form = _validated(source)
-    lanes = _lanes(source)
+    form = _validated(source, folder)
+    lanes = _lanes(source, folder)
     source.raise_mistakes()
     assert form is not None
     keys = ("subnet", "seed", "on_drift", "hub_host", "datapath", "on_failure")
     optional = {key: value for key in keys if (value := getattr(form, key)) is not None}
     try:
-        return Topology(form.name, form.hub, tuple(lanes), **optional)
+        topology = Topology(form.name, form.hub, tuple(lanes), **optional)
     except ValueError as error:
         source.wrong((_blamed(str(error)),), str(error))
         source.raise_mistakes()
         raise
+    return _scheduled(topology, form, source)
+
+
+def _scheduled(topology: Topology, form: FileForm, source: yamltree.Source) -> Topology:
+    """The topology with its schedule; what that would make impossible at any time is a mistake."""
+    if form.schedule is None:
+        return topology
+    try:
+        schedule = scheduleform.meaning(form.schedule, topology.sites)
+        Timeline(topology, schedule)
+    except ValueError as error:
+        source.wrong(("schedule",), str(error))
+        source.raise_mistakes()
+        raise
+    return replace(topology, schedule=schedule)
 
 
 def _blamed(text: str) -> str:
@@ -67,10 +87,10 @@ def _blamed(text: str) -> str:
     return next((key for word, key in blamed.items() if text.startswith(word)), "hub")
 
 
-def _validated(source: yamltree.Source) -> TopologyForm | None:
+def _validated(source: yamltree.Source, folder: Path) -> FileForm | None:
     """The file as a form, or None with the mistakes noted."""
     try:
-        return TopologyForm.model_validate(source.tree)
+        return FileForm.model_validate(source.tree, context={"folder": folder})
     except ValidationError as invalid:
         for error in invalid.errors():
             path = tuple(str(part) for part in error["loc"])
@@ -94,16 +114,16 @@ def _explain(error: Any, path: yamltree.Path) -> str:
             return f"a mapping was expected, not {error['input']!r}"
 
 
-def _lanes(source: yamltree.Source) -> list[Lane]:
+def _lanes(source: yamltree.Source, folder: Path) -> list[Lane]:
     """Every lane that can be built; the contradictions of the others are noted beside the earlier mistakes."""
     assert isinstance(source.tree, dict)
-    lanes = []
+    lanes, context = [], {"folder": folder}
     forms = source.tree.get("lanes")
     try:
-        defaults = DefaultsForm.model_validate(source.tree.get("defaults", {}))
+        defaults = DefaultsForm.model_validate(source.tree.get("defaults", {}), context=context)
         for name, tree in forms.items() if isinstance(forms, dict) else ():
             try:
-                lanes.append(_lane(name, LaneForm.model_validate(tree), defaults))
+                lanes.append(_lane(name, LaneForm.model_validate(tree, context=context), defaults))
             except ValidationError:
                 continue
             except ValueError as error:
@@ -140,19 +160,30 @@ def _direction(delay_ns: int, own: DirectionForm, lane: LaneForm, defaults: Defa
     def said(key: str) -> Any:
         return next((v for form in (own, lane, defaults) if (v := getattr(form, key)) is not None), None)
 
-    parts = said("buffer")
+    parts, loss = said("buffer"), said("loss") or 0
     return Impairment(
         delay_ns,
         jitter_ns=said("jitter") or 0,
-        loss_p32=said("loss") or 0,
+        loss_p32=loss if isinstance(loss, int) else 0,
         rate_bps=said("rate") or None,
         buffer=Buffer(**parts) if parts else None,
+        distribution=said("distribution") or "uniform",
+        keep_order=said("order") != "free",
+        loss_model=None if isinstance(loss, int) else loss,
+        duplicate_p32=said("duplicate") or 0,
+        **(said("corrupt") or {}),
+        reorder_p32=said("reorder") or 0,
+        ecn=said("ecn") or False,
+        overhead_bytes=said("overhead") or 0,
+        atm=said("cells") == "atm",
+        queue=said("queue") or "drop-tail",
+        seed=own.seed,
     )
 
 
 def dumps(topology: Topology) -> str:
     """YAML text that `loads` reads back to an equal topology."""
-    tree = {
+    tree: dict[str, object] = {
         "name": topology.name,
         "hub": topology.hub,
         **({"hub_host": topology.hub_host} if topology.hub_host else {}),
@@ -163,6 +194,8 @@ def dumps(topology: Topology) -> str:
         "on_failure": topology.on_failure,
         "lanes": {lane.name: _lane_tree(lane) for lane in topology.lanes},
     }
+    if topology.schedule:
+        tree["schedule"] = scheduleform.tree(topology.schedule)
     return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=1000)
 
 
@@ -171,7 +204,7 @@ def _lane_tree(lane: Lane) -> dict[str, object]:
     even = (lane.outbound.delay_ns, lane.inbound.delay_ns) == split_rtt(lane.rtt_ns)
     outbound, inbound = (_direction_tree(d, with_delay=not even) for d in (lane.outbound, lane.inbound))
     tree: dict[str, object] = {"rtt": units.compact(units.format_duration(lane.rtt_ns))} if even else {}
-    if even and outbound == inbound:
+    if even and outbound == inbound and "seed" not in outbound:
         tree |= outbound
     else:
         tree |= {name: d for name, d in (("outbound", outbound), ("inbound", inbound)) if d}
@@ -187,14 +220,30 @@ def _lane_tree(lane: Lane) -> dict[str, object]:
 
 def _direction_tree(direction: Impairment, *, with_delay: bool) -> dict[str, object]:
     """One direction's settings that are not at rest."""
+    d, probability = direction, units.format_probability
     texts = {
-        "delay": units.format_duration(direction.delay_ns) if with_delay else "",
-        "jitter": units.format_duration(direction.jitter_ns) if direction.jitter_ns else "",
-        "loss": units.format_probability(direction.loss_p32) if direction.loss_p32 else "",
-        "rate": units.format_rate(direction.rate_bps) if direction.rate_bps else "",
-        "buffer": buffer_text(direction.buffer) if direction.buffer else "",
+        "delay": units.format_duration(d.delay_ns) if with_delay else "",
+        "jitter": units.format_duration(d.jitter_ns) if d.jitter_ns else "",
+        "loss": probability(d.loss_p32) if d.loss_p32 else "",
+        "rate": units.format_rate(d.rate_bps) if d.rate_bps else "",
+        "buffer": buffer_text(d.buffer) if d.buffer else "",
+        "duplicate": probability(d.duplicate_p32) if d.duplicate_p32 else "",
+        "corrupt": probability(d.corrupt_p32) if d.corrupt_p32 else "",
+        "reorder": probability(d.reorder_p32) if d.reorder_p32 else "",
+        "overhead": units.format_size(d.overhead_bytes) if d.overhead_bytes else "",
     }
-    return {key: units.compact(text) for key, text in texts.items() if text}
+    words = {
+        "distribution": "" if d.distribution == "uniform" else d.distribution,
+        "order": "" if d.keep_order else "free",
+        "loss": str(d.loss_model) if d.loss_model else "",
+        "corrupt": f"ber {d.ber_e15}e-15" if d.ber_e15 else "",
+        "ecn": "yes" if d.ecn else "",
+        "cells": "atm" if d.atm else "",
+        "queue": "" if d.queue == "drop-tail" else d.queue,
+        "seed": "" if d.seed is None else d.seed,
+    }
+    tree: dict[str, object] = {key: units.compact(text) for key, text in texts.items() if text}
+    return tree | {key: list(word) if isinstance(word, tuple) else word for key, word in words.items() if word != ""}
 
 
 def buffer_text(buffer: Buffer) -> str:
@@ -205,4 +254,4 @@ def buffer_text(buffer: Buffer) -> str:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a topology file, for editors."""
-    return TopologyForm.model_json_schema()
+    return FileForm.model_json_schema()

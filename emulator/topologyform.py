@@ -6,17 +6,21 @@ that a lane can take back what the defaults say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
-from emulator import units
+from emulator import distributions, lossmodels, places, units
+from emulator.impairment import QUEUES
 from emulator.model import DATAPATHS, NAME_PATTERN, ON_DRIFT, ON_FAILURE, check_destination
 
 
-def _text(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
+def text_field(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
     """A field that is written as text and read by `parse`."""
 
     def read(value: object) -> Any:
@@ -27,7 +31,7 @@ def _text(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _rate(text: str) -> int:
+def parse_rate_bps(text: str) -> int:
     bps = 0 if text == "none" else units.parse_rate_bps(text)
     if not bps and text != "none":
         raise ValueError(f"{text!r} carries nothing: write none for no bottleneck at all")
@@ -36,6 +40,70 @@ def _rate(text: str) -> int:
 
 def _buffer(text: str) -> dict[str, int]:
     return {} if text == "auto" else dict(units.parse_buffer(text).items())  # type: ignore[arg-type]
+
+
+def parse_ber_e15(text: str) -> int:
+    """A bit error rate such as "1e-9" in errors per 10^15 bits. Raises ValueError."""
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
+        raise ValueError(f"{text!r} is not a bit error rate such as 1e-9")
+    errors = Fraction(text) * 10**15
+    if errors.denominator != 1 or errors > 10**15:
+        raise ValueError(f"{text!r} is not within 1e-15..1 in steps of 1e-15")
+    return errors.numerator
+
+
+def parse_corruption(text: str) -> dict[str, int]:
+    """Corruption: "0.1%" of the packets, or "ber 1e-9"; as fields of the model. Raises ValueError."""
+    if text.startswith("ber "):
+        return {"corrupt_p32": 0, "ber_e15": parse_ber_e15(text.removeprefix("ber ").strip())}
+    return {"corrupt_p32": units.parse_probability_p32(text), "ber_e15": 0}
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A parser of a choice."""
+
+    def choose(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r} is not one of {', '.join(words)}")
+        return text
+
+    return choose
+
+
+def parse_overhead_bytes(text: str) -> int:
+    """Bytes that every packet counts more at the bottleneck."""
+    return units.parse_size_bytes(text)
+
+
+def _distribution(value: object, info: ValidationInfo) -> str | tuple[int, ...]:
+    """A shape's name, the numbers of a table, or a file of them beside the topology (tc's *.dist)."""
+    if isinstance(value, list):
+        return distributions.parse(" ".join(map(str, value)))
+    if not isinstance(value, str):
+        raise ValueError("a shape or a table was expected, not a mapping")
+    if value in distributions.NAMES:
+        return value
+    path = Path((info.context or {}).get("folder", ".")) / value
+    if not path.is_file():
+        raise ValueError(f"{value!r} is not one of {', '.join(distributions.NAMES)}, nor a file with a table")
+    return distributions.parse(path.read_text("utf-8", errors="replace"))
+
+
+def _rtt(value: object) -> int:
+    """A round trip: a time, or places and an access network that it follows from."""
+    if isinstance(value, str):
+        return units.parse_duration_ns(value)
+    if not isinstance(value, dict):
+        raise ValueError("a time, or {from: PLACE, to: PLACE} was expected, not a list")
+    if strange := sorted(value.keys() - {"from", "to", "factor", "access"}):
+        raise ValueError(f"{strange[0]!r} is unknown here: from, to, factor and access are known")
+    if ("from" in value) != ("to" in value) or not value.keys() & {"from", "access"}:
+        raise ValueError("{from: PLACE, to: PLACE} was expected, or {access: NAME}")
+    factor = str(value.get("factor", places.PATH_FACTOR))
+    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,6})?", factor) or float(factor) < 1:
+        raise ValueError(f"factor {factor!r} is not a number of at least 1, such as 1.5")
+    way = places.trip(str(value["from"]), str(value["to"]), float(factor)).rtt_ns if "from" in value else 0
+    return way + (places.access_ns(str(value["access"])) if "access" in value else 0)
 
 
 def _subnet(text: str) -> IPv4Network:
@@ -51,21 +119,6 @@ def _switch(text: str) -> bool:
     return text == "true"
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
-    """A parser of one of a few words."""
-
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"{text!r} is unknown: write {', '.join(words[:-1])} or {words[-1]}")
-        return text
-
-    return read
-
-
-def _words(words: tuple[str, ...]) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "enum": list(words)})
-
-
 def _address(text: str) -> IPv4Address:
     try:
         return IPv4Address(text)
@@ -78,56 +131,51 @@ def _destination(text: str) -> str:
     return text
 
 
-def _schema(example: str, kind: str = "string") -> WithJsonSchema:
+def example_schema(example: str, kind: str = "string") -> WithJsonSchema:
     return WithJsonSchema({"type": kind, "examples": [int(example) if kind == "integer" else example]})
 
 
-Duration = Annotated[int, _text(units.parse_duration_ns, "a time"), _schema("32ms")]
-Rate = Annotated[int, _text(_rate, "a rate"), _schema("10Gbit")]
-Loss = Annotated[int, _text(units.parse_probability_p32, "a probability"), _schema("0.01%")]
-Depth = Annotated[dict[str, int], _text(_buffer, "a buffer"), _schema("8MiB")]
-Count = Annotated[int, _text(units.parse_count, "a whole number"), _schema("1500", "integer")]
-Word = Annotated[str, _text(str, "a word")]
-Switch = Annotated[bool, _text(_switch, "true or false"), WithJsonSchema({"type": "boolean"})]
-OnDrift = Annotated[str, _text(_one_of(*ON_DRIFT), "a word"), _words(ON_DRIFT)]
-Datapath = Annotated[str, _text(_one_of(*DATAPATHS), "a word"), _words(DATAPATHS)]
-OnFailure = Annotated[str, _text(_one_of(*ON_FAILURE), "a word"), _words(ON_FAILURE)]
-Destination = Annotated[str, _text(_destination, "an SSH destination"), _schema("root@japan.example.org")]
-Address = Annotated[IPv4Address, _text(_address, "an address"), _schema("10.77.0.4")]
-Subnet = Annotated[IPv4Network, _text(_subnet, "a network"), _schema("10.77.0.0/24")]
+def _choice(*words: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "enum": list(words)})
 
 
-def _many(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
-    """A field that is one value or a list of them, each read by `parse`."""
-
-    def read(value: object) -> Any:
-        values = value if isinstance(value, list) else [value]
-        texts = [one for one in values if isinstance(one, str)]
-        if not values or len(texts) < len(values):
-            raise ValueError(f"{expected}, or a list of them, was expected")
-        return tuple(parse(text) for text in texts)
-
-    return BeforeValidator(read)
-
-
-def _some(text: str) -> int:
-    number = units.parse_count(text)
-    if not number:
-        raise ValueError("0 is too few")
-    return number
-
-
-def _several(example: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}, "examples": [[example]]})
-
-
-Durations = Annotated[tuple[int, ...], _many(units.parse_duration_ns, "a time such as 32ms"), _several("32ms")]
-Rates = Annotated[tuple[int, ...], _many(_rate, "a rate such as 10Gbit"), _several("10Gbit")]
-Losses = Annotated[tuple[int, ...], _many(units.parse_probability_p32, "a probability"), _several("0.01%")]
-Counts = Annotated[tuple[int, ...], _many(_some, "a whole number"), _several("8")]
-Sizes = Annotated[tuple[int, ...], _many(units.parse_size_bytes, "a size such as 1MiB"), _several("1MiB")]
-Words = Annotated[tuple[str, ...], _many(str, "a name"), _several("max")]
-Some = Annotated[int, _text(_some, "a whole number"), _schema("3", "integer")]
+Duration = Annotated[int, text_field(units.parse_duration_ns, "a time"), example_schema("32ms")]
+Rate = Annotated[int, text_field(parse_rate_bps, "a rate"), example_schema("10Gbit")]
+Rtt = Annotated[
+    int,
+    BeforeValidator(_rtt),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "examples": ["32ms"]},
+                {"type": "object", "examples": [{"from": "new-york", "to": "tokyo"}]},
+            ]
+        }
+    ),
+]
+Probability = Annotated[int, text_field(units.parse_probability_p32, "a probability"), example_schema("0.01%")]
+Loss = Annotated[int | lossmodels.LossModel, text_field(lossmodels.parse, "a loss"), example_schema("1% burst 5")]
+Corruption = Annotated[dict[str, int], text_field(parse_corruption, "a corruption"), example_schema("ber 1e-9")]
+Shape = Annotated[
+    str | tuple[int, ...],
+    BeforeValidator(_distribution),
+    WithJsonSchema({"anyOf": [{"type": "string", "examples": [*distributions.NAMES]}, {"type": "array"}]}),
+]
+Depth = Annotated[dict[str, int], text_field(_buffer, "a buffer"), example_schema("8MiB")]
+Count = Annotated[int, text_field(units.parse_count, "a whole number"), example_schema("1500", "integer")]
+Word = Annotated[str, text_field(str, "a word")]
+Order = Annotated[str, text_field(one_of("keep", "free"), "keep or free"), _choice("keep", "free")]
+YesNo = Annotated[bool, text_field(lambda text: one_of("yes", "no")(text) == "yes", "yes or no"), _choice("yes", "no")]
+Cells = Annotated[str, text_field(one_of("none", "atm"), "none or atm"), _choice("none", "atm")]
+Queue = Annotated[str, text_field(one_of(*QUEUES), "a queue"), _choice(*QUEUES)]
+Overhead = Annotated[int, text_field(parse_overhead_bytes, "a size"), example_schema("22B")]
+Switch = Annotated[bool, text_field(_switch, "true or false"), WithJsonSchema({"type": "boolean"})]
+OnDrift = Annotated[str, text_field(one_of(*ON_DRIFT), "a word"), _choice(*ON_DRIFT)]
+Datapath = Annotated[str, text_field(one_of(*DATAPATHS), "a word"), _choice(*DATAPATHS)]
+OnFailure = Annotated[str, text_field(one_of(*ON_FAILURE), "a word"), _choice(*ON_FAILURE)]
+Destination = Annotated[str, text_field(_destination, "an SSH destination"), example_schema("root@japan.example.org")]
+Address = Annotated[IPv4Address, text_field(_address, "an address"), example_schema("10.77.0.4")]
+Subnet = Annotated[IPv4Network, text_field(_subnet, "a network"), example_schema("10.77.0.0/24")]
 
 
 class Form(BaseModel):
@@ -138,17 +186,33 @@ class Form(BaseModel):
 
 class _Common(Form):
     jitter: Duration | None = Field(default=None, description="spread of the delay, per direction; order is kept")
-    loss: Loss | None = Field(default=None, description="probability of losing a packet, per direction, never halved")
+    distribution: Shape | None = Field(
+        default=None, description="the jitter's shape: uniform (default), normal, pareto, paretonormal, or a table"
+    )
+    order: Order | None = Field(default=None, description="keep (default): jitter never reorders; free: it does")
+    loss: Loss | None = Field(
+        default=None,
+        description="losing a packet, per direction, never halved: 1%, 1% burst 5, gilbert P R 1-H 1-K, "
+        "4-state P13 P31 P32 P23 P14",
+    )
+    duplicate: Probability | None = Field(default=None, description="probability that a packet comes twice")
+    corrupt: Corruption | None = Field(default=None, description="one bit flipped: 0.1% of the packets, or ber 1e-9")
+    reorder: Probability | None = Field(default=None, description="probability of overtaking all that are on their way")
+    ecn: YesNo | None = Field(default=None, description="yes: mark instead of losing, where the flow can take it")
     rate: Rate | None = Field(default=None, description="bottleneck per direction; 'none' for the ports' own speed")
     buffer: Depth | None = Field(
         default=None, description="the bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP"
     )
+    queue: Queue | None = Field(default=None, description="what a full buffer does; drop-tail unless said")
+    overhead: Overhead | None = Field(default=None, description="bytes that every packet counts more at the rate")
+    cells: Cells | None = Field(default=None, description="atm: packets fill cells of 53 bytes for 48 (DSL)")
 
 
 class DirectionForm(_Common):
     """One direction of a lane; what is left out is taken from the lane."""
 
     delay: Duration | None = Field(default=None, description="one-way delay, instead of half the RTT")
+    seed: Count | None = Field(default=None, description="of this direction's dice; else from the topology's")
 
 
 class PortsForm(Form):
@@ -169,31 +233,15 @@ class DefaultsForm(_Common):
 class LaneForm(DefaultsForm):
     """The lane between the hub and one site."""
 
-    rtt: Duration | None = Field(default=None, description="round-trip time, split evenly over both directions")
+    rtt: Rtt | None = Field(
+        default=None, description="round-trip time, split evenly: 32ms, {from: new-york, to: tokyo}, {access: lte}"
+    )
     outbound: DirectionForm = DirectionForm()
     inbound: DirectionForm = DirectionForm()
     ports: PortsForm | None = None
     disabled: Switch = Field(default=False, description="keeps delay, jitter and loss on file, without effect")
     host: Destination | None = Field(default=None, description="the machine behind the site port, for ssh")
     address: Address | None = Field(default=None, description="the site's in the subnet, the next in order unless said")
-
-
-class SweepForm(Form):
-    """A test run over the topology: every key one value or a list, measured in all combinations."""
-
-    lane: Words | None = Field(default=None, description="lanes to measure; all of them unless said")
-    rtt: Durations | None = Field(default=None, description="the lane at each of these RTTs, instead of its own")
-    profile: Words | None = Field(default=None, description="TCP profiles: default, max, founding")
-    window: Sizes | None = Field(default=None, description="receive windows, each a profile of its own")
-    streams: Counts | None = Field(default=None, description="parallel streams")
-    cc: Words | None = Field(default=None, description="congestion controls: cubic, bbr, reno, htcp")
-    initcwnd: Counts | None = Field(default=None, description="first congestion windows, in segments")
-    direction: Words | None = Field(default=None, description="which way the data flows: outbound, inbound")
-    mtu: Counts | None = Field(default=None, description="MTUs of the lane")
-    rate: Rates | None = Field(default=None, description="bottlenecks, both ways")
-    loss: Losses | None = Field(default=None, description="probabilities of losing a packet, per direction")
-    duration: Duration | None = Field(default=None, description="of a measurement; from the RTT unless said")
-    repeats: Some | None = Field(default=None, description="measurements of a cell at most")
 
 
 class TopologyForm(Form):
@@ -219,7 +267,6 @@ class TopologyForm(Form):
     lanes: dict[str, LaneForm] = Field(
         default={}, json_schema_extra={"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}}
     )
-    sweep: SweepForm = SweepForm()
 
 
 def form_at(path: tuple[str, ...]) -> type[Form]:
@@ -227,6 +274,6 @@ def form_at(path: tuple[str, ...]) -> type[Form]:
     names: dict[str, type[Form]] = {"outbound": DirectionForm, "inbound": DirectionForm, "ports": PortsForm}
     if not path:
         return TopologyForm
-    if path in (("defaults",), ("sweep",)):
-        return DefaultsForm if path == ("defaults",) else SweepForm
+    if path == ("defaults",):
+        return DefaultsForm
     return LaneForm if len(path) == 2 else names[path[2]]

@@ -12,6 +12,7 @@ from emulator.hosts import reach
 from emulator.hosts.host import Host
 from emulator.measure import ping
 from emulator.model import Topology
+from emulator.netem import jitter_reach_ns
 
 if TYPE_CHECKING:
     from emulator.status import DirectionStatus, LaneStatus
@@ -138,8 +139,8 @@ def judge(topology: Topology, one: str, other: str, measured: ping.Ping, toleran
         median_ns=ping.quantile(rtts, 0.5),
         p99_ns=ping.quantile(rtts, 0.99),
         lost=measured.lost,
-        lossy=any(direction.loss_p32 for direction in directions),
-        allowed_ns=tolerance_ns + sum(direction.jitter_ns for direction in directions),
+        lossy=any(d.mean_loss or d.corrupt_p32 or d.ber_e15 for d in directions),
+        allowed_ns=tolerance_ns + sum(jitter_reach_ns(d) + (d.delay_ns if d.reorder_p32 else 0) for d in directions),
     )
 
 

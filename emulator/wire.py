@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from .model import Lane
+from .distributions import fingerprint, named
+from .model import P32, Lane
 from .netem import ORDER_RATE_BYTES_PER_S, Egress, Netem, Shaper, buffer_bytes
 
 SPARE_BYTES = 64 * 1024 * 1024
@@ -18,6 +19,9 @@ SPARE_BYTES = 64 * 1024 * 1024
 
 _PLAIN = ("delay_ns", "jitter_ns", "loss_p32", "duplicate_p32", "corrupt_p32", "reorder_p32", "gap", "ecn", "limit")
 """The fields of Netem that the engine knows by the same name."""
+
+_TOLD = {"cell_overhead": "distribution", "aqm": "queue"}
+"""The fields that the topology has another name for."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ def room_bytes(lane: Lane) -> tuple[int, int]:
     for wish in (lane.outbound, lane.inbound):
         rate_bps = wish.rate_bps or lane.line_rate_bps
         flight = rate_bps * (wish.delay_ns + wish.jitter_ns) // 8_000_000_000
+        flight += flight * wish.duplicate_p32 // P32
         rooms.append(flight * 6 // 5 + (buffer_bytes(lane, wish) if wish.rate_bps else 0) + SPARE_BYTES)
     return rooms[0], rooms[1]
 
@@ -59,7 +64,7 @@ def unknown(egress: Egress) -> list[str]:
         if asked is not None:
             names += [f.name for f in fields(asked) if f.compare and getattr(asked, f.name) != getattr(done, f.name)]
     # An egress differs in its netem and shaper whenever these do: only its own fields count.
-    return [name for name in names if name not in ("netem", "shaper")]
+    return [_TOLD.get(name, name) for name in names if name not in ("netem", "shaper")]
 
 
 def encode(bridge: str, wire: Wire) -> dict[str, Any]:
@@ -103,14 +108,17 @@ def encode_egress(egress: Egress, room: int) -> dict[str, Any]:
 
 
 def decode_egress(settings: Mapping[str, Any]) -> Egress:
-    """The inverse of `encode_egress`."""
+    """The inverse of `encode_egress`; the engine's jitter is uniform."""
     plain = {name: settings[name] for name in _PLAIN}
+    table = named("uniform") if settings["jitter_ns"] else None
     model = settings.get("gemodel")
     netem = Netem(
         **plain,
         rate_bytes_per_s=ORDER_RATE_BYTES_PER_S if settings["keep_order"] else 0,
         gemodel=(model[0], model[1], model[2], model[3]) if model else None,
         seed=settings.get("seed"),
+        distribution=table,
+        cell_overhead=fingerprint(table) if table else 0,
     )
     if "rate" not in settings:
         return Egress(netem)

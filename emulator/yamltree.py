@@ -71,8 +71,14 @@ def _value(source: Source, node: yaml.Node, path: Path) -> Tree | None:
     if isinstance(node, yaml.MappingNode):
         return _mapping(source, node, path)
     if isinstance(node, yaml.SequenceNode):
-        return [_value(source, item, path) or "" for item in node.value]
+        return [_item(source, item, (*path, str(index))) for index, item in enumerate(node.value)]
     return None if node.tag == "tag:yaml.org,2002:null" else str(node.value)
+
+
+def _item(source: Source, node: yaml.Node, path: Path) -> Tree:
+    """A value of a list; its path is its number, from 0."""
+    source.lines[path] = node.start_mark.line + 1
+    return _value(source, node, path) or ""
 
 
 def _mapping(source: Source, node: yaml.MappingNode, path: Path) -> dict[str, Tree]:

@@ -15,6 +15,7 @@ from emulator.errors import InputError
 from emulator.goal import resolve, unresolved, wanted
 from emulator.inventory import free_pairs, nic_rows, propose
 from emulator.kernel.fake import FakeKernel
+from emulator.lossmodels import GilbertElliott
 from emulator.model import Impairment, Lane, Ports, Topology
 from emulator.netem import Netem, common_netem, lower, memory_bytes, needs_single_packets, netem_of_queue, spread
 from emulator.state import MERGING, Origin
@@ -108,15 +109,31 @@ def test_a_mark_that_is_none_is_an_error(mark: str) -> None:
         (Impairment(MS, loss_p32=1), 1, True),
         (Impairment(MS, rate_bps=10**10), 1, False),
         (Impairment(MS, rate_bps=10**8), 1, True),
+        (Impairment(MS, loss_model=GilbertElliott(9, 9)), 1, True),
+        (Impairment(MS, reorder_p32=1), 1, True),
+        (Impairment(MS, rate_bps=10**10, overhead_bytes=22), 1, True),
+        (Impairment(MS, rate_bps=10**10, queue="codel"), 1, True),
+        (Impairment(MS, jitter_ns=9, distribution="normal"), 4, False),
     ],
-    ids=["delay", "jitter", "loss", "fast-bottleneck", "slow-bottleneck"],
+    ids=[
+        "delay",
+        "jitter",
+        "loss",
+        "fast-bottleneck",
+        "slow-bottleneck",
+        "bursts",
+        "overtaking",
+        "overhead",
+        "codel",
+        "normal",
+    ],
 )
 def test_what_is_spread_over_queues_and_what_needs_single_packets(wish: Impairment, queues: int, single: bool) -> None:
     egress, _ = lower(Lane("japan", wish, wish), seed=1, has_seed=True)
-    fanned = spread(egress, 4)
-    assert (fanned.queues, needs_single_packets(egress)) == (queues, single)
+    fanned = spread(wish, egress, 4)
+    assert (fanned.queues, needs_single_packets(wish, egress)) == (queues, single)
     assert memory_bytes(fanned, 1500) == memory_bytes(egress, 1500)
-    assert spread(egress, 1) == egress
+    assert spread(wish, egress, 1) == egress
 
 
 def test_queues_are_alike_but_for_their_seeds() -> None:

@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator import topologyfile
+from emulator.distributions import NAMES
 from emulator.errors import InputError
+from emulator.impairment import QUEUES
+from emulator.lossmodels import P32, FourState, GilbertElliott
 from emulator.model import Buffer, Impairment, Lane, Ports, Topology
 
 ROOT = Path(__file__).parent.parent
@@ -91,6 +94,35 @@ def test_delays(text: str, delays: tuple[int, int]) -> None:
     assert (one.outbound.delay_ns, one.inbound.delay_ns) == (delays[0] * MS, delays[1] * MS)
 
 
+def test_every_impairment_of_a_direction() -> None:
+    one = lane(
+        "{rtt: 80ms, jitter: 5ms, distribution: normal, loss: 1% burst 5, duplicate: 0.1%, corrupt: ber 1e-9,"
+        " reorder: 0.5%, ecn: yes, rate: 10Mbit, buffer: 100p, queue: codel, overhead: 22B, cells: atm,"
+        " outbound: {order: free, seed: 7, loss: 4-state 1% 20% 5% 50% 0.1%, distribution: [-8192, 0, 8192]}}"
+    )
+    assert one.inbound == Impairment(
+        40 * MS, 5 * MS, 0, 10**7, Buffer(packets=100), "normal", True,
+        GilbertElliott(8_676_702, 858_993_459), 4_294_967, 0, 10**6, 21_474_836, True, 22, True, "codel", None,
+    )  # fmt: skip
+    assert (one.outbound.keep_order, one.outbound.seed, one.outbound.distribution) == (False, 7, (-8192, 0, 8192))
+    assert isinstance(one.outbound.loss_model, FourState)
+
+
+def test_a_lane_takes_back_what_the_defaults_impair() -> None:
+    one = lane(
+        "{rtt: 8ms, loss: 0, ecn: no, cells: none, queue: drop-tail, corrupt: 0, order: keep, distribution: uniform}",
+        "{loss: 1% burst 2, ecn: yes, rate: 1Gbit, cells: atm, queue: red, corrupt: ber 1e-9, order: free,"
+        " distribution: pareto}",
+    )
+    assert one.outbound == Impairment(4 * MS, rate_bps=10**9)
+
+
+def test_a_table_stands_beside_the_topology(tmp_path: Path) -> None:
+    (tmp_path / "mine.dist").write_text("# my path\n -8192 0\n 16384\n")
+    (tmp_path / "x.yaml").write_text("{name: x, hub: h, lanes: {a: {rtt: 8ms, jitter: 1ms, distribution: mine.dist}}}")
+    assert topologyfile.load(tmp_path / "x.yaml").lane("a").inbound.distribution == (-8192, 0, 16384)
+
+
 def test_words_that_yaml_takes_for_something_else_are_words() -> None:
     star = topologyfile.loads("{name: on, hub: no, lanes: {null: {rtt: 1ms}, 010: {rtt: 2ms}, true: {rtt: 3ms}}}")
     assert (star.name, star.hub, star.sites) == ("on", "no", ("null", "010", "true"))
@@ -124,21 +156,12 @@ def test_the_schema_knows_every_key() -> None:
     schema = topologyfile.json_schema()
     assert schema["additionalProperties"] is False
     assert list(schema["properties"]) == [
-        "name",
-        "hub",
-        "hub_host",
-        "subnet",
-        "seed",
-        "on_drift",
-        "datapath",
-        "on_failure",
-        "defaults",
-        "lanes",
-        "sweep",
-    ]
+        "name", "hub", "hub_host", "subnet", "seed", "on_drift", "datapath", "on_failure", "defaults", "lanes",
+        "schedule", "sweep",
+    ]  # fmt: skip
     assert list(schema["$defs"]["LaneForm"]["properties"]) == [
-        "jitter", "loss", "rate", "buffer", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports", "disabled",
-        "host", "address",
+        "jitter", "distribution", "order", "loss", "duplicate", "corrupt", "reorder", "ecn", "rate", "buffer", "queue",
+        "overhead", "cells", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports", "disabled", "host", "address",
     ]  # fmt: skip
     assert schema["required"] == ["name", "hub"]
 
@@ -148,17 +171,39 @@ amounts = st.integers(1, 10**10)
 buffers = st.builds(Buffer, bytes=amounts) | st.builds(Buffer, packets=amounts) | st.builds(Buffer, ns=amounts)
 
 
+p32 = st.integers(0, P32)
+models = st.builds(GilbertElliott, st.integers(1, P32), st.integers(1, P32), p32, p32) | st.builds(
+    FourState, st.integers(0, P32 // 2), st.integers(1, P32 // 2), st.integers(1, P32 // 2), st.integers(1, P32),
+    st.integers(0, P32 // 2),
+)  # fmt: skip
+tables = st.lists(st.integers(-32768, 32767), min_size=1, max_size=9).map(tuple)
+
+
 @st.composite
 def impairments(draw: st.DrawFn) -> Impairment:
     """Any impairment that is free of contradictions."""
     delay = draw(st.integers(0, 10**12))
     rate = draw(st.none() | st.integers(8, 10**12))
+    model = draw(st.none() | models)
+    corrupt = draw(p32)
     return Impairment(
         delay_ns=delay,
-        jitter_ns=draw(st.integers(0, delay)),
-        loss_p32=draw(st.integers(0, 2**32 - 1)),
+        jitter_ns=draw(st.integers(0, min(delay, 2**31 - 1))),
+        loss_p32=0 if model else draw(p32),
         rate_bps=rate,
         buffer=draw(st.none() | buffers) if rate else None,
+        distribution=draw(st.sampled_from(NAMES) | tables),
+        keep_order=draw(st.booleans()),
+        loss_model=model,
+        duplicate_p32=draw(p32),
+        corrupt_p32=corrupt,
+        ber_e15=0 if corrupt else draw(st.integers(0, 10**15)),
+        reorder_p32=draw(p32) if delay else 0,
+        ecn=model is not None and model.mean_loss > 0 and draw(st.booleans()),
+        overhead_bytes=draw(st.integers(0, 65535)) if rate else 0,
+        atm=bool(rate) and draw(st.booleans()),
+        queue=draw(st.sampled_from(QUEUES)) if rate else "drop-tail",
+        seed=draw(st.none() | st.integers(0, 2**64 - 1)),
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from emulator import topologyfile
+from emulator.lossmodels import FourState, GilbertElliott
 from emulator.model import Buffer, Impairment, Lane, Ports, Topology
 from emulator.values import from_plain, to_plain
 
@@ -21,6 +22,30 @@ ODD = Topology(
     (
         Lane("a", Impairment(3, 1, 7, 8, Buffer(packets=4)), Impairment(2), Ports("eth0", "eth1"), 9000, 8, off=True),
         Lane("b", Impairment(rate_bps=10**10, buffer=Buffer(ns=5))),
+        Lane(
+            "c",
+            Impairment(
+                5,
+                4,
+                0,
+                10**9,
+                Buffer(packets=9),
+                (-8192, 0, 8192),
+                False,
+                GilbertElliott(1, 2, 3, 4),
+                5,
+                6,
+                0,
+                7,
+                True,
+                8,
+                True,
+                "codel",
+                9,
+            ),
+            Impairment(5, 4, distribution="normal", loss_model=FourState(1, 2, 3, 4, 5), ber_e15=6),
+            address=IPv4Address("192.0.2.5"),
+        ),
     ),
     IPv4Network("192.0.2.0/29"),
     seed=2**64 - 1,

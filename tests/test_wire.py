@@ -232,6 +232,6 @@ def test_a_topology_says_its_datapath() -> None:
     assert topologyfile.loads(topologyfile.dumps(topology)) == topology
     with pytest.raises(InputError) as wrong:
         topologyfile.loads(text.replace("wire", "wifi"), "x.yaml")
-    assert str(wrong.value) == "x.yaml:3: datapath: 'wifi' is not known: auto, netem or wire was expected"
+    assert str(wrong.value) == "x.yaml:3: datapath: 'wifi' is not one of auto, netem, wire"
     with pytest.raises(ValueError, match="not one of"):
         Topology("a", "h", on_failure="explode")

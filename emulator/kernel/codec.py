@@ -15,14 +15,24 @@ from pyroute2.netlink import nla
 from pyroute2.netlink.rtnl import TC_H_ROOT
 from pyroute2.netlink.rtnl.tcmsg import common, plugins
 
-from ..netem import Netem, Shaper, burst_from_ticks, burst_ticks
+from .. import distributions
+from ..bursts import burst_from_ticks, burst_ticks
+from ..netem import Netem, Shaper
+from . import codec_aqm
 
 U32 = 2**32 - 1
 Attributes = dict[str, Any]
 
 
-def encode_netem(n: Netem) -> Attributes:
-    """The message body. The u32 delays are in 64 ns ticks and overridden by the 64-bit attributes."""
+ATM = 2
+"""TC_LINKLAYER_ATM; 0, "unaware", stands for all that has no cells."""
+
+
+def encode_netem(n: Netem, *, reseed: bool = True) -> Attributes:
+    """The message body. The u32 delays are in 64 ns ticks and overridden by the 64-bit attributes.
+
+    A seed that is sent starts the random numbers anew, even if it is the old one; without `reseed` they go on.
+    """
     slot = dict(zip(_SLOT, n.slot, strict=True))
     attrs: list[list[object]] = [
         ["TCA_NETEM_CORR", {"delay_corr": n.delay_corr, "loss_corr": n.loss_corr, "dup_corr": n.duplicate_corr}],
@@ -43,11 +53,13 @@ def encode_netem(n: Netem) -> Attributes:
         ["TCA_NETEM_ECN", int(n.ecn)],
         ["TCA_NETEM_SLOT", slot],
     ]
-    if n.seed is not None:
+    if n.seed is not None and reseed:
         attrs.append(["TCA_NETEM_PRNG_SEED", n.seed])
-    if n.gemodel:
-        model = dict(zip(("p", "r", "h", "k1"), n.gemodel, strict=True))
-        attrs.append(["TCA_NETEM_LOSS", {"attrs": [["NETEM_LOSS_GE", model]]}])
+    if n.distribution:
+        attrs.append(["TCA_NETEM_DELAY_DIST", distributions.pack(n.distribution)])
+    for kind, names, model in (("NETEM_LOSS_GE", _GE, n.gemodel), ("NETEM_LOSS_GI", _GI, n.four_state)):
+        if model:
+            attrs.append(["TCA_NETEM_LOSS", {"attrs": [[kind, dict(zip(names, model, strict=True))]]}])
     return {
         "delay": min(U32, n.delay_ns >> 6),
         "jitter": min(U32, n.jitter_ns >> 6),
@@ -65,7 +77,7 @@ def decode_netem(o: Any) -> Netem:
     corr, slot = o.get_attr("TCA_NETEM_CORR") or {}, o.get_attr("TCA_NETEM_SLOT") or {}
     reorder, corrupt = o.get_attr("TCA_NETEM_REORDER") or {}, o.get_attr("TCA_NETEM_CORRUPT") or {}
     loss = o.get_attr("TCA_NETEM_LOSS")
-    model = loss.get_attr("NETEM_LOSS_GE") if loss else None
+    ge, gi = (loss.get_attr(f"NETEM_LOSS_{kind}") if loss else None for kind in ("GE", "GI"))
     return Netem(
         delay_ns=o.get_attr("TCA_NETEM_LATENCY64"),
         jitter_ns=o.get_attr("TCA_NETEM_JITTER64"),
@@ -93,8 +105,10 @@ def decode_netem(o: Any) -> Netem:
             slot.get("dist_delay", 0),
             slot.get("dist_jitter", 0),
         ),
-        gemodel=(model["p"], model["r"], model["h"], model["k1"]) if model else None,
+        gemodel=(ge["p"], ge["r"], ge["h"], ge["k1"]) if ge else None,
+        four_state=(gi["p13"], gi["p31"], gi["p32"], gi["p23"], gi["p14"]) if gi else None,
         seed=o.get_attr("TCA_NETEM_PRNG_SEED"),
+        distribution=distributions.from_fingerprint(rate.get("cell_overhead", 0)),
     )
 
 
@@ -103,7 +117,9 @@ def encode_shaper(s: Shaper) -> Attributes:
     parms = {
         "rate": min(U32, s.rate_bytes_per_s),
         "limit": s.limit_bytes,
-        "buffer": burst_ticks(s.rate_bytes_per_s, s.burst_bytes),
+        "buffer": burst_ticks(s.rate_bytes_per_s, s.burst_wire_bytes),
+        "overhead": s.overhead_bytes,
+        "linklayer": ATM if s.atm else 0,
     }
     attrs: list[list[object]] = [["TCA_TBF_PARMS", parms], ["TCA_TBF_BURST", s.burst_bytes]]
     if s.rate_bytes_per_s > U32:
@@ -115,8 +131,13 @@ def decode_shaper(o: Any) -> Shaper:
     """A dumped tbf; the burst comes back in ticks and becomes the canonical number of bytes."""
     parms = o.get_attr("TCA_TBF_PARMS")
     rate = o.get_attr("TCA_TBF_RATE64") or parms["rate"]
-    return Shaper(rate, burst_from_ticks(rate, parms["buffer"]), parms["limit"])
+    overhead, atm = parms["overhead"], parms["linklayer"] == ATM
+    return Shaper(rate, burst_from_ticks(rate, parms["buffer"], overhead, atm=atm), parms["limit"], overhead, atm)
 
+
+_GE = ("p", "r", "h", "k1")
+_GI = ("p13", "p31", "p32", "p23", "p14")
+"""Netem.four_state's order, which is the user's; the struct's is p13, p31, p32, p14, p23."""
 
 _SLOT = ("min_delay", "max_delay", "max_packets", "max_bytes", "dist_delay", "dist_jitter")
 
@@ -159,10 +180,13 @@ class NetemOptions(nla):  # type: ignore[misc]
         fields = tuple(zip(_SLOT, "qqiiqq", strict=True))
 
     class netem_loss(nla):  # type: ignore[misc]  # noqa: N801
-        nla_map = (("NETEM_LOSS_UNSPEC", "none"), ("NETEM_LOSS_GI", "hex"), ("NETEM_LOSS_GE", "ge"))
+        nla_map = (("NETEM_LOSS_UNSPEC", "none"), ("NETEM_LOSS_GI", "gi"), ("NETEM_LOSS_GE", "ge"))
 
         class ge(nla):  # type: ignore[misc]  # noqa: N801
-            fields = (("p", "I"), ("r", "I"), ("h", "I"), ("k1", "I"))
+            fields = tuple((name, "I") for name in _GE)
+
+        class gi(nla):  # type: ignore[misc]  # noqa: N801
+            fields = tuple((name, "I") for name in ("p13", "p31", "p32", "p14", "p23"))
 
 
 class TbfOptions(nla):  # type: ignore[misc]
@@ -187,8 +211,8 @@ class TbfOptions(nla):  # type: ignore[misc]
 
 
 def register() -> None:
-    """Put both in the place of pyroute2's own, once per process."""
-    for name, options in (("netem", NetemOptions), ("tbf", TbfOptions)):
+    """Put them in the place of pyroute2's own, once per process."""
+    for name, options in (("netem", NetemOptions), ("tbf", TbfOptions), *codec_aqm.OPTIONS.items()):
         plugin = ModuleType(f"{__name__}.{name}")
         plugin.options = options  # type: ignore[attr-defined]
         plugin.parent = TC_H_ROOT  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
 from .. import ops
+from ..distributions import MAX_SIZE
 from ..errors import KernelError
 from ..netem import ORDER_RATE_BYTES_PER_S, Egress, Netem
 from ..ops import Op
@@ -245,9 +246,10 @@ class FakeKernel:
     def _(self, op: ops.SetNetem) -> None:
         port = self._port(op, op.port)
         self._need(op, op.netem.rate_bytes_per_s <= ORDER_RATE_BYTES_PER_S, errno.ERANGE)
-        queues, shaper = (port.egress.queues, port.egress.shaper) if port.egress else (1, None)
-        self._need(op, op.queues == queues, errno.EINVAL)
-        self.ports[op.port] = replace(port, egress=Egress(op.netem, shaper, queues))
+        self._need(op, not op.netem.distribution or len(op.netem.distribution) <= MAX_SIZE, errno.EINVAL)
+        before = port.egress or Egress(op.netem)
+        self._need(op, op.queues == before.queues, errno.EINVAL)
+        self.ports[op.port] = replace(port, egress=replace(before, netem=op.netem, alike=True))
 
     @_do.register
     def _(self, op: ops.SetShaper) -> None:
@@ -257,11 +259,18 @@ class FakeKernel:
         self.ports[op.port] = replace(port, egress=replace(port.egress, shaper=op.shaper))
 
     @_do.register
+    def _(self, op: ops.SetQueue) -> None:
+        port = self._port(op, op.port)
+        self._need(op, port.egress is not None and port.egress.shaper is not None, errno.ENOENT)
+        assert port.egress is not None
+        self.ports[op.port] = replace(port, egress=replace(port.egress, aqm=op.queue))
+
+    @_do.register
     def _(self, op: ops.DelShaper) -> None:
         port = self._port(op, op.port)
         self._need(op, port.egress is not None and port.egress.shaper is not None, errno.ENOENT)
         assert port.egress is not None
-        self.ports[op.port] = replace(port, egress=replace(port.egress, shaper=None))
+        self.ports[op.port] = replace(port, egress=replace(port.egress, shaper=None, aqm=None))
 
     @_do.register
     def _(self, op: ops.DelEgress) -> None:

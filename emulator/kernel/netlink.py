@@ -21,8 +21,8 @@ from ..errors import KernelError, MissingError, VerifyError
 from ..netem import netem_of_queue
 from ..ops import Op
 from ..state import MERGING, State
-from . import QueueCounters, codec, ethtool, netns, wire
-from .observe import NETEM_HANDLE, ROOT, SHAPER_HANDLE, counters, netem_backlog, observe
+from . import QueueCounters, codec, codec_aqm, ethtool, netns, wire
+from .observe import NETEM_HANDLE, ROOT, SHAPER_CLASS, SHAPER_HANDLE, counters, netem_backlog, observe
 from .scoped import ports_of
 
 LOOKS_PER_SOCKET = 16
@@ -199,17 +199,25 @@ class NetlinkKernel:
     def _AddQueues(self, op: ops.AddQueues) -> None:  # noqa: N802
         self._send(self._qdisc(op.port, NETEM_HANDLE, ROOT, "mq"))
 
+    def _SetQueue(self, op: ops.SetQueue) -> None:  # noqa: N802
+        self._send(*self._queue(op))
+
     def _Together(self, op: ops.Together) -> None:  # noqa: N802
         self._send(*(message for one in op.ops for message in self._queue(one)))
 
-    def _queue(self, op: ops.SetNetem | ops.SetShaper) -> Iterator[tcmsg]:
+    def _queue(self, op: ops.SetNetem | ops.SetShaper | ops.SetQueue) -> Iterator[tcmsg]:
         if isinstance(op, ops.SetShaper):
             yield self._qdisc(op.port, SHAPER_HANDLE, NETEM_CLASS, "tbf", codec.encode_shaper(op.shaper))
+        elif isinstance(op, ops.SetQueue):
+            kind = op.queue.kind if op.queue else "bfifo"
+            inner = codec_aqm.encode(op.queue, op.shaper) if op.queue else codec_aqm.encode_fifo(op.shaper)
+            yield self._qdisc(op.port, op.major << 16, SHAPER_CLASS, kind, inner)
         elif op.queues == 1:
-            yield self._qdisc(op.port, NETEM_HANDLE, ROOT, "netem", codec.encode_netem(op.netem))
+            body = codec.encode_netem(op.netem, reseed=op.reseed)
+            yield self._qdisc(op.port, NETEM_HANDLE, ROOT, "netem", body)
         else:
             for queue in range(op.queues):
-                body = codec.encode_netem(netem_of_queue(op.netem, queue))
+                body = codec.encode_netem(netem_of_queue(op.netem, queue), reseed=op.reseed)
                 handle = (ops.QUEUE_MAJOR + queue) << 16
                 yield self._qdisc(op.port, handle, NETEM_HANDLE | queue + 1, "netem", body)
 
@@ -273,7 +281,7 @@ def _sysctl_ipv6(name: str, *, disabled: bool) -> None:
 def _explained(op: Op, code: int) -> Exception:
     if code in (errno.EPERM, errno.EACCES):
         return MissingError(f"not permitted: {op}\nrun as root (CAP_NET_ADMIN, CAP_SYS_ADMIN), or {IN_THE_LAB}")
-    queue = isinstance(op, ops.SetNetem | ops.SetShaper)
+    queue = isinstance(op, ops.SetNetem | ops.SetShaper | ops.SetQueue)
     if code == errno.ENOENT and queue:
-        return MissingError(f"this kernel has no sch_netem or sch_tbf: {op}\nload the module, or {IN_THE_LAB}")
+        return MissingError(f"this kernel lacks netem, tbf or the queue: {op}\nload the module, or {IN_THE_LAB}")
     return KernelError(op, code, os.strerror(code))

@@ -14,17 +14,20 @@ from typing import Any
 from pyroute2.iproute.linux import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from ..aqm import Aqm
 from ..netem import Egress, Netem, Shaper, common_netem
 from ..ops import NF_CALL, nf_origin_of
 from ..state import HOST_PORT, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 from ..wire import Wire
-from . import QueueCounters, codec, netns
+from . import QueueCounters, codec, codec_aqm, netns
 from .nics import describe, mark
 
 NETEM_HANDLE = 0x10000
 SHAPER_HANDLE = 0x100000
+SHAPER_CLASS = SHAPER_HANDLE | 1
 ROOT = 0xFFFFFFFF
 IFF_UP, IFF_NOARP = 1, 1 << 7
+AQMS = ("codel", "fq_codel", "red")
 OUR_VETH = re.compile(rf"{PREFIX}[hsx]-")
 OUR_VLAN = re.compile(rf"{PREFIX}v[hs]-")
 STACKED = ("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap")
@@ -97,6 +100,7 @@ def egresses_of(qdiscs: Iterable[Any], tx_queues: Mapping[int, int]) -> tuple[di
     """
     netems: dict[int, Netem] = {}
     shapers: dict[int, Shaper] = {}
+    aqms: dict[int, Aqm] = {}
     installed: dict[int, str] = {}
     queues: dict[int, dict[int, Netem]] = {}  # below a root mq of ours, by number from 1
     for qdisc in qdiscs:
@@ -107,13 +111,15 @@ def egresses_of(qdiscs: Iterable[Any], tx_queues: Mapping[int, int]) -> tuple[di
             netems[index] = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
         elif kind == "tbf" and qdisc["handle"] == SHAPER_HANDLE:
             shapers[index] = codec.decode_shaper(qdisc.get_attr("TCA_OPTIONS"))
+        elif kind in AQMS and parent == SHAPER_CLASS:
+            aqms[index] = codec_aqm.decode(kind, qdisc.get_attr("TCA_OPTIONS"))
         elif kind == "mq" and qdisc["handle"] == NETEM_HANDLE:
             queues.setdefault(index, {})
         elif kind == "netem" and parent & ~0xFFFF == NETEM_HANDLE:
             netem = codec.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
             queues.setdefault(index, {})[parent & 0xFFFF] = netem
     spread = {i: _spread(tx_queues.get(i, 1), found) for i, found in queues.items()}
-    return spread | {i: Egress(netem, shapers.get(i)) for i, netem in netems.items()}, installed
+    return spread | {i: Egress(netem, shapers.get(i), aqm=aqms.get(i)) for i, netem in netems.items()}, installed
 
 
 def _spread(places: int, netems: dict[int, Netem]) -> Egress:

@@ -11,19 +11,18 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from ..state import Machine, State
 from .nics import mark
-from .observe import OUR_VETH, ROOT, SHAPER_HANDLE, egresses_of, has_seed, memory_bytes, port_of
+from .observe import OUR_VETH, ROOT, SHAPER_CLASS, SHAPER_HANDLE, egresses_of, has_seed, memory_bytes, port_of
 
 
 def ports_of(ip: Any, names: frozenset[str]) -> State:
-    """These interfaces as ports, as far as they exist and are ours."""
+    """These interfaces as ports, as far as they exist and are ours; what real ones merge is not looked at."""
     found = _ask(ip, [_link(IFLA_IFNAME=name) for name in sorted(names)])
     links = [link for link in found if OUR_VETH.match(link.get_attr("IFLA_IFNAME")) or mark(link)]
     masters = {link.get_attr("IFLA_MASTER") for link in links} - {None}
     bridges = _ask(ip, [_link(index) for index in sorted(masters)])
     bridge_names = {bridge["index"]: bridge.get_attr("IFLA_IFNAME") for bridge in bridges}
-    wanted = [
-        _qdisc(link["index"], **which) for link in links for which in ({"parent": ROOT}, {"handle": SHAPER_HANDLE})
-    ]
+    places = ({"parent": ROOT}, {"handle": SHAPER_HANDLE}, {"parent": SHAPER_CLASS})
+    wanted = [_qdisc(link["index"], **place) for link in links for place in places]
     egresses, _ = egresses_of(_ask(ip, wanted), {})
     ports = {link.get_attr("IFLA_IFNAME"): port_of(link, bridge_names, egresses) for link in links}
     return State(ports=ports, machine=Machine(memory_bytes=memory_bytes(), has_seed=has_seed()))

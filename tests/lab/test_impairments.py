@@ -1,0 +1,200 @@
+"""Every impairment asked against measured, by numbered packets in virtual time; and that the rivals' bugs are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from emulator import netem, topologyfile
+from emulator.appliance import Appliance
+from emulator.kernel.netlink import NetlinkKernel
+from emulator.lossmodels import GilbertElliott
+from emulator.measure.stream import SMALLEST, Arrival, Flow, Stream
+from emulator.model import Buffer, Impairment, Lane, Topology
+from emulator.netem import frame_bytes
+from emulator.proof import overtakers
+from emulator.prove import Proof, prove
+
+MS = 10**6
+PACKETS = 10_000
+SLACK_NS = 10_000
+ALL = """
+name: all
+hub: hub
+seed: 11
+lanes:
+  chance: {rtt: 80ms, outbound: {loss: 1%}, inbound: {loss: 2% burst 4}}
+  states: {rtt: 80ms, outbound: {loss: 4-state 1% 20% 5% 50% 0.5%}, inbound: {loss: gilbert 1% 10% 60% 0.2%}}
+  marks: {rtt: 80ms, outbound: {loss: 5%, ecn: yes}, inbound: {corrupt: ber 1e-6}}
+  copies: {rtt: 80ms, outbound: {duplicate: 2%, corrupt: 3%, reorder: 1%}, inbound: {duplicate: 5%, loss: 3%}}
+  shapes:
+    rtt: 200ms
+    outbound: {jitter: 5ms, distribution: normal, order: free}
+    inbound: {jitter: 5ms, distribution: pareto}
+  tables:
+    rtt: 200ms
+    outbound: {jitter: 8ms, distribution: [-8192, 0, 0, 16384]}
+    inbound: {jitter: 3ms}
+  thin:
+    rtt: 40ms
+    outbound: {rate: 2Gbit, buffer: 200p}
+    inbound: {rate: 10Mbit, buffer: 50ms, overhead: 22B, cells: atm}
+"""
+DIRECTIONS = [f"{lane} {way}" for lane in topologyfile.loads(ALL).sites for way in ("outbound", "inbound")]
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Iterator[Appliance]:
+    kernel = NetlinkKernel()
+    yield (appliance := Appliance(kernel, tmp_path))
+    appliance.down()
+    kernel.close()
+
+
+@pytest.fixture(scope="module")
+def proofs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Proof]]:
+    """By direction, its rows by name."""
+    kernel = NetlinkKernel()
+    appliance, topology = Appliance(kernel, tmp_path_factory.mktemp("all")), topologyfile.loads(ALL)
+    appliance.up(topology)
+    try:
+        found = prove(topology, PACKETS, SLACK_NS)
+    finally:
+        appliance.down()
+        kernel.close()
+    return {d: {p.row.what: p for p in found if f"{p.lane} {p.direction}" == d} for d in DIRECTIONS}
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_asked_is_measured(proofs: dict[str, dict[str, Proof]], direction: str) -> None:
+    rows = proofs[direction]
+    assert {"loss", "duplicates", "corruption"} <= rows.keys()
+    assert [proof for proof in rows.values() if not proof.row.passed] == []
+
+
+@pytest.mark.parametrize(
+    ("direction", "figures"),
+    [
+        ("chance outbound", {"loss": 1, "loss in a row": 1.0101, "duplicates": 0}),
+        ("chance inbound", {"loss": 2, "loss in a row": 4, "lengths of these (chi2)": 0}),
+        ("states inbound", {"loss": 100 / 11 * 0.6 + 1000 / 11 * 0.002}),
+        ("marks outbound", {"loss": 0, "ECN marks": 5}),
+        ("marks inbound", {"corruption": 1.2039}),
+        ("copies outbound", {"duplicates": 2, "corruption": 3, "overtaking": 1, "delay": 40}),
+        ("copies inbound", {"loss": 2.85, "duplicates": 4.718}),
+        ("shapes outbound", {"jitter's shape (KS)": 0}),
+        ("shapes inbound", {"jitter's shape (KS)": 0, "overtaking": 0}),
+        ("tables outbound", {"jitter's shape (KS)": 0}),
+        ("tables inbound", {"jitter's shape (KS)": 0}),
+        ("thin outbound", {"rate": 2000, "buffer": 302.8}),
+        ("thin inbound", {"rate": 10, "buffer": 62.5}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_was_asked_is_what_the_file_says(
+    proofs: dict[str, dict[str, Proof]], direction: str, figures: dict[str, float]
+) -> None:
+    asked = {what: proofs[direction][what].row.asked for what in figures}
+    assert asked == pytest.approx(figures, rel=2e-3)
+
+
+def stream(appliance: Appliance, topology: Topology, *flows: Flow) -> list[list[Arrival]]:
+    """Bring the topology up and run the flows through it."""
+    appliance.up(topology)
+    with Stream(topology, flows) as one:
+        return one.run(5 * 10**9)
+
+
+def test_20_ms_of_normal_jitter_reorder_nothing_at_a_gigabit(appliance: Appliance) -> None:
+    wish = Impairment(173 * MS, 20 * MS, rate_bps=10**9, distribution="normal")
+    flow = Flow("hub", "far", 20_000, 12_112, SMALLEST)
+    kept = stream(appliance, Topology("t", "hub", (Lane("far", wish, wish),)), flow)[0]
+    assert [one.number for one in kept] == list(range(20_000))
+    free = replace(wish, keep_order=False)
+    freed = stream(appliance, Topology("t", "hub", (Lane("far", free, wish),)), flow)[0]
+    assert overtakers(freed) > 5_000
+
+
+def test_a_long_lane_holds_more_than_the_default_limit_of_1000(
+    appliance: Appliance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = Impairment(173 * MS)
+    topology, flow = Topology("t", "hub", (Lane("far", far, far),)), Flow("hub", "far", 3_000, 10_000)
+    assert len(stream(appliance, topology, flow)[0]) == 3_000
+    monkeypatch.setattr(netem, "limit_packets", lambda *_: 1000)
+    assert len(stream(appliance, topology, flow)[0]) == 1_000
+
+
+def test_the_rivals_1_h_put_back_is_seen(appliance: Appliance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tc's 1-h sent as the kernel's h: what should be lost in bursts is not lost at all."""
+    rival = lambda self: (self.p_p32, self.r_p32, self.bad_p32, self.good_p32)  # noqa: E731
+    monkeypatch.setattr(GilbertElliott, "kernel", rival)
+    topology = topologyfile.loads("{name: t, hub: hub, lanes: {far: {rtt: 80ms, loss: 5% burst 4}}}")
+    appliance.up(topology)
+    rows = {p.row.what: p.row for p in prove(topology, 2_000, SLACK_NS) if p.direction == "outbound"}
+    assert (rows["loss"].measured, rows["loss"].passed) == (0, False)
+
+
+def test_the_next_change_does_not_roll_the_same_dice_again(appliance: Appliance) -> None:
+    """A seed that is sent again starts the random numbers anew: with many changes the same packets would be lost."""
+    topology = topologyfile.loads("{name: t, hub: hub, lanes: {far: {rtt: 80ms, loss: 20%}}}")
+    lost = []
+    for rtt_ms in (80, 82, 84):
+        lane = topology.lane("far").with_rtt(rtt_ms * MS)
+        seen = stream(appliance, topology.with_lane(lane), Flow("hub", "far", 200, MS))[0]
+        lost.append(set(range(200)) - {one.number for one in seen})
+    assert lost[0] != lost[1] != lost[2] != lost[0]
+
+
+@pytest.mark.parametrize("queue", ["drop-tail", "codel", "fq-codel", "red"])
+def test_an_active_queue_marks_before_it_is_full(appliance: Appliance, queue: str) -> None:
+    marking = queue != "drop-tail"
+    wish = Impairment(5 * MS, rate_bps=10**7, buffer=Buffer(packets=1000), queue=queue, ecn=marking)
+    frame, topology = frame_bytes(1500), Topology("t", "hub", (Lane("near", wish, wish),))
+    # A tenth faster than the bottleneck for two seconds: the queue grows, and would hold it all.
+    flow = Flow("hub", "near", 1_800, frame * 800 * 10 // 11, frame, ect=True)
+    seen = stream(appliance, topology, flow)[0]
+    assert len(seen) == 1_800
+    assert any(one.marked for one in seen) == marking
+
+
+def test_a_failure_gives_back_a_table_of_ones_own(appliance: Appliance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel never tells the table; the way back must send it again all the same."""
+    own = Impairment(100 * MS, 8 * MS, distribution=(-8192, 8192))
+    topology = Topology("t", "hub", (Lane("far", own, own),))
+    appliance.up(topology)
+    normal = topology.with_lane(Lane("far", replace(own, distribution="normal"), own))
+    applied = NetlinkKernel.apply
+
+    def failing(self: NetlinkKernel, op: object) -> None:
+        applied(self, op)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        raise RuntimeError("after the change")
+
+    monkeypatch.setattr(NetlinkKernel, "apply", failing)
+    with pytest.raises(RuntimeError, match="after the change"):
+        appliance.up(normal)
+    with Stream(topology, [Flow("hub", "far", 200, 40 * MS)]) as one:
+        seen = one.run(10**9)[0]
+    delays = {round((a.received_ns - a.sent_ns) / MS) for a in seen}
+    assert delays == {92, 108}
+
+
+def test_tc_shows_the_same(appliance: Appliance) -> None:
+    """iproute2 reads what we wrote: an oracle that shares no code with us."""
+    from emulator.measure import process
+
+    appliance.up(topologyfile.loads(ALL))
+    shown = {
+        lane: process.run(["tc", "qdisc", "show", "dev", f"lhs-{lane}"], 10).checked().stdout
+        for lane in topologyfile.loads(ALL).sites
+    }
+    assert "loss 1%" in shown["chance"]
+    assert "loss state p13 1% p31 20% p32 5% p23 50% p14 0.5%" in shown["states"]
+    assert "ecn" in shown["marks"]
+    assert "duplicate 2%" in shown["copies"]
+    assert "corrupt 3%" in shown["copies"]
+    assert "reorder 1%" in shown["copies"]

@@ -1,0 +1,140 @@
+"""The options of `set` for every impairment, and the commands of schedules, over the kernel in memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from emulator import cli
+from emulator.appliance import Appliance
+from emulator.kernel.fake import FakeKernel
+from emulator.lossmodels import GilbertElliott
+from emulator.model import Impairment
+
+ROOT = Path(__file__).parent.parent
+STAR, DAY = str(ROOT / "topologies/new-york.yaml"), str(ROOT / "topologies/day.yaml")
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Appliance:
+    """With the founding star up."""
+    one = Appliance(FakeKernel(), tmp_path)
+    assert cli.main(["up", STAR], obj=one) == 0
+    return one
+
+
+def japan(appliance: Appliance, *options: str) -> tuple[Impairment, Impairment]:
+    """Both directions of a lane after `set` with these options."""
+    assert cli.main(["set", "japan", *options], obj=appliance) == 0
+    topology = appliance.topology()
+    assert topology
+    return topology.lane("japan").outbound, topology.lane("japan").inbound
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        (["--distribution", "pareto"], {"distribution": "pareto"}),
+        (["--order", "free"], {"keep_order": False}),
+        (["--loss", "1% burst 5"], {"loss_model": GilbertElliott(8_676_702, 858_993_459)}),
+        (["--duplicate", "1%"], {"duplicate_p32": 42_949_673}),
+        (["--corrupt", "ber 1e-9"], {"ber_e15": 10**6}),
+        (["--corrupt", "1%"], {"corrupt_p32": 42_949_673}),
+        (["--reorder", "1%"], {"reorder_p32": 42_949_673}),
+        (["--queue", "codel", "--ecn"], {"queue": "codel", "ecn": True}),
+        (["--overhead", "22B", "--cells", "atm"], {"overhead_bytes": 22, "atm": True}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_option_sets_its_field_of_one_direction_and_no_other(
+    appliance: Appliance, options: list[str], fields: dict[str, object]
+) -> None:
+    before = japan(appliance, "--jitter", "3ms")
+    after = japan(appliance, *options, "--direction", "inbound")
+    assert after == (before[0], replace(before[1], **fields))  # type: ignore[arg-type]
+
+
+def test_a_plain_loss_takes_the_place_of_bursts(appliance: Appliance) -> None:
+    japan(appliance, "--loss", "1% burst 5")
+    plain = japan(appliance, "--loss", "2%")[0]
+    assert (plain.loss_p32, plain.loss_model) == (85_899_346, None)
+
+
+def test_status_tells_bursts_and_that_drops_by_limit_are_unknown(
+    appliance: Appliance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    japan(appliance, "--loss", "1% burst 5", "--queue", "red", "--direction", "inbound")
+    capsys.readouterr()
+    assert cli.main(["status"], obj=appliance) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "~" in line)
+    assert "~1.000%" in row
+    assert "unknown" in row
+    assert cli.main(["status", "--json"], obj=appliance) == 0
+    inbound = json.loads(capsys.readouterr().out)["lanes"][2]["inbound"]
+    assert (inbound["queue"], inbound["drops_limit"]) == ("red", None)
+    assert inbound["loss_model"]["gilbert_p_r_h_k1"] == [8_676_702, 858_993_459, 0, 0]
+
+
+def test_a_schedule_is_checked_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["schedule", "check", DAY, "--json", "--width", "24"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["span_ns"] == 86_400 * 10**9
+    assert {(row["lane"], row["figure"]) for row in answer["rows"]} >= {("london", "delay"), ("ship", "rate")}
+    assert {len(row["line"]) for row in answer["rows"]} == {24}
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_file_without_a_schedule(appliance: Appliance, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert cli.main(["schedule", command, STAR], obj=appliance) == 2
+    assert capsys.readouterr().err.endswith("new-york.yaml: schedule: there is no schedule: in this file\n")
+
+
+def test_a_run_ends_with_the_lanes_of_the_file_and_no_note(
+    appliance: Appliance, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    capsys.readouterr()
+    assert cli.main(["schedule", "run", DAY, "--for", "1ms", "--json"], obj=appliance) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["skipped"], answer["drifts"]) == (0, 0)
+    assert not (tmp_path / "schedule.json").exists()
+    assert appliance.plan(appliance.topology()) == []  # type: ignore[arg-type]
+
+
+OVER = """
+name: over
+hub: hub
+lanes: {far: {rtt: 80ms}}
+schedule: {start: 2001-01-01T00:00:00Z, tracks: [{keys: [{at: 0s, rtt: 20ms}, {at: 1s, rtt: 40ms}]}]}
+"""
+
+
+def test_a_schedule_that_is_over_leaves_its_last_key(tmp_path: Path) -> None:
+    one = Appliance(FakeKernel(), tmp_path)
+    (tmp_path / "over.yaml").write_text(OVER)
+    assert cli.main(["schedule", "run", str(tmp_path / "over.yaml")], obj=one) == 0
+    topology = one.topology()
+    assert topology
+    assert topology.lane("far").rtt_ns == 40_000_000
+    assert one.plan(topology) == []
+
+
+def test_ctrl_c_tells_what_was_and_the_next_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    one = Appliance(FakeKernel(), tmp_path)
+    monkeypatch.setattr("emulator.follow.time.sleep", interrupted)
+    assert cli.main(["schedule", "run", DAY, "--json"], obj=one) == cli.INTERRUPTED
+    assert json.loads(capsys.readouterr().out)["changes"] == 0
+    assert (tmp_path / "schedule.json").exists()
+
+
+def test_verify_of_impairments_needs_something_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = Appliance(FakeKernel(), tmp_path / "none")
+    assert cli.main(["verify", "--impairments"], obj=empty) == 2
+    assert capsys.readouterr().err == "nothing is up: longhaul up FILE\n"
