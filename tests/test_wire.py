@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from paper import appliance_box
 
 from emulator import cli, ops, topologyfile
 from emulator.appliance import Appliance
@@ -99,6 +100,28 @@ def test_what_the_engine_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+@pytest.mark.parametrize(
+    ("wish", "missing"),
+    [
+        ("jitter: 1ms, distribution: normal", "distribution"),
+        ("rate: 1Gbit, queue: codel", "queue"),
+        ("rate: 1Gbit, overhead: 22B, cells: atm", "overhead_bytes, atm"),
+        ("loss: 1% burst 5, duplicate: 1%, corrupt: 1%, reorder: 1%, jitter: 1ms", ""),
+    ],
+)
+def test_what_a_file_asks_for_and_the_engine_cannot_do_is_refused(wish: str, missing: str) -> None:
+    text = f"{{name: a, hub: h, datapath: wire, lanes: {{b: {{rtt: 10ms, {wish}}}}}}}"
+    topology = topologyfile.loads(text)
+    if not missing:
+        return refuse(topology, machine().observe())
+    with pytest.raises(RefusedError) as refused:
+        refuse(topology, machine().observe())
+    assert str(refused.value).splitlines() == [
+        f"lane b, {way}: the wire engine cannot do {missing}; choose datapath: netem" for way in ("outbound", "inbound")
+    ]
+    return None
+
+
 def test_auto_takes_netem_where_the_kernel_has_it() -> None:
     auto = Topology("t", "hub", LANES)
     for kernel, path in ((machine(), "netem"), (machine(has_netem=False), "wire")):
@@ -151,6 +174,78 @@ def test_killed_at_any_step_the_next_up_converges_and_down_gives_all_back(topolo
         assert state == wanted(topology, state)
         apply(kernel, nothing(state), state)
         assert replace(kernel, log=[]) == machine()
+
+
+BOX = Topology(
+    "box", "hub", (
+        Lane("queues", FAT, LOSSY, ports=Ports("eth5", "eth6")),
+        Lane("tokyo", LOSSY, LOSSY, ports=Ports("uplink", "eth2", 10)),
+        Lane("seoul", FAT, FAT, ports=Ports("uplink", "eth2", 20)),
+    ), datapath="wire",
+)  # fmt: skip
+
+
+def test_nics_and_vlans_have_an_engine_for_each_lane_on_its_own_ports() -> None:
+    kernel = appliance_box()
+    fresh = kernel.observe()
+    state = go(kernel, BOX)
+    assert {name: (wire.hub, wire.site) for name, wire in state.wires.items()} == {
+        "lh-queues": ("eth5", "eth6"),
+        "lh-tokyo": ("lhvh-tokyo", "lhvs-tokyo"),
+        "lh-seoul": ("lhvh-seoul", "lhvs-seoul"),
+    }  # fmt: skip
+    assert [name for name, port in state.ports.items() if port.egress] == []
+    assert state.ports["eth1"].offloads == {"rx-gro", "rx-gro-hw"}
+    assert names(BOX, state) == []
+    for path in ("netem", "wire"):
+        other = replace(BOX, datapath=path)
+        assert wanted(other, go(kernel, other)) == kernel.observe()
+    apply(kernel, nothing(kernel.observe()), kernel.observe())
+    assert kernel.observe() == fresh
+    assert kernel.nics == appliance_box().nics
+
+
+def test_a_lane_whose_port_is_gone_ends_its_engine_and_no_other(tmp_path: Path) -> None:
+    kernel = appliance_box()
+    appliance = Appliance(kernel, tmp_path)
+    appliance.up(replace(BOX, on_drift="restore"))
+    before = kernel.observe()
+    lost = kernel.ports.pop("eth6"), kernel.marked.pop("eth6")
+    del kernel.nics["eth6"]
+    kernel.wires["lh-seoul"] = DEAD
+    kernel.log.clear()
+    found = appliance.tend()
+    assert list(found.blocked) == ["queues"]
+    assert [str(op).split()[0] for op in kernel.log] == ["socat", "socat", "longhaul-wire"]
+    assert kernel.wires == {n: w for n, w in before.wires.items() if n != "lh-queues"}
+    kernel.links["eth6"], kernel.nics["eth6"] = lost[1], appliance_box().nics["eth6"]
+    assert appliance.tend().blocked == {}
+    assert kernel.observe() == before
+
+
+def test_a_failure_does_not_bring_back_an_engine_that_was_dead() -> None:
+    base = machine()
+    go(base, TOPOLOGIES[2])
+    for step in range(len(plan(wanted(TOPOLOGIES[5], base.observe()), base.observe()))):
+        kernel = machine()
+        before = go(kernel, TOPOLOGIES[2])
+        kernel.wires["lh-japan"] = DEAD
+        kernel.fail_at = len(kernel.log) + step
+        with pytest.raises(KernelError):
+            go(kernel, TOPOLOGIES[5])
+        wires = {"lh-england": before.wires["lh-england"]}
+        assert {n: w for n, w in kernel.wires.items() if w.running} == wires
+
+
+def test_a_set_looks_at_the_engine_and_not_at_queues(tmp_path: Path) -> None:
+    kernel = machine()
+    appliance = Appliance(kernel, tmp_path)
+    appliance.up(TOPOLOGIES[2])
+    steps = appliance.set_lane(LANES[0].with_rtt(7 * MS))
+    assert [type(step.op).__name__ for step in steps] == ["SetWire"]
+    kernel.wires["lh-england"] = DEAD
+    steps = appliance.set_lane(LANES[0])
+    assert [type(step.op).__name__ for step in steps] == ["StopWire", "StartWire", "SetWire"]
 
 
 class Watching(FakeKernel):
