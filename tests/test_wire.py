@@ -231,7 +231,7 @@ def test_a_failure_does_not_bring_back_an_engine_that_was_dead() -> None:
         before = go(kernel, TOPOLOGIES[2])
         kernel.wires["lh-japan"] = DEAD
         kernel.fail_at = len(kernel.log) + step
-        with pytest.raises(KernelError):
+        with pytest.raises(KernelError, match="injected"):
             go(kernel, TOPOLOGIES[5])
         wires = {"lh-england": before.wires["lh-england"]}
         assert {n: w for n, w in kernel.wires.items() if w.running} == wires
