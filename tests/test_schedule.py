@@ -19,7 +19,7 @@ from emulator.ops import Op, SetNetem, Together
 from emulator.reconcile import apply
 from emulator.schedule import DAY_NS, Key, Schedule, Start, Track
 from emulator.scheduleform import parse_start, start_text
-from emulator.state import State
+from emulator.state import Link, Nic, State
 from emulator.timeline import Timeline
 
 MS, S = 10**6, 10**9
@@ -232,6 +232,28 @@ def test_what_somebody_else_changed_is_mended_at_the_end() -> None:
     player.run(clock.ns, clock.ns + 60 * S, meddle)
     assert player.lateness.drifts == 1
     assert delays(kernel.log, "lhh-b")[-1] == 40
+
+
+def test_a_real_port_keeps_one_form_all_the_while() -> None:
+    """What needs a single queue, or packets one by one, at any time has them from the start."""
+    link, nic = Link(1500, True, True, 0), Nic(tx_queues=4, offloads=frozenset({"rx-gro"}))
+    kernel = FakeKernel({"eth1": link, "eth2": link}, {"eth1": nic, "eth2": nic})
+    topology = topologyfile.loads(
+        "{name: x, hub: h, lanes: {a: {rtt: 80ms, ports: {hub: eth1, site: eth2}}}, schedule: {tracks: "
+        "[{keys: [{at: 2s, loss: 1%}, {at: 4s, loss: 0%}, {at: 6s, rate: 10Mbit}, {at: 8s, rate: none}]}]}}"
+    )
+    assert topology.schedule is not None
+    have = kernel.observe()
+    apply(kernel, wanted(topology, have), have)
+    player, clock = Player(kernel, Timeline(topology, topology.schedule), FakeClock()), FakeClock()
+    forms = []
+
+    def look(_: int) -> None:
+        port = kernel.ports["eth2"]
+        forms.append((port.egress.queues, port.offloads) if port.egress else None)
+
+    player.run(clock.ns, clock.ns + 10 * S, look)
+    assert forms == [(1, frozenset())] * 4
 
 
 def test_lateness_falls_into_buckets() -> None:
