@@ -11,6 +11,8 @@ pub struct Pipeline {
     bottleneck: Bottleneck,
     shaped: bool,
     limit: usize,
+    /// The limit before it was cut, for as long as more is inside than now may be; else 0.
+    easing: usize,
     dropped: Vec<Dropped>,
 }
 
@@ -21,18 +23,21 @@ impl Pipeline {
             bottleneck: Bottleneck::new(settings.rate),
             shaped: false,
             limit: 0,
+            easing: 0,
             dropped: Vec::new(),
         };
         pipeline.set(settings);
         pipeline
     }
 
-    /// From here on so; no frame inside is lost or overtaken.
+    /// From here on so; no frame inside is lost or overtaken, and none that comes meets a limit that they fill.
     pub fn set(&mut self, settings: &Settings) {
         self.delay.set(settings);
         self.bottleneck.set(settings.rate);
         self.shaped = settings.rate.is_some();
+        let before = self.limit.max(self.easing);
         self.limit = settings.limit as usize;
+        self.easing = if self.pending() >= self.limit { before } else { 0 };
     }
 
     /// The frames that met a full buffer since the last call.
@@ -43,7 +48,9 @@ impl Pipeline {
 
 impl Impairment for Pipeline {
     fn push(&mut self, frame: Frame, now: Ns) -> Result<(), Dropped> {
-        if self.pending() >= self.limit {
+        if self.pending() < self.limit {
+            self.easing = 0;
+        } else if self.pending() >= self.easing {
             return Err(Dropped { frame, cause: Cause::Limit });
         }
         self.delay.push(frame, now)
@@ -139,6 +146,17 @@ mod tests {
         let mut pipe = Pipeline::new(&Settings { limit: 2, ..settings(1, 1) }, 1);
         assert!(pipe.push(frame(0), 0).is_ok() && pipe.push(frame(1), 0).is_ok());
         assert_eq!(pipe.push(frame(2), 0).unwrap_err().cause, Cause::Limit);
+    }
+
+    #[test]
+    fn a_smaller_limit_waits_until_what_is_inside_fits() {
+        let mut pipe = Pipeline::new(&Settings { limit: 5, rate: None, ..settings(1, 1) }, 1);
+        (0..4).for_each(|n| pipe.push(frame(n), 0).unwrap());
+        pipe.set(&Settings { limit: 2, rate: None, ..settings(1, 1) });
+        assert!(pipe.push(frame(4), 0).is_ok() && pipe.push(frame(5), 0).is_err());
+        assert_eq!(drain(&mut pipe, 1_000_000).len(), 5);
+        assert!(pipe.push(frame(6), 0).is_ok() && pipe.push(frame(7), 0).is_ok());
+        assert_eq!(pipe.push(frame(8), 0).unwrap_err().cause, Cause::Limit);
     }
 
     #[test]
