@@ -16,7 +16,7 @@ from . import desire, paths, reconcile, reverter
 from .clock import Clock, SystemClock
 from .desire import Desire, Store
 from .errors import InputError, RefusedError
-from .goal import nothing, remembering, wanted
+from .goal import datapath, nothing, remembering, wanted
 from .history import Author, Change, History, here
 from .inventory import NicRow, nic_rows, port_names
 from .kernel import Kernel
@@ -162,7 +162,8 @@ class Appliance:
         found, counted = mending(now.topology, have), self._kernel.counters()
         lanes = tuple(lane_status(lane, have, counted) for lane in (now.topology.lanes if now.topology else ()))
         pending = PendingStatus(now.pending.left_ns(self._clock), now.pending.base) if now.pending else None
-        return Status(now.topology, found.steps, lanes, dict(found.blocked), pending)
+        path = datapath(now.topology, have.machine) if now.topology else "netem"
+        return Status(now.topology, found.steps, lanes, dict(found.blocked), pending, path)
 
     def counters(self) -> dict[str, LaneCounters]:
         """By lane, both directions' counters."""

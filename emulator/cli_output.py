@@ -59,6 +59,7 @@ def status_json(status: Status) -> dict[str, Any]:
     """The status for programs; units are in the names."""
     return {
         "topology": status.topology.name if status.topology else None,
+        "datapath": status.datapath,
         "lanes": [
             {
                 "name": one.lane.name,
@@ -129,7 +130,8 @@ def emit_status(status: Status) -> None:
         click.echo("nothing is up: longhaul up FILE")
     else:
         rows = [row for one in status.lanes for row in _rows(one)]
-        click.echo(f"{status.topology.name}: {count(len(status.lanes), 'lane')}\n")
+        through = " through the wire engine" if status.datapath == "wire" else ""
+        click.echo(f"{status.topology.name}: {count(len(status.lanes), 'lane')}{through}\n")
         emit_table(COLUMNS, rows, left=("lane", "direction"))
         click.echo(
             "\nDrops by limit are the emulator's fault and void a measurement; drops by buffer are the bottleneck's."

@@ -68,7 +68,7 @@ def verify(
             advance(1, f"{pair.one} - {pair.other}")
     certificate = certify.Certificate(
         status.topology, os.uname().release, __version__, count, allowed_ns,
-        certify.installed(status.lanes), tuple(pairs),
+        certify.installed(status.lanes), tuple(pairs), status.datapath,
     )  # fmt: skip
     if output:
         _write_certificate(Path(output), certificate.to_json())

@@ -120,7 +120,9 @@ class Player:
         goal = wanted(self._timeline.at(at_ns), self._have)
         most = self._steady
         veths = {name: replace(veth, segments=most.veths[name].segments) for name, veth in goal.veths.items()}
-        return replace(goal, veths=veths, ports={n: _held(p, most.ports[n]) for n, p in goal.ports.items()})
+        ports = {n: _held(p, most.ports[n]) for n, p in goal.ports.items()}
+        wires = {name: replace(wire, rooms=most.wires[name].rooms) for name, wire in goal.wires.items()}
+        return replace(goal, veths=veths, ports=ports, wires=wires)
 
     def _planned(self, at_ns: int) -> tuple[State, list[Step]]:
         goal = self._goal(at_ns)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .distributions import Table, fingerprint
 from .model import Lane, Topology
-from .netem import lower, needs_single_packets, spread
+from .netem import Egress, lower, needs_single_packets, spread
 from .state import (
     GSO_SEGMENTS,
     HOST_PORT,
@@ -26,6 +26,7 @@ from .state import (
     namespace_of,
     trunk_altname_of,
 )  # fmt: skip
+from .wire import Wire, room_bytes
 
 NF_NEUTRAL = (0, 0, 0)
 
@@ -38,17 +39,37 @@ def wanted(topology: Topology, have: State) -> State:
     machine = have.machine
     topology = resolved(topology.in_effect, have)
     origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), machine.nf_call)
-    veths = {v.name: v for v in _veths(topology)}
+    path = datapath(topology, machine)
+    veths = {v.name: v for v in _veths(topology, splits=path == "wire")}
     vlans = {v.name: v for lane in topology.lanes for v in _vlans(lane)}
     ports = {name: port for lane in topology.lanes for name, port in _ports_of(topology, lane, have)}
     ports |= _trunks(topology, have)
-    bridges = {interface_name("", lane.name): Bridge(nf_origin=origin) for lane in topology.lanes}
+    wires = _wires(topology) if path == "wire" else {}
+    names = [interface_name("", lane.name) for lane in topology.lanes]
+    bridges = {name: Bridge(up=name not in wires, nf_origin=origin) for name in names}
     if topology.virtual_lanes:
         bridges[SWITCH] = Bridge(nf_origin=origin)
         ports |= {interface_name("x", host): Port(SWITCH, learning=True) for host in _virtual_hosts(topology)}
     namespaces = frozenset(namespace_of(host) for host in _virtual_hosts(topology))
     nf_call = NF_NEUTRAL if bridges and origin is not None else None
-    return State(namespaces, bridges, veths, ports, nf_call, machine, vlans)
+    return State(namespaces, bridges, veths, ports, nf_call, machine, vlans, wires)
+
+
+def datapath(topology: Topology, machine: Machine) -> str:
+    """What impairs the lanes on this machine: "netem" or "wire"."""
+    if topology.datapath == "auto":
+        return "netem" if machine.has_netem else "wire"
+    return topology.datapath
+
+
+def _wires(topology: Topology) -> dict[str, Wire]:
+    wires = {}
+    for lane in topology.lanes:
+        outbound, inbound = lower(lane, seed=topology.seed, has_seed=True)
+        site, hub = lane_ports(lane)
+        name = interface_name("", lane.name)
+        wires[name] = Wire(hub, site, outbound, inbound, room_bytes(lane), topology.on_failure)
+    return wires
 
 
 def remembering(have: State, before: Topology | None) -> State:
@@ -132,7 +153,8 @@ def _virtual_hosts(topology: Topology) -> list[str]:
     return [topology.hub, *(lane.name for lane in lanes)] if lanes else []
 
 
-def _veths(topology: Topology) -> Iterator[Veth]:
+def _veths(topology: Topology, *, splits: bool) -> Iterator[Veth]:
+    """`splits`: the datapath cuts super-frames itself where packets meet fates of their own."""
     lanes = topology.virtual_lanes
     if not lanes:
         return
@@ -140,7 +162,7 @@ def _veths(topology: Topology) -> Iterator[Veth]:
     hub = topology.hub
     yield Veth(interface_name("x", hub), HOST_PORT, namespace_of(hub), str(topology.address(hub)), mtu)
     for lane in lanes:
-        name, segments = lane.name, _segments(lane)
+        name, segments = lane.name, GSO_SEGMENTS if splits else _segments(lane)
         yield Veth(interface_name("h", name), interface_name("x", name), mtu=lane.mtu, segments=segments)
         address = str(topology.address(name))
         yield Veth(interface_name("s", name), HOST_PORT, namespace_of(name), address, lane.mtu, segments)
@@ -158,8 +180,8 @@ def _vlans(lane: Lane) -> Iterator[Vlan]:
 
 
 def _ports_of(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str, Port]]:
-    egresses = lower(lane, seed=topology.seed, has_seed=have.machine.has_seed)
-    bridge, wishes = interface_name("", lane.name), (lane.outbound, lane.inbound)
+    egresses, wishes = _egresses(topology, lane, have.machine), (lane.outbound, lane.inbound)
+    bridge, single = interface_name("", lane.name), _single_packets(topology, lane, have.machine)
     for name, side, wish, egress in zip(lane_ports(lane), ("site", "hub"), wishes, egresses, strict=True):
         if lane.ports is None or lane.vlan is not None:
             yield name, Port(bridge, egress=egress)
@@ -169,12 +191,19 @@ def _ports_of(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str
             name,
             Port(
                 bridge,
-                egress=spread(wish, egress, tx_queues(name, have.machine)),
+                egress=spread(wish, egress, tx_queues(name, have.machine)) if egress else None,
                 altname=altname_of(lane.name, side, origin),
                 origin=origin,
-                offloads=_offloads(origin, single=_single_packets(lane)),
+                offloads=_offloads(origin, single=single),
             ),
         )
+
+
+def _egresses(topology: Topology, lane: Lane, machine: Machine) -> tuple[Egress | None, Egress | None]:
+    """The queues of a lane's ports (outbound, inbound); none where the engine impairs in their place."""
+    if datapath(topology, machine) == "wire":
+        return None, None
+    return lower(lane, seed=topology.seed, has_seed=machine.has_seed)
 
 
 def _trunks(topology: Topology, have: State) -> dict[str, Port]:
@@ -182,7 +211,7 @@ def _trunks(topology: Topology, have: State) -> dict[str, Port]:
     shared: dict[str, bool] = {}
     for lane in topology.lanes:
         for name in lane.named_ports if lane.vlan is not None else ():
-            shared[name] = shared.get(name, False) or _single_packets(lane)
+            shared[name] = shared.get(name, False) or _single_packets(topology, lane, have.machine)
     trunks = {}
     for name, single in shared.items():
         origin = _origin(name, have)
@@ -191,9 +220,10 @@ def _trunks(topology: Topology, have: State) -> dict[str, Port]:
     return trunks
 
 
-def _single_packets(lane: Lane) -> bool:
-    egresses = lower(lane, seed=0, has_seed=False)
-    return any(map(needs_single_packets, (lane.outbound, lane.inbound), egresses))
+def _single_packets(topology: Topology, lane: Lane, machine: Machine) -> bool:
+    """Whether the lane needs packets one by one; the engine cuts super-frames itself."""
+    egresses = zip((lane.outbound, lane.inbound), _egresses(topology, lane, machine), strict=True)
+    return any(egress and needs_single_packets(wish, egress) for wish, egress in egresses)
 
 
 def _offloads(origin: Origin, *, single: bool) -> frozenset[str]:

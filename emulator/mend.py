@@ -16,6 +16,7 @@ from .ops import Step
 from .plan import plan
 from .refusal import refuse
 from .state import Link, State, interface_name
+from .wire import Wire
 
 T = TypeVar("T")
 GONE = Link(mtu=0, up=False, ipv6=False, addrgen=0)
@@ -74,7 +75,13 @@ def _left_alone(lane: Lane, goal: State, have: State) -> State:
         veths=_swap(goal.veths, have.veths, names),
         vlans=_swap(goal.vlans, have.vlans, names),
         ports=_swap(goal.ports, have.ports, names),
+        # An engine that lost a port ends, and its lane is cut until that comes back: nothing to leave alone.
+        wires=_swap(goal.wires, _whole(have), names),
     )
+
+
+def _whole(have: State) -> dict[str, Wire]:
+    return {n: w for n, w in have.wires.items() if w.running and {w.hub, w.site} <= have.ports.keys()}
 
 
 def _swap(goal: Mapping[str, T], have: Mapping[str, T], names: set[str]) -> dict[str, T]:

@@ -19,6 +19,12 @@ from .units import format_duration
 LINE_RATE_BPS = 10_000_000_000
 """The speed of the ports when nothing else is said: the founding 10 Gbit/s."""
 
+DATAPATHS = ("auto", "netem", "wire")
+"""What impairs the lanes: the kernel's netem, the wire engine, or netem where the kernel has it and else the engine."""
+
+ON_FAILURE = ("cut", "pass")
+"""What becomes of a lane when its engine dies: nothing passes, or everything does, unimpaired."""
+
 SUBNET = IPv4Network("10.77.0.0/24")
 """Where the hosts of virtual lanes live when nothing else is said."""
 
@@ -168,7 +174,8 @@ class Topology:
     The hub has the subnet's first address, the lanes' sites the following ones in order. `seed` drives every
     random impairment; each direction of each lane derives its own from it. `on_drift` is what the daemon does when
     somebody changes a lane behind our back: one of ON_DRIFT. `hub_host` is the SSH destination of
-    the hub's machine. `schedule` changes the lanes over time.
+    the hub's machine. `datapath`: one of DATAPATHS; `on_failure`: one of ON_FAILURE, for lanes that the engine serves.
+    `schedule` changes the lanes over time.
     """
 
     name: str
@@ -178,9 +185,14 @@ class Topology:
     seed: int = 1
     on_drift: str = "report"
     hub_host: str | None = None
+    datapath: str = "auto"
+    on_failure: str = "cut"
     schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
+        for word, known in ((self.datapath, DATAPATHS), (self.on_failure, ON_FAILURE)):
+            if word not in known:
+                raise ValueError(f"{word!r} is not one of {', '.join(known)}")
         names = [self.hub, *self.sites]
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"named twice: {', '.join(twice)}")

@@ -17,6 +17,10 @@ from .queueops import SetQueue as SetQueue
 from .queueops import SetShaper as SetShaper
 from .queueops import Together as Together
 from .state import MERGING, Origin, Veth, Vlan
+from .wireops import SetWire as SetWire
+from .wireops import StartWire as StartWire
+from .wireops import StopWire as StopWire
+from .wireops import WireOp
 
 NF_CALL = ("iptables", "ip6tables", "arptables")
 """br_netfilter's three switches, net.bridge.bridge-nf-call-*, in the order of State.nf_call."""
@@ -52,17 +56,18 @@ class AddBridge:
 
 @dataclass(frozen=True)
 class WireBridge:
-    """Silence a bridge, note in its alias what br_netfilter was, and bring it up."""
+    """Silence a bridge, note in its alias what br_netfilter was, and bring it up; or down, for an engine."""
 
     name: str
     nf_origin: tuple[int, int, int] | None = None
+    up: bool = True
 
     def __str__(self) -> str:
         alias = f" alias {alias_of(self.nf_origin)}"
         return (
             f"sysctl -q net.ipv6.conf.{self.name}.disable_ipv6=1; "
             f"ip link set {self.name}{alias} arp off addrgenmode none type bridge stp_state 0 mcast_snooping 0; "
-            f"ip link set {self.name} up"
+            f"ip link set {self.name} {'up' if self.up else 'down'}"
         )
 
 
@@ -229,7 +234,7 @@ class RestorePort:
 Op = (
     AddNamespace | DelNamespace | AddBridge | WireBridge | DelBridge | SetNfCall | AddVeth | DelVeth | HostUp
     | SetSegments | MarkPort | QuietPort | SetOffloads | AddVlan | DelVlan | Enslave | SetPort | UpPort | Release
-    | RestorePort | AddQueues | SetNetem | SetShaper | SetQueue | DelShaper | DelEgress | Drain | Together
+    | RestorePort | AddQueues | SetNetem | SetShaper | SetQueue | DelShaper | DelEgress | Drain | Together | WireOp
 )  # fmt: skip
 
 

@@ -44,6 +44,7 @@ from .ops import (
     WireBridge,
 )  # fmt: skip
 from .state import GSO_SEGMENTS, HOST_PORT, SWITCH, Machine, Port, State, Veth
+from .wireplan import open_bridges, opening, start_wires, stop_wires
 
 DRAIN_MARGIN_NS = 1_000_000_000
 
@@ -53,7 +54,9 @@ JITTER_REACH = 4
 
 def plan(want: State, have: State) -> list[Step]:
     """The steps from one state to another; none when they are equal."""
+    kept = set(_kept(want, have))
     return [
+        *stop_wires(want, have, kept),
         *_remove_ports(want, have),
         *_remove_rest(want, have),
         *_restore_trunks(want, have),
@@ -63,6 +66,8 @@ def plan(want: State, have: State) -> list[Step]:
         *_add_vlans(want, have),
         *_add_ports(want, have, trunks=False),
         *_change_live(want, have),
+        *open_bridges(want, have),
+        *start_wires(want, have, kept),
     ]
 
 
@@ -147,9 +152,10 @@ def _nf_back(want: State, have: State) -> tuple[int, int, int] | None:
 def _add_bridges(want: State, have: State) -> Iterator[Step]:
     for name in sorted(want.bridges.keys() - have.bridges.keys()):
         yield Step(AddBridge(name), "a new lane" if name != SWITCH else "the hub's switch")
-    for name in sorted(want.bridges):
-        if want.bridges[name] != have.bridges.get(name):
-            yield Step(WireBridge(name, want.bridges[name].nf_origin), f"{name} is a wire and sends nothing itself")
+    for name in sorted(want.bridges.keys() - opening(want, have)):
+        goal = want.bridges[name]
+        if goal != have.bridges.get(name):
+            yield Step(WireBridge(name, goal.nf_origin, goal.up), f"{name} is a wire and sends nothing itself")
     now = _nf_back(want, have) or have.machine.nf_call
     if want.nf_call is not None and now != want.nf_call:
         yield Step(SetNfCall(want.nf_call), "a lane is a wire: no firewall looks into it")

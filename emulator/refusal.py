@@ -6,11 +6,13 @@ from collections.abc import Collection
 from ipaddress import IPv6Address, ip_address
 
 from .errors import RefusedError
-from .goal import resolved, unresolved
+from .goal import datapath, resolved, unresolved
 from .model import Lane, Topology
-from .netem import frame_bytes, limit_packets, skb_bytes
+from .netem import frame_bytes, limit_packets, lower, skb_bytes
 from .state import SWITCH, Machine, Nic, State, interface_name
+from .timeline import Timeline
 from .units import compact, format_rate
+from .wire import room_bytes, unknown
 
 MEMORY_SHARE = 0.8
 """Of the machine's memory, what the lanes' queues may need together at the very worst."""
@@ -33,6 +35,8 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
     goal_bridges = {interface_name("", lane.name) for lane in topology.lanes} | {SWITCH}
     taken = sorted(goal_bridges & have.machine.links.keys())
     reasons += [f"{name}: an interface of that name is not a bridge of ours" for name in taken]
+    if not reasons and datapath(topology, have.machine) == "wire":
+        reasons += _wire_reasons(topology)
     if not reasons:
         reasons += memory_reasons(topology, have.machine)
     if reasons:
@@ -111,13 +115,33 @@ def _plain(address: str) -> str:
     return str(mapped or parsed)
 
 
+def _wire_reasons(topology: Topology) -> list[str]:
+    """What the wire engine cannot do for these lanes, now or ever, by the names of netem, tbf and the egress."""
+    moments = [topology]
+    if topology.schedule:
+        timeline = Timeline(topology, topology.schedule)
+        moments += [timeline.at(t_ns) for t_ns in timeline.breakpoints()]
+    reasons = []
+    for lane in dict.fromkeys(lane for moment in moments for lane in moment.in_effect.lanes):
+        egresses = lower(lane, seed=topology.seed, has_seed=True)
+        for name, egress in zip(("outbound", "inbound"), egresses, strict=True):
+            if missing := unknown(egress):
+                what = ", ".join(missing)
+                reasons.append(f"lane {lane.name}, {name}: the wire engine cannot do {what}; choose datapath: netem")
+    return list(dict.fromkeys(reasons))
+
+
+def _queue_bytes(lane: Lane) -> int:
+    wishes = (lane.outbound, lane.inbound)
+    return sum(limit_packets(lane, wish) for wish in wishes) * skb_bytes(frame_bytes(lane.mtu))
+
+
 def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
     """Why the machine is too small for the lanes' queues, at the very worst; empty when it is not."""
-    need = sum(
-        limit_packets(lane, wish) * skb_bytes(frame_bytes(lane.mtu))
-        for lane in topology.lanes
-        for wish in (lane.outbound, lane.inbound)
-    )
+    if datapath(topology, machine) == "wire":
+        need = sum(sum(room_bytes(lane)) for lane in topology.lanes)
+    else:
+        need = sum(_queue_bytes(lane) for lane in topology.lanes)
     if need <= machine.memory_bytes * MEMORY_SHARE:
         return []
     return [

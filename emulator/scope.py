@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .goal import lane_ports, wanted
+from .goal import datapath, lane_ports, wanted
 from .model import Lane, Topology
 from .state import State
 
@@ -25,6 +25,8 @@ def narrow(old: Topology, new: Topology, names: Sequence[str], have: State) -> t
     `have` is what `Kernel.ports_of` saw. None when the lanes are not as they were asked to be, or when more than their
     queues changes: then only a look at everything will do.
     """
+    if datapath(old, have.machine) == "wire":
+        return None  # an engine is no queue of a port
     lanes = tuple(lane for lane in old.lanes if lane.name in names)
     ports = ports_of(lanes)
     if have.ports.keys() != ports or replace(old, lanes=()) != replace(new, lanes=()):

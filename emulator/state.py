@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .netem import Egress
+from .wire import Wire
 
 PREFIX = "lh"
 """Every bridge, veth and namespace of ours begins with it; an appliance's ports carry an altname instead."""
@@ -198,6 +199,7 @@ class Machine:
     nf_call: tuple[int, int, int] | None = None
     namespaces: frozenset[str] = frozenset()
     nics: Mapping[str, Nic] = field(default_factory=dict)
+    has_netem: bool = True
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,7 @@ class State:
     """All that is ours in the kernel. Two equal states are the same kernel as far as we are concerned.
 
     `nf_call` are br_netfilter's sysctls (iptables, ip6tables, arptables) while any bridge of ours stands, else None.
+    `wires` are the lanes that the wire engine serves, by their bridge, which is down.
     """
 
     namespaces: frozenset[str] = frozenset()
@@ -214,3 +217,11 @@ class State:
     nf_call: tuple[int, int, int] | None = None
     machine: Machine = field(default=Machine(), compare=False)
     vlans: Mapping[str, Vlan] = field(default_factory=dict)
+    wires: Mapping[str, Wire] = field(default_factory=dict)
+
+    def egress(self, port: str) -> Egress | None:
+        """What acts on all that leaves a port, netem's or the engine's."""
+        for wire in self.wires.values():
+            if wire.running and port in (wire.hub, wire.site):
+                return wire.outbound if port == wire.site else wire.inbound
+        return self.ports[port].egress if port in self.ports else None

@@ -20,7 +20,8 @@ class DirectionCounters:
     """What one direction counted. Drops by limit are our fault, drops by buffer are physics, by loss as wished.
 
     Netem has one counter for its limit, its loss and its ECN marks: with any loss drops_limit and drops_loss are
-    None, unknowable. Drops by buffer include those of an active queue. Packets are skbs.
+    None, unknowable; the wire engine tells them apart. Drops by buffer include those of an active queue. Packets are
+    skbs.
     """
 
     packets: int = 0
@@ -76,7 +77,7 @@ class PendingStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """What is asked for, how it stands, and the steps between the two.
+    """What is asked for, how it stands, the steps between the two, and what impairs the lanes (netem or wire).
 
     `blocked` tells by lane why it cannot be put right at present: its port is gone, or somebody else's by now.
     """
@@ -86,6 +87,7 @@ class Status:
     lanes: tuple[LaneStatus, ...]
     blocked: Mapping[str, str] = field(default_factory=dict)
     pending: PendingStatus | None = None
+    datapath: str = "netem"
 
     @property
     def as_asked(self) -> bool:
@@ -108,12 +110,13 @@ def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -
 
 
 def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> DirectionStatus:
-    egress = have.ports[port].egress if port in have.ports else None
+    egress = have.egress(port)
     count = counted.get(port)
     if egress is None or count is None:
         return DirectionStatus(port, None, None, None, DirectionCounters())
     netem, other = egress.netem, count.drops - count.shaper_drops
     lossless = not netem.lossy
+    lost = 0 if lossless else count.lost
     return DirectionStatus(
         port,
         netem,
@@ -125,8 +128,8 @@ def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> 
             count.queued_packets,
             count.queued_bytes,
             netem.limit,
-            other if lossless else None,
+            other - lost if lost is not None else None,
             count.shaper_drops,
-            0 if lossless else None,
+            lost,
         ),
     )

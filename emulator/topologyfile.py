@@ -60,7 +60,8 @@ def build(source: yamltree.Source, folder: Path | None = None) -> Topology:
     lanes = _lanes(source, folder)
     source.raise_mistakes()
     assert form is not None
-    optional = {k: v for k in ("subnet", "seed", "on_drift", "hub_host") if (v := getattr(form, k)) is not None}
+    keys = ("subnet", "seed", "on_drift", "hub_host", "datapath", "on_failure")
+    optional = {key: value for key in keys if (value := getattr(form, key)) is not None}
     try:
         topology = Topology(form.name, form.hub, tuple(lanes), **optional)
     except ValueError as error:
@@ -198,6 +199,8 @@ def tree(topology: Topology) -> dict[str, Any]:
         "subnet": str(topology.subnet),
         "seed": topology.seed,
         "on_drift": topology.on_drift,
+        "datapath": topology.datapath,
+        "on_failure": topology.on_failure,
         "lanes": {lane.name: lane_tree(lane) for lane in topology.lanes},
     }
     if topology.schedule:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from emulator import distributions, lossmodels, places, units
 from emulator.impairment import QUEUES
-from emulator.model import NAME_PATTERN, ON_DRIFT, check_destination
+from emulator.model import DATAPATHS, NAME_PATTERN, ON_DRIFT, ON_FAILURE, check_destination
 
 
 def text_field(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
@@ -127,12 +127,6 @@ def _switch(text: str) -> bool:
     return text == "true"
 
 
-def _on_drift(text: str) -> str:
-    if text not in ON_DRIFT:
-        raise ValueError(f"{text!r} is unknown: write {' or '.join(ON_DRIFT)}")
-    return text
-
-
 def _address(text: str) -> IPv4Address:
     try:
         return IPv4Address(text)
@@ -184,7 +178,9 @@ Cells = Annotated[str, text_field(one_of("none", "atm"), "none or atm"), _choice
 Queue = Annotated[str, text_field(one_of(*QUEUES), "a queue"), _choice(*QUEUES)]
 Overhead = Annotated[int, text_field(parse_overhead_bytes, "a size"), example_schema("22B")]
 Switch = Annotated[bool, text_field(_switch, "true or false"), WithJsonSchema({"type": "boolean"})]
-OnDrift = Annotated[str, text_field(_on_drift, "a word"), _choice(*ON_DRIFT)]
+OnDrift = Annotated[str, text_field(one_of(*ON_DRIFT), "a word"), _choice(*ON_DRIFT)]
+Datapath = Annotated[str, text_field(one_of(*DATAPATHS), "a word"), _choice(*DATAPATHS)]
+OnFailure = Annotated[str, text_field(one_of(*ON_FAILURE), "a word"), _choice(*ON_FAILURE)]
 Destination = Annotated[str, text_field(_destination, "an SSH destination"), example_schema("root@japan.example.org")]
 Address = Annotated[IPv4Address, text_field(_address, "an address"), example_schema("10.77.0.4")]
 Subnet = Annotated[IPv4Network, text_field(_subnet, "a network"), example_schema("10.77.0.0/24")]
@@ -268,6 +264,12 @@ class TopologyForm(Form):
     seed: Count | None = Field(default=None, description="drives every random impairment")
     on_drift: OnDrift | None = Field(
         default=None, description="what the daemon does when somebody changes a lane: report (the default) or restore"
+    )
+    datapath: Datapath | None = Field(
+        default=None, description="what impairs: netem, the wire engine, or auto: netem where the kernel has it"
+    )
+    on_failure: OnFailure | None = Field(
+        default=None, description="when an engine dies, its lane is cut or lets all pass"
     )
     defaults: DefaultsForm = DefaultsForm()
     lanes: dict[str, LaneForm] = Field(

@@ -62,6 +62,7 @@ class Certificate:
     tolerance_ns: int
     installed: tuple[dict[str, Any], ...]
     pairs: tuple[Pair, ...]
+    datapath: str = "netem"
 
     @property
     def passed(self) -> bool:
@@ -75,6 +76,7 @@ class Certificate:
             "passed": self.passed,
             "version": self.version,
             "kernel": self.kernel,
+            "datapath": self.datapath,
             "seed": self.topology.seed,
             "count": self.count,
             "tolerance_ns": self.tolerance_ns,

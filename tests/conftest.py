@@ -16,6 +16,11 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis import settings
+
+# CPUs are shared: a slow example is no mistake.
+settings.register_profile("shared", deadline=None)
+settings.load_profile("shared")
 
 IN_THE_LAB = [Path(__file__).parent / name for name in ("lab", "mininet")]
 IN_LAB = "LONGHAUL_LAB" in os.environ

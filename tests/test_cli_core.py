@@ -106,7 +106,7 @@ def test_down_takes_everything_away(star: Terminal) -> None:
     assert star.run("down") == "down: nothing was up\n"
     assert star.run("status") == "nothing is up: longhaul up FILE\n"
     assert star.json("status") == {
-        "topology": None, "lanes": [], "paths": [], "drift": [], "blocked": {}, "pending": None,
+        "topology": None, "datapath": "netem", "lanes": [], "paths": [], "drift": [], "blocked": {}, "pending": None,
     }  # fmt: skip
 
 

@@ -23,10 +23,12 @@ LAYERS = [
     ["impairment"],
     ["model", "aqm"],
     ["netem", "change", "timeline", "traces"],
-    ["state", "analysis", "confidence", "latency", "rfc6349", "intervals"],
+    ["wire"],
+    ["state", "analysis", "confidence", "latency", "rfc6349", "intervals", "wireops"],
     ["verdict", "laws"],
     ["advice", "detectors"],
     ["ops", "queueops", "proof"],
+    ["wireplan"],
     ["plan", "goal", "tuning"],
     ["kernel", "refusal", "scope", "yamltree", "topologyform", "sweepform", "scheduleform"],
     ["inventory", "session"],
@@ -54,14 +56,14 @@ PURE = (
     "units", "errors", "values", "distributions", "lossmodels", "cities", "bursts", "places", "schedule", "impairment",
     "model", "aqm", "netem", "change", "timeline", "traces", "chart", "state", "ops", "queueops", "goal", "plan",
     "refusal", "scope", "mend", "inventory", "tuning", "analysis", "verdict", "laws", "confidence", "detectors",
-    "advice", "rfc6349", "intervals", "proof",
+    "advice", "rfc6349", "intervals", "proof", "wire", "wireops", "wireplan",
 )  # fmt: skip
 """Standard library only; and of that nothing that reads files, clocks, sockets or dice."""
 
 IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", "threading", "io", "shutil", "sys"}
 DOORS = {
     "pyroute2": ("emulator.kernel.",),
-    "subprocess": ("emulator.measure.process", "emulator.lab."),
+    "subprocess": ("emulator.measure.process", "emulator.lab.", "emulator.kernel.wire"),
     "mininet": ("emulator.mininet",),
     "matplotlib": ("emulator.plots",),
     "hdrh": ("emulator.latency",),

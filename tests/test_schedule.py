@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from emulator.goal import wanted
 from emulator.kernel.fake import FakeKernel
 from emulator.lossmodels import P32, GilbertElliott
 from emulator.model import Topology
-from emulator.ops import Op, SetNetem, Together
+from emulator.ops import Op, SetNetem, SetWire, Together
 from emulator.reconcile import apply
 from emulator.schedule import DAY_NS, Key, Schedule, Start, Track
 from emulator.scheduleform import parse_start, start_text
@@ -200,6 +201,17 @@ def test_each_instant_is_one_message_for_all_lanes() -> None:
     assert delays(kernel.log, "lhs-a") == [40, 60, 20, 30]
     assert clock.ns == 10**18 + 10 * S
     assert (player.lateness.changes, player.lateness.max_ns, player.lateness.drifts) == (3, 0, 0)
+
+
+def test_an_engine_plays_a_schedule_in_the_room_that_it_will_ever_need() -> None:
+    one = timeline("{keys: [{at: 1s, rtt: 120ms}, {at: 2s, rtt: 40ms}]}")
+    one = Timeline(replace(one.topology, datapath="wire"), one.schedule)
+    kernel, clock = up(one.topology), FakeClock()
+    Player(kernel, one, clock).run(clock.ns, clock.ns + 10 * S)
+    changes = [op for op in kernel.log if isinstance(op, SetWire) and op.bridge == "lh-a"]
+    assert len(kernel.log) == 2 * len(changes)
+    assert [op.wire.outbound.netem.delay_ns // MS for op in changes] == [40, 60, 20]
+    assert {op.wire.rooms for op in changes} == {kernel.wires["lh-a"].rooms}
 
 
 def test_a_run_that_begins_late_begins_in_the_right_phase() -> None:

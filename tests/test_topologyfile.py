@@ -168,8 +168,8 @@ def test_the_schema_knows_every_key() -> None:
     schema = topologyfile.json_schema()
     assert schema["additionalProperties"] is False
     assert list(schema["properties"]) == [
-        "name", "hub", "hub_host", "subnet", "seed", "on_drift", "defaults", "lanes", "schedule",
-        "sweep",
+        "name", "hub", "hub_host", "subnet", "seed", "on_drift", "datapath", "on_failure", "defaults", "lanes",
+        "schedule", "sweep",
     ]  # fmt: skip
     assert list(schema["$defs"]["LaneForm"]["properties"]) == [
         "jitter", "distribution", "order", "loss", "duplicate", "corrupt", "reorder", "ecn", "rate", "buffer", "queue",

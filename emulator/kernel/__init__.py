@@ -14,7 +14,10 @@ slim.install()
 
 @dataclass(frozen=True)
 class QueueCounters:
-    """What one egress has counted since its queue was made: packets are skbs, a super-frame counts once."""
+    """What one egress has counted since its queue was made: packets are skbs, a super-frame counts once.
+
+    `drops` are all; `lost` those by chance as wished, where the datapath can tell.
+    """
 
     packets: int
     bytes: int
@@ -22,6 +25,7 @@ class QueueCounters:
     queued_packets: int
     queued_bytes: int
     shaper_drops: int
+    lost: int | None = None
 
 
 class Kernel(Protocol):

@@ -13,6 +13,7 @@ from ..errors import KernelError
 from ..netem import ORDER_RATE_BYTES_PER_S, Egress, Netem
 from ..ops import Op
 from ..state import GSO_SEGMENTS, LRO, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
+from ..wire import DEAD, Wire
 from . import QueueCounters
 
 NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True, arp=True)
@@ -37,17 +38,20 @@ class FakeKernel:
     vlans: dict[str, Vlan] = field(default_factory=dict)
     ports: dict[str, Port] = field(default_factory=dict)
     marked: dict[str, Link] = field(default_factory=dict)
+    has_netem: bool = True
+    wires: dict[str, Wire] = field(default_factory=dict)
 
     def close(self) -> None:
         """There is nothing to close."""
 
     def observe(self) -> State:
         """As the real door does: a veth's end is a port of ours once it joined, has a queue or is silent."""
-        namespaces = frozenset(self.namespaces)
-        machine = Machine(dict(self.links), self.memory_bytes, True, self.nf_call, namespaces, dict(self.nics))
+        spaces, nics = frozenset(self.namespaces), dict(self.nics)
+        machine = Machine(dict(self.links), self.memory_bytes, True, self.nf_call, spaces, nics, self.has_netem)
         ports = {n: p for n, p in self.ports.items() if p.altname or n in self.vlans or self._ends(n)}
         nf_call = self.nf_call if self.bridges else None
-        return State(namespaces, dict(self.bridges), dict(self.veths), ports, nf_call, machine, dict(self.vlans))
+        bridges, veths, vlans, wires = dict(self.bridges), dict(self.veths), dict(self.vlans), dict(self.wires)
+        return State(spaces, bridges, veths, ports, nf_call, machine, vlans, wires)
 
     def ports_of(self, names: frozenset[str]) -> State:
         """These ports alone."""
@@ -56,7 +60,8 @@ class FakeKernel:
 
     def counters(self) -> dict[str, QueueCounters]:
         """All zero: no packet travels on paper."""
-        return {n: QueueCounters(0, 0, 0, 0, 0, 0) for n, p in self.ports.items() if p.egress}
+        wired = {port for wire in self.wires.values() for port in (wire.hub, wire.site)}
+        return {n: QueueCounters(0, 0, 0, 0, 0, 0) for n, p in self.ports.items() if p.egress or n in wired}
 
     def apply(self, op: Op) -> None:
         """Do one operation, or refuse it whole. Raises KernelError."""
@@ -101,7 +106,7 @@ class FakeKernel:
     @_do.register
     def _(self, op: ops.WireBridge) -> None:
         self._need(op, op.name in self.bridges, errno.ENODEV)
-        self.bridges[op.name] = Bridge(nf_origin=op.nf_origin)
+        self.bridges[op.name] = Bridge(up=op.up, nf_origin=op.nf_origin)
 
     @_do.register
     def _(self, op: ops.DelBridge) -> None:
@@ -133,7 +138,12 @@ class FakeKernel:
     def _drop(self, names: Iterable[str]) -> None:
         for veth in [self.veths.pop(name) for name in names]:
             for end in (veth.name, veth.peer):
-                self.ports.pop(end, None)
+                self._unplug(end)
+
+    def _unplug(self, name: str) -> None:
+        """An engine ends by itself when a port of its is gone."""
+        self.ports.pop(name, None)
+        self.wires = {n: w for n, w in self.wires.items() if name not in (w.hub, w.site)}
 
     @_do.register
     def _(self, op: ops.HostUp) -> None:
@@ -198,7 +208,8 @@ class FakeKernel:
     @_do.register
     def _(self, op: ops.DelVlan) -> None:
         self._need(op, op.name in self.vlans, errno.ENODEV)
-        del self.vlans[op.name], self.ports[op.name]
+        del self.vlans[op.name]
+        self._unplug(op.name)
 
     @_do.register
     def _(self, op: ops.UpPort) -> None:
@@ -266,6 +277,24 @@ class FakeKernel:
         port = self._port(op, op.port)
         self._need(op, port.egress is not None, errno.ENOENT)
         self.ports[op.port] = replace(port, egress=None)
+
+    @_do.register
+    def _(self, op: ops.StartWire) -> None:
+        self._need(op, op.bridge in self.bridges and op.bridge not in self.wires, errno.EADDRINUSE)
+        self._need(op, {op.wire.hub, op.wire.site} <= self.ports.keys(), errno.ENODEV)
+        self.wires[op.bridge] = op.wire
+
+    @_do.register
+    def _(self, op: ops.SetWire) -> None:
+        now = self.wires.get(op.bridge, DEAD)
+        self._need(op, now.running, errno.ECONNREFUSED)
+        like = {"outbound": op.wire.outbound, "inbound": op.wire.inbound, "rooms": op.wire.rooms}
+        self.wires[op.bridge] = replace(now, **like)  # type: ignore[arg-type]
+
+    @_do.register
+    def _(self, op: ops.StopWire) -> None:
+        self._need(op, op.bridge in self.wires, errno.ENOENT)
+        del self.wires[op.bridge]
 
     @_do.register
     def _(self, op: ops.Drain) -> None:

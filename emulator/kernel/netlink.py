@@ -21,7 +21,7 @@ from ..errors import KernelError, MissingError, VerifyError
 from ..netem import netem_of_queue
 from ..ops import Op
 from ..state import MERGING, State
-from . import QueueCounters, codec, codec_aqm, ethtool, netns
+from . import QueueCounters, codec, codec_aqm, ethtool, netns, wire
 from .observe import NETEM_HANDLE, ROOT, SHAPER_CLASS, SHAPER_HANDLE, counters, netem_backlog, observe
 from .scoped import ports_of
 
@@ -52,7 +52,7 @@ class NetlinkKernel:
         if self._looks % LOOKS_PER_SOCKET == 0:
             self._ip.close()
             self._ip = IPRoute()
-        return observe(self._ip)
+        return observe(self._ip, wire.observe())
 
     def ports_of(self, names: frozenset[str]) -> State:
         """Read back these ports alone, with two messages and whatever the number of other interfaces."""
@@ -60,7 +60,7 @@ class NetlinkKernel:
 
     def counters(self) -> dict[str, QueueCounters]:
         """The queues' counters, by port."""
-        return counters(self._ip)
+        return counters(self._ip) | wire.counters()
 
     def apply(self, op: Op) -> None:
         """Do one operation. Raises KernelError, or MissingError when the machine lacks netem or the right."""
@@ -95,7 +95,7 @@ class NetlinkKernel:
         self._link(op.name, ifalias=ops.alias_of(op.nf_origin))
         self._addrgen(op.name, ADDRGEN_NONE)
         self._arp(op.name, on=False)
-        self._link(op.name, state="up")
+        self._link(op.name, state="up" if op.up else "down")
 
     def _DelBridge(self, op: ops.DelBridge) -> None:  # noqa: N802
         self._ip.link("del", index=self._index(op.name))
@@ -243,6 +243,15 @@ class NetlinkKernel:
     def _DelEgress(self, op: ops.DelEgress) -> None:  # noqa: N802
         # With the handle left out: whatever stands at the root goes.
         self._send(self._qdisc(op.port, 0, ROOT))
+
+    def _StartWire(self, op: ops.StartWire) -> None:  # noqa: N802
+        wire.start(op)
+
+    def _SetWire(self, op: ops.SetWire) -> None:  # noqa: N802
+        wire.change(op)
+
+    def _StopWire(self, op: ops.StopWire) -> None:  # noqa: N802
+        wire.stop(op)
 
     def _Drain(self, op: ops.Drain) -> None:  # noqa: N802
         index, end = self._index(op.port), time.monotonic_ns() + op.within_ns

@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from ..errors import MissingError
+
+T = TypeVar("T")
 
 RUN = Path("/run/netns")
 """Where iproute2 keeps named namespaces; ours are the same kind, so that `ip netns exec` works with them."""
@@ -90,9 +93,20 @@ def _bind_new(path: Path) -> None:
     _mount("/proc/thread-self/ns/net", path, _MS_BIND)
 
 
-def _in_new_thread(work: Callable[[], None]) -> None:
+def in_new(work: Callable[[], T]) -> T:
+    """What `work` finds in a fresh namespace without a name, which goes with it. Raises OSError."""
+
+    def enter() -> T:
+        if _libc.unshare(_CLONE_NEWNET) != 0:
+            _raise(RUN)
+        return work()
+
+    return _in_new_thread(enter)
+
+
+def _in_new_thread(work: Callable[[], T]) -> T:
     with ThreadPoolExecutor(max_workers=1) as pool:
-        pool.submit(work).result()
+        return pool.submit(work).result()
 
 
 def _mount(source: Path | str, target: Path, flags: int) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pyroute2.iproute.linux import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from ..aqm import Aqm
 from ..netem import Egress, Netem, Shaper, common_netem
 from ..ops import NF_CALL, nf_origin_of
 from ..state import HOST_PORT, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
+from ..wire import Wire
 from . import QueueCounters, codec, codec_aqm, netns
 from .nics import describe, mark
 
@@ -32,8 +36,8 @@ ADDRGEN_NONE = 1
 SEED_SINCE = (6, 6)
 
 
-def observe(ip: Any) -> State:
-    """All that is ours, and in `machine` what is not but matters."""
+def observe(ip: Any, wires: Mapping[str, Wire]) -> State:
+    """All that is ours, the lanes of the wire engine (`wires`) too, and in `machine` what is not but matters."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in ip.get_links()}
     names = {link["index"]: name for name, link in links.items()}
     hosts = {n for n in netns.names() if n.startswith(f"{PREFIX}-")}
@@ -53,8 +57,10 @@ def observe(ip: Any) -> State:
         nf_call,
         frozenset(netns.names()),
         nics,
+        "netem" in roots.values() or has_netem(),
     )
-    return State(frozenset(hosts), bridges, veths, ports, nf_call if bridges else None, machine, vlans)
+    nf_ours = nf_call if bridges else None
+    return State(frozenset(hosts), bridges, veths, ports, nf_ours, machine, vlans, wires)
 
 
 def counters(ip: Any) -> dict[str, QueueCounters]:
@@ -280,3 +286,21 @@ def has_seed() -> bool:
     """Whether this kernel's netem takes a seed."""
     numbers = re.findall(r"\d+", os.uname().release)
     return (int(numbers[0]), int(numbers[1])) >= SEED_SINCE
+
+
+@cache
+def has_netem() -> bool:
+    """Whether this kernel has sch_netem, tried out in a namespace that goes at once; yes where we may not try."""
+    try:
+        return netns.in_new(_try_netem)
+    except OSError:
+        return True
+
+
+def _try_netem() -> bool:
+    with IPRoute() as ip:
+        try:
+            ip.tc("add", "netem", index=1, handle=NETEM_HANDLE, body=codec.encode_netem(Netem()))
+        except NetlinkError as error:
+            return bool(error.code != errno.ENOENT)
+    return True

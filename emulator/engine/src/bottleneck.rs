@@ -1,0 +1,185 @@
+//! The bottleneck: a rate with bursts, and a queue before it whose size is apart from the delay. As sch_tbf does it.
+
+use std::collections::VecDeque;
+
+use crate::frame::{Cause, Dropped, Frame, Impairment, Ns};
+use crate::settings::Rate;
+
+const SECOND: u128 = 1_000_000_000;
+
+/// First in, first out; a frame leaves when there are tokens for it. While a frame waits, its `due` is when it came.
+#[derive(Clone)]
+pub struct Bottleneck {
+    rate: Option<Rate>,
+    queue: VecDeque<Frame>,
+    queued_bytes: u64,
+    /// When the first of the queue leaves, or the last one left; in ns times bytes a second, so that no rate is lost
+    /// by rounding.
+    head: u128,
+    /// When there were no tokens at all, in the same unit.
+    empty: u128,
+}
+
+impl Bottleneck {
+    pub fn new(rate: Option<Rate>) -> Bottleneck {
+        Bottleneck { rate, queue: VecDeque::new(), queued_bytes: 0, head: 0, empty: 0 }
+    }
+
+    /// From the next frame on the link has this rate; None: none at all. What waits is not lost.
+    pub fn set(&mut self, rate: Option<Rate>) {
+        let (old, new) = (self.speed(), rate.map_or(1, |r| u128::from(r.bytes_per_s)));
+        if new != old {
+            self.empty = self.empty / old * new;
+            self.head = (self.head + old - 1) / old * new;
+        }
+        self.rate = rate;
+    }
+
+    fn speed(&self) -> u128 {
+        self.rate.map_or(1, |r| u128::from(r.bytes_per_s))
+    }
+
+    /// Finds out when the first of the queue leaves, and takes its tokens.
+    fn start(&mut self) {
+        let frame = match self.queue.front() {
+            Some(frame) => frame,
+            None => return,
+        };
+        self.head = self.head.max(u128::from(frame.due) * self.speed());
+        if let Some(rate) = self.rate {
+            let cost = u128::from(frame.wire_bytes) * SECOND;
+            self.head = self.head.max(self.empty + cost);
+            // A frame longer than the burst leaves as soon as there are tokens for it.
+            let most = (u128::from(rate.burst_bytes) * SECOND).max(cost);
+            self.empty = self.empty.max(self.head.saturating_sub(most)) + cost;
+        }
+    }
+}
+
+impl Impairment for Bottleneck {
+    fn push(&mut self, mut frame: Frame, now: Ns) -> Result<(), Dropped> {
+        let bytes = u64::from(frame.wire_bytes);
+        let full = self.rate.map_or(false, |r| self.queued_bytes + bytes > r.buffer_bytes);
+        if full && !self.queue.is_empty() {
+            return Err(Dropped { frame, cause: Cause::Buffer });
+        }
+        frame.due = now;
+        self.queue.push_back(frame);
+        self.queued_bytes += bytes;
+        if self.queue.len() == 1 {
+            self.start();
+        }
+        Ok(())
+    }
+
+    fn next_due(&self) -> Option<Ns> {
+        self.queue.front().map(|_| ((self.head + self.speed() - 1) / self.speed()) as Ns)
+    }
+
+    fn pop_due(&mut self, now: Ns) -> Option<Frame> {
+        let due = self.next_due().filter(|&due| due <= now)?;
+        let mut frame = self.queue.pop_front()?;
+        self.queued_bytes -= u64::from(frame.wire_bytes);
+        frame.due = due;
+        self.start();
+        Some(frame)
+    }
+
+    fn pending(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    fn frame(place: u64, wire_bytes: u32) -> Frame {
+        Frame { place, record_bytes: wire_bytes, wire_bytes, packets: 1, due: 0 }
+    }
+
+    fn rate(bytes_per_s: u64, buffer_bytes: u64, burst_bytes: u64) -> Option<Rate> {
+        Some(Rate { bytes_per_s, buffer_bytes, burst_bytes })
+    }
+
+    fn drain(link: &mut Bottleneck, end: Ns) -> Vec<(u64, Ns)> {
+        std::iter::from_fn(|| link.pop_due(end)).map(|f| (f.place, f.due)).collect()
+    }
+
+    #[test]
+    fn a_burst_passes_and_the_rest_waits_for_tokens() {
+        let mut link = Bottleneck::new(rate(1_000_000_000, 10_000, 1500));
+        (0..4).for_each(|n| link.push(frame(n, 1000), 5000).unwrap());
+        assert_eq!(drain(&mut link, 5000), [(0, 5000)]);
+        assert_eq!(drain(&mut link, 9999), [(1, 5500), (2, 6500), (3, 7500)]);
+        link.push(frame(4, 10), 20_000).unwrap();
+        assert_eq!(drain(&mut link, 20_000), [(4, 20_000)]);
+    }
+
+    #[test]
+    fn the_rate_holds_to_the_last_bit_for_small_frames() {
+        // 64 B at 10 Gbit/s take 51.2 ns each: 10^6 of them, 51,200,000 ns; the first leaves at once.
+        let mut link = Bottleneck::new(rate(1_250_000_000, u64::MAX, 0));
+        (0..1_000_001).for_each(|n| link.push(frame(n, 64), 100).unwrap());
+        assert_eq!(drain(&mut link, u64::MAX).last().unwrap().1, 51_200_100);
+    }
+
+    #[test]
+    fn the_buffer_is_what_waits() {
+        let mut link = Bottleneck::new(rate(1000, 3000, 1000));
+        let now = 5 * SECOND as Ns;
+        link.push(frame(0, 1000), now).unwrap();
+        assert!(link.pop_due(now).is_some());
+        (1..4).for_each(|n| link.push(frame(n, 1000), now).unwrap());
+        let dropped = link.push(frame(4, 1000), now).unwrap_err();
+        assert_eq!((dropped.frame.place, dropped.cause), (4, Cause::Buffer));
+        assert!(link.pop_due(now + SECOND as Ns).is_some());
+        assert!(link.push(frame(5, 1000), now + SECOND as Ns).is_ok());
+    }
+
+    #[test]
+    fn an_empty_queue_takes_whatever_comes() {
+        let mut link = Bottleneck::new(rate(1000, 10, 10));
+        assert!(link.push(frame(0, 65_000), 0).is_ok());
+    }
+
+    #[test]
+    fn a_live_change_of_rate_loses_nothing_and_none_lets_all_go() {
+        let mut link = Bottleneck::new(rate(1000, 1 << 20, 0));
+        (0..4).for_each(|n| link.push(frame(n, 1000), 5_000_000_000).unwrap());
+        assert_eq!(drain(&mut link, 5_500_000_000), [(0, 5_000_000_000)]);
+        link.set(rate(2000, 1 << 20, 0));
+        assert_eq!(drain(&mut link, 6_500_000_000), [(1, 6_000_000_000), (2, 6_500_000_000)]);
+        link.set(None);
+        link.push(frame(4, 1000), 6_600_000_000).unwrap();
+        assert_eq!(drain(&mut link, u64::MAX), [(3, 7_000_000_000), (4, 7_000_000_000)]);
+        assert!(link.done());
+    }
+
+    #[test]
+    fn never_more_than_the_rate_and_a_burst_and_never_idle_while_something_waits() {
+        let mut dice = Random::new(4);
+        for _ in 0..50 {
+            let (speed, burst) = (1 + dice.below(1 << 31), dice.below(5000));
+            let mut link = Bottleneck::new(rate(speed, u64::MAX, burst));
+            let (mut now, mut sizes) = (SECOND as Ns, Vec::new());
+            for n in 0..200 {
+                now += dice.below(10_000);
+                sizes.push((now, 60 + dice.below(1500) as u32));
+                link.push(frame(n, sizes[n as usize].1), now).unwrap();
+            }
+            let out = drain(&mut link, u64::MAX);
+            // The textbook: tokens fill up to the burst. Times and tokens in ns times bytes a second.
+            let rate = u128::from(speed);
+            let (mut tokens, mut at) = ((u128::from(burst)).min(rate) * SECOND, SECOND * rate);
+            for ((place, due), (came, size)) in out.iter().zip(sizes) {
+                let (need, start) = (u128::from(size) * SECOND, at.max(u128::from(came) * rate));
+                let have = (tokens + (start - at)).min((u128::from(burst) * SECOND).max(need));
+                at = start + need.saturating_sub(have);
+                tokens = have.max(need) - need;
+                assert_eq!(u128::from(*due), (at + rate - 1) / rate, "{place}");
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! longhaul-wire: moves frames between the two ports of one lane, in a process of its own.
+
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::os::unix::io::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::exit;
+
+use longhaul_wire::control::{Control, MAX_LINE};
+use longhaul_wire::engine::{Config, Engine};
+use longhaul_wire::json::parse;
+use longhaul_wire::sys;
+
+const HELP: &str = "\
+longhaul-wire SOCKET < LANE: moves frames between the two ports of a lane through a delay line.
+
+LANE is one line of JSON: hub, site and bridge (names of interfaces), on_failure (cut or pass), outbound and inbound
+(delay_ns, jitter_ns, loss_p32, rate: [bytes_per_s, buffer_bytes, burst_bytes], limit, room_bytes, ...).
+Returns when the lane works; the engine itself stays, and is spoken to through SOCKET: one line of JSON a request.
+
+Example:
+  longhaul-wire /run/longhaul/lane.sock < lane.json
+  echo '{\"op\":\"stats\"}' | socat - /run/longhaul/lane.sock     get, set, stats, stop
+
+Exit codes: 0 the lane works, 1 it does not, 2 the input is wrong.";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let socket = match arguments.as_slice() {
+        [flag] if flag == "--help" || flag == "-h" => {
+            println!("{HELP}");
+            return;
+        }
+        [flag] if flag == "--version" => {
+            println!("longhaul-wire {}", env!("CARGO_PKG_VERSION"));
+            return;
+        }
+        [socket] => PathBuf::from(socket),
+        _ => fail(2, HELP),
+    };
+    let mut text = String::new();
+    let read = std::io::stdin().take(MAX_LINE).read_to_string(&mut text);
+    let config = read.map_err(|e| e.to_string()).and_then(|_| parse(&text)).and_then(|v| Config::from_json(&v));
+    match config {
+        Ok(config) => launch(config, &socket).unwrap_or_else(|error| fail(1, &error)),
+        Err(error) => fail(2, &error),
+    }
+}
+
+fn fail(code: i32, text: &str) -> ! {
+    eprintln!("{text}");
+    exit(code)
+}
+
+/// Starts the engine in a process of its own and waits for the word that it works. Errors are for people.
+fn launch(config: Config, socket: &Path) -> Result<(), String> {
+    let text = |e: std::io::Error| e.to_string();
+    let (mut ours, theirs) = UnixStream::pair().map_err(text)?;
+    if sys::fork(true).map_err(text)? == 0 {
+        drop(ours);
+        stay(config, socket, theirs);
+    }
+    drop(theirs);
+    let mut said = String::new();
+    ours.read_to_string(&mut said).map_err(text)?;
+    match said.as_str() {
+        "works" => Ok(()),
+        "" => Err("the engine died as it started".to_string()),
+        error => Err(error.to_string()),
+    }
+}
+
+/// The process that stays. A lane that passes on failure has a guard, which outlives the engine and opens the bridge.
+fn stay(config: Config, socket: &Path, word: UnixStream) -> ! {
+    if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
+        sys::replace_standard_streams(null.as_raw_fd());
+    }
+    let _ = std::env::set_current_dir("/");
+    if config.pass_on_failure {
+        match sys::fork(false) {
+            Ok(0) => (),
+            Ok(engine) => {
+                drop(word);
+                if !sys::ended_well(engine) {
+                    let _ = sys::interface_up(&config.bridge);
+                }
+                exit(0);
+            }
+            Err(_) => exit(1),
+        }
+    }
+    work(config, socket, word)
+}
+
+fn work(config: Config, socket: &Path, mut word: UnixStream) -> ! {
+    let started = Engine::start(config);
+    let opened = started.and_then(|engine| match Control::listen(socket) {
+        Ok(control) => Ok((engine, control)),
+        Err(error) => Err(format!("{}: {error}", socket.display())),
+    });
+    match opened {
+        Ok((mut engine, control)) => {
+            let _ = word.write_all(b"works");
+            drop(word);
+            control.serve(&mut engine);
+            drop(control);
+            exit(0);
+        }
+        Err(error) => {
+            let _ = word.write_all(error.as_bytes());
+            exit(0);
+        }
+    }
+}

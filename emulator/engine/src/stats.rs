@@ -1,0 +1,94 @@
+//! What one direction counted, readable while it works.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::frame::Ns;
+use crate::histogram::{above, bucket, BUCKETS};
+use crate::json::{map, Value};
+
+/// A counter that one thread writes and others read.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Only ever called by the one thread that writes.
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed) + n, Relaxed);
+    }
+
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Frames and bytes by what became of them; a super-frame counts as one frame.
+#[derive(Default)]
+pub struct Stats {
+    pub received: Counter,
+    pub received_bytes: Counter,
+    pub sent: Counter,
+    pub sent_bytes: Counter,
+    pub queued: Counter,
+    /// Packets lost by chance, as wished.
+    pub lost: Counter,
+    /// Frames that met a full buffer.
+    pub buffer: Counter,
+    /// Frames for which the engine had no room, or which the kernel dropped before us: our fault.
+    pub limit: Counter,
+    /// Frames that the sending port refused: too long for its MTU, or down.
+    pub refused: Counter,
+    pub duplicated: Counter,
+    pub corrupted: Counter,
+    pub marked: Counter,
+    /// Super-frames that were split for the sake of one of their packets.
+    pub split: Counter,
+    late: Lateness,
+}
+
+struct Lateness {
+    counts: Vec<Counter>,
+    most: Counter,
+}
+
+impl Default for Lateness {
+    fn default() -> Lateness {
+        Lateness { counts: (0..BUCKETS).map(|_| Counter::default()).collect(), most: Counter::default() }
+    }
+}
+
+impl Stats {
+    /// A frame was handed to the kernel this long after it was due.
+    pub fn late(&self, ns: Ns) {
+        self.late.counts[bucket(ns)].add(1);
+        self.late.most.set(self.late.most.get().max(ns));
+    }
+
+    /// Everything; `lateness_ns` are pairs of a bucket's upper end and its count.
+    pub fn to_json(&self) -> Value {
+        let counters = [
+            ("received", &self.received),
+            ("received_bytes", &self.received_bytes),
+            ("sent", &self.sent),
+            ("sent_bytes", &self.sent_bytes),
+            ("queued", &self.queued),
+            ("lost", &self.lost),
+            ("buffer", &self.buffer),
+            ("limit", &self.limit),
+            ("refused", &self.refused),
+            ("duplicated", &self.duplicated),
+            ("corrupted", &self.corrupted),
+            ("marked", &self.marked),
+            ("split", &self.split),
+            ("lateness_max_ns", &self.late.most),
+        ];
+        let mut fields: Vec<_> = counters.iter().map(|(name, c)| (*name, Value::from(c.get()))).collect();
+        let filled = self.late.counts.iter().enumerate().filter(|(_, c)| c.get() > 0);
+        let pair = |(b, c): (usize, &Counter)| Value::List(vec![Value::from(above(b)), Value::from(c.get())]);
+        fields.push(("lateness_ns", Value::List(filled.map(pair).collect())));
+        map(fields)
+    }
+}

@@ -1,0 +1,119 @@
+"""One topology through netem and through the wire engine: the same certificate, loss, jitter, rate and buffer.
+
+In the lab both have virtual time, so the engine's own part of a delay shows: what it takes to read the clock.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from emulator import verify
+from emulator.appliance import Appliance
+from emulator.kernel import netns
+from emulator.kernel.netlink import NetlinkKernel
+from emulator.model import P32, Buffer, Impairment, Lane, Topology
+
+MS = 10**6
+PORT = 7000
+TOLERANCE_NS = 10_000
+
+
+@pytest.fixture(params=["netem", "wire"])
+def datapath(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@contextmanager
+def up(lane: Lane, datapath: str, folder: Path) -> Iterator[tuple[Appliance, Topology]]:
+    kernel = NetlinkKernel()
+    appliance = Appliance(kernel, folder)
+    topology = Topology("pair", "hub", (lane,), datapath=datapath)
+    appliance.up(topology)
+    try:
+        assert appliance.status().datapath == datapath
+        yield appliance, topology
+    finally:
+        appliance.down()
+        kernel.close()
+
+
+def arrivals(topology: Topology, count: int, every_s: float, size: int) -> list[tuple[int, int, int]]:
+    """(number, sent, received) in ns of those of `count` datagrams from the hub that arrive at the site."""
+    with netns.inside("lh-far"):
+        into = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with netns.inside("lh-hub"):
+        out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with into, out:
+        into.bind(("", PORT))
+        into.settimeout(1)
+        into.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
+        into.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS: when the kernel had it
+        out.connect((str(topology.address("far").ip), PORT))
+        out.send(b"arp")
+        into.recv(100)
+        sent = []
+        for number in range(count):
+            sent.append(time.time_ns())
+            out.send(str(number).encode().ljust(size))
+            if every_s:
+                time.sleep(every_s)
+        found = []
+        try:
+            while len(found) < count:
+                data, extra, *_ = into.recvmsg(2000, 100)
+                number = int(data)
+                seconds, nanoseconds = (int.from_bytes(extra[0][2][n : n + 8], "little") for n in (0, 8))
+                found.append((number, sent[number], seconds * 10**9 + nanoseconds))
+        except TimeoutError:
+            return found
+    return found
+
+
+def test_both_earn_the_same_certificate(datapath: str, tmp_path: Path) -> None:
+    lane = Lane("far", Impairment(180 * MS, rate_bps=10**8), Impairment(166 * MS, rate_bps=10**8))
+    with up(lane, datapath, tmp_path) as (_, topology):
+        pairs = list(verify.measure(topology, 5, TOLERANCE_NS, at_once=1))
+    assert [pair.passed for pair in pairs] == [True], pairs
+
+
+def test_both_lose_as_often_as_asked(datapath: str, tmp_path: Path) -> None:
+    count, share = 4000, 0.05
+    lane = Lane("far", Impairment(5 * MS, loss_p32=int(P32 * share)))
+    with up(lane, datapath, tmp_path) as (appliance, topology):
+        lost = count - len(arrivals(topology, count, 0.0002, 100))
+        counted = appliance.counters()["far"].outbound.drops_loss
+    # Five standard deviations of a binomial distribution.
+    assert abs(lost - count * share) < 5 * (count * share * (1 - share)) ** 0.5
+    assert counted == (lost if datapath == "wire" else None)
+
+
+def test_both_spread_the_delay_alike(datapath: str, tmp_path: Path) -> None:
+    count = 200
+    with up(Lane("far", Impairment(10 * MS, jitter_ns=5 * MS)), datapath, tmp_path) as (_, topology):
+        delays = [received - sent for _, sent, received in arrivals(topology, count, 0.02, 100)]
+    assert len(delays) == count
+    assert min(delays) >= 5 * MS
+    assert max(delays) <= 15 * MS + 100_000
+    assert abs(sum(delays) / count - 10 * MS) < 5 * 10 * MS / 12**0.5 / count**0.5
+
+
+def test_both_have_the_same_bottleneck_and_buffer(datapath: str, tmp_path: Path) -> None:
+    # A byte a microsecond: a datagram of 1000 bytes takes 1042 us; 19 of them fit into the buffer, two into the burst.
+    lane = Lane("far", Impairment(2 * MS, rate_bps=8_000_000, buffer=Buffer(bytes=20_000)))
+    with up(lane, datapath, tmp_path) as (appliance, topology):
+        found = arrivals(topology, 60, 0, 1000)
+        dropped = appliance.counters()["far"].outbound.drops_buffer
+    times = [received for _, _, received in found]
+    gaps = [b - a for a, b in pairwise(times[3:])]
+    assert all(abs(gap - 1_042_000) < 50_000 for gap in gaps), gaps
+    assert [number for number, _, _ in found] == list(range(len(found)))
+    assert 20 <= len(found) <= 22
+    assert dropped == 60 - len(found)

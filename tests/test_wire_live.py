@@ -1,0 +1,114 @@
+"""The wire engine on this machine's own kernel, in real time: one session in namespaces of its own, judged here.
+
+Nothing is judged by how long it took. A lane is at least as long as asked, always; and at most as late as the least
+of many round trips, which an unlucky moment of a loaded machine does not touch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SESSION = Path(__file__).parent / "wiresession.py"
+MS = 10**6
+OWN = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+"""A network, a process table and a /run of the session's own: whatever happens, nothing is left behind."""
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and packet sockets need root")
+
+
+@cache
+def session() -> dict[str, Any]:
+    """What the session found; it runs once."""
+    script = 'mount -t tmpfs run /run && exec "$@"'
+    argv = [*OWN, "sh", "-c", script, "sh", sys.executable, str(SESSION)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_star_comes_up_through_the_engine_and_stays() -> None:
+    assert session()["datapath"] == "wire"
+    assert (session()["steps"] > 50, session()["again"]) == (True, 0)
+
+
+def test_every_pair_of_the_star_has_its_rtt() -> None:
+    rows = session()["matrix"]
+    assert [row["pair"].split() for row in rows][:3] == [["hub", "california"], ["hub", "london"], ["hub", "japan"]]
+    assert len(rows) == 6
+    for row in rows:
+        assert 0 <= row["min_ns"] - row["asked_ns"] <= MS + session()["lateness_ns"], row
+
+
+def test_a_live_change_loses_nothing_and_reorders_nothing() -> None:
+    live = session()["live"]
+    assert live["in_order"] == live["sent"] == 2000
+    # The shortest of the three: 32, 60 and 20 ms there and back.
+    assert live["least_ns"] >= 10 * MS
+
+
+def test_patterned_bytes_arrive_as_they_were_sent() -> None:
+    assert session()["pattern"] == {"same": True}
+    out = session()["stats"]["outbound"]
+    assert out["sent_bytes"] == out["received_bytes"] > 50_000_000
+    assert (out["lost"], out["buffer"], out["limit"], out["refused"], out["queued"]) == (0, 0, 0, 0, 0)
+    assert sum(count for _, count in out["lateness_ns"]) == out["sent"]
+
+
+def test_a_super_frame_that_a_loss_hits_is_cut_and_the_rest_of_it_arrives() -> None:
+    lossy = session()["lossy"]
+    assert lossy["same"]
+    assert lossy["split"] > 0 < lossy["lost"]
+    assert (lossy["limit"], lossy["refused"]) == (0, 0)
+
+
+def test_an_engine_killed_is_seen_and_put_right() -> None:
+    killed = session()["killed"]
+    assert killed["drift"] == ["socat its engine has died", "longhaul-wire frames move from here on"]
+    assert killed["left"] == []
+    assert killed["after_ns"] >= 32 * MS
+
+
+def test_a_lane_that_passes_on_failure_opens_by_itself_and_closes_again() -> None:
+    passing = session()["passing"]
+    assert passing["opened"]
+    assert passing["unimpaired_ns"] < 4 * MS <= passing["after_ns"]
+
+
+@pytest.mark.parametrize("kind", ["jumbo", "jumbo in super-frames", "ipv6", "ipv6 in super-frames"])
+def test_every_kind_of_frame_passes(kind: str) -> None:
+    assert session()["frames"][kind]
+
+
+def test_a_vlan_tag_that_the_kernel_took_off_goes_on_again() -> None:
+    assert session()["tagged"] == {"tci": 3 << 13 | 2007, "tpid": 0x8100, "same": True, "valid": True}
+
+
+def test_the_control_socket_is_the_owners_and_bears_noise() -> None:
+    assert session()["noise"]
+
+
+def test_what_cannot_start_says_why() -> None:
+    assert session()["refused"] == "1 no-port: no such interface"
+
+
+def test_nothing_is_left_behind() -> None:
+    assert session()["left"] == {"engines": [], "sockets": [], "namespaces": [], "links": []}
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="scripts/install brings cargo")
+def test_the_engines_own_tests_pass() -> None:
+    argv = ["cargo", "test", "--locked", "--offline", "--quiet"]
+    done = subprocess.run(argv, cwd=ROOT / "emulator/engine", capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("test result: ok") >= 4
