@@ -47,6 +47,7 @@ class CertificateAnswer(Answer):
     passed: bool
     version: str
     kernel: str
+    datapath: str
     seed: int
     count: int
     tolerance_ns: int
@@ -74,8 +75,9 @@ class Certificates:
         allowed_ns = clock.rtt_tolerance_ns()
         pairs = tuple(self._measure(status.topology, count, allowed_ns))
         made = verify.Certificate(
-            status.topology, os.uname().release, __version__, count, allowed_ns, verify.installed(status.lanes), pairs
-        )
+            status.topology, os.uname().release, __version__, count, allowed_ns, verify.installed(status.lanes), pairs,
+            status.datapath,
+        )  # fmt: skip
         now = datetime.now(UTC)
         name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
         value = {"id": name, "created": now.isoformat(timespec="seconds"), **made.to_json()}
