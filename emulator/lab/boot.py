@@ -20,6 +20,7 @@ from pathlib import Path
 from ..errors import LabError, LabStalled, LabTimeout
 from . import image, kernel
 from .cache import Progress
+from .usage import group_cpu_s
 
 START_NS = 10**18
 """The virtual clock's start: 2001-09-09 01:46:40 UTC, the same in every boot."""
@@ -299,15 +300,3 @@ class _Guest:
                 f"Wanting the CPU when it last moved: {wanted}.\nA program that waits must sleep, not spin; "
                 "or use --real-time, or a larger --stall"
             )
-
-
-def group_cpu_s(group: int) -> float:
-    """CPU seconds that a process group has used, the dead children of its members included (proc(5))."""
-    ticks = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-                if int(fields[2]) == group:
-                    ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")

@@ -33,11 +33,11 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
 def enter_root(spec: dict[str, Any]) -> None:
     """A writable view of the read-only image: what is written stays in memory."""
     mount("tmpfs", "/lab/rw", "tmpfs")
-    for name in ("upper", "work", "root"):
+    for name in ("upper", "work", "merged"):
         Path(f"/lab/rw/{name}").mkdir()
-    mount("overlay", "/lab/rw/root", "overlay", 0, "lowerdir=/,upperdir=/lab/rw/upper,workdir=/lab/rw/work")
-    mount("none", "/lab/rw/root/lab/run", "hostfs", 0, str(spec["run"]))
-    os.chroot("/lab/rw/root")
+    mount("overlay", "/lab/rw/merged", "overlay", 0, "lowerdir=/,upperdir=/lab/rw/upper,workdir=/lab/rw/work")
+    mount("none", "/lab/rw/merged/lab/run", "hostfs", 0, str(spec["run"]))
+    os.chroot("/lab/rw/merged")
     os.chdir("/")
     mount("proc", "/proc", "proc")
     mount("sysfs", "/sys", "sysfs")
