@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from .wire import Wire, directions, encode
 
@@ -32,8 +33,7 @@ class SetWire:
     wire: Wire
 
     def __str__(self) -> str:
-        request = json.dumps({"op": "set", **directions(self.wire)})
-        return f"socat - {socket_name(self.bridge)} <<< '{request}'"
+        return _request(self.bridge, {"op": "set", **directions(self.wire)})
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,11 @@ class StopWire:
     bridge: str
 
     def __str__(self) -> str:
-        return f"socat - {socket_name(self.bridge)} <<< '{json.dumps({'op': 'stop'})}'"
+        return _request(self.bridge, {"op": "stop"})
+
+
+def _request(bridge: str, request: dict[str, Any]) -> str:
+    return f"socat - {socket_name(bridge)} <<< '{json.dumps(request)}'"
 
 
 WireOp = StartWire | SetWire | StopWire

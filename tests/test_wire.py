@@ -1,62 +1,28 @@
-"""Lanes through the wire engine, on the fake kernel: what is asked for, planned, changed, refused and told."""
+"""Lanes through the wire engine: how they are asked for, told to the engine, refused, and shown."""
 
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from paper import appliance_box
+from breaking import go
+from wired import LANES, MS, TOPOLOGIES, machine
 
-from emulator import cli, ops, topologyfile
+from emulator import cli, topologyfile
 from emulator.appliance import Appliance
-from emulator.errors import InputError, KernelError, RefusedError
-from emulator.goal import datapath, nothing, wanted
+from emulator.errors import InputError, RefusedError
+from emulator.goal import datapath, wanted
 from emulator.kernel import QueueCounters
 from emulator.kernel.fake import FakeKernel
-from emulator.model import Buffer, Impairment, Lane, Ports, Topology
+from emulator.model import Buffer, Impairment, Lane, Topology
 from emulator.netem import Egress, Netem, Shaper
-from emulator.plan import plan
-from emulator.reconcile import apply
 from emulator.refusal import refuse
-from emulator.state import GSO_SEGMENTS, Link, State
+from emulator.state import GSO_SEGMENTS
 from emulator.status import lane_status
-from emulator.wire import DEAD, decode, decode_egress, encode, encode_egress, room_bytes, unknown
-
-MS = 10**6
-FAT = Impairment(delay_ns=125_000_001, rate_bps=10_000_000_000)
-LOSSY = Impairment(delay_ns=300 * MS, jitter_ns=5, loss_p32=42, rate_bps=50_000_000, buffer=Buffer(packets=64))
-LANES = (Lane("japan", FAT, LOSSY), Lane("england", LOSSY, FAT))
-REAL = Lane("japan", FAT, FAT, ports=Ports("nic0", "nic1"))
-TOPOLOGIES = [
-    Topology("empty", "hub"),
-    Topology("kernel", "hub", LANES, datapath="netem"),
-    Topology("engine", "hub", LANES, datapath="wire"),
-    Topology("other-numbers", "hub", (LANES[0].with_rtt(7 * MS), LANES[1]), datapath="wire"),
-    Topology("passing", "hub", LANES[:1], datapath="wire", on_failure="pass"),
-    Topology("jumbo", "hub", tuple(replace(lane, mtu=9000) for lane in LANES), datapath="wire"),
-    Topology("real", "hub", (REAL,), datapath="wire"),
-    Topology("real-kernel", "hub", (REAL,), datapath="netem"),
-]
-
-
-def machine(**known: bool) -> FakeKernel:
-    links = {f"nic{n}": Link(mtu=1500, up=n == 1, ipv6=True, addrgen=0) for n in range(2)}
-    return FakeKernel(links, nf_call=(1, 1, 0), **known)  # type: ignore[arg-type]
-
-
-def go(kernel: FakeKernel, topology: Topology) -> State:
-    have = kernel.observe()
-    apply(kernel, wanted(topology, have), have)
-    return kernel.observe()
-
-
-def names(topology: Topology, have: State) -> list[str]:
-    """The operations of a plan, by name."""
-    return [type(step.op).__name__ for step in plan(wanted(topology, have), have)]
+from emulator.wire import decode, decode_egress, encode, encode_egress, room_bytes, unknown
 
 
 def test_a_lane_is_read_back_as_it_was_written() -> None:
@@ -136,152 +102,6 @@ def test_auto_takes_netem_where_the_kernel_has_it() -> None:
 def test_the_engine_cuts_super_frames_itself() -> None:
     assert {v.segments for v in go(machine(), TOPOLOGIES[2]).veths.values()} == {GSO_SEGMENTS}
     assert {v.segments for v in go(machine(), TOPOLOGIES[1]).veths.values()} == {1, GSO_SEGMENTS}
-
-
-def test_from_any_datapath_to_any_other() -> None:
-    kernel, rng = machine(), random.Random(7)
-    for _ in range(300):
-        topology = rng.choice(TOPOLOGIES)
-        state = go(kernel, topology)
-        assert state == wanted(topology, state)
-        if state.wires and rng.random() < 0.3:
-            kernel.wires[rng.choice(sorted(state.wires))] = DEAD
-
-
-@pytest.mark.parametrize("old", TOPOLOGIES, ids=lambda t: t.name)
-@pytest.mark.parametrize("new", TOPOLOGIES, ids=lambda t: t.name)
-def test_a_failure_at_any_step_leaves_all_as_it_was(old: Topology, new: Topology) -> None:
-    base = machine()
-    before = go(base, old)
-    for step in range(len(plan(wanted(new, before), before))):
-        kernel = machine()
-        go(kernel, old)
-        kernel.fail_at = len(kernel.log) + step
-        with pytest.raises(KernelError):
-            go(kernel, new)
-        assert kernel.observe() == before
-
-
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)
-def test_killed_at_any_step_the_next_up_converges_and_down_gives_all_back(topology: Topology) -> None:
-    fresh = machine().observe()
-    for step in range(len(plan(wanted(topology, fresh), fresh))):
-        kernel = machine()
-        have = kernel.observe()
-        for done in plan(wanted(topology, have), have)[:step]:
-            kernel.apply(done.op)
-        state = go(kernel, topology)
-        assert state == wanted(topology, state)
-        apply(kernel, nothing(state), state)
-        assert replace(kernel, log=[]) == machine()
-
-
-BOX = Topology(
-    "box", "hub", (
-        Lane("queues", FAT, LOSSY, ports=Ports("eth5", "eth6")),
-        Lane("tokyo", LOSSY, LOSSY, ports=Ports("uplink", "eth2", 10)),
-        Lane("seoul", FAT, FAT, ports=Ports("uplink", "eth2", 20)),
-    ), datapath="wire",
-)  # fmt: skip
-
-
-def test_nics_and_vlans_have_an_engine_for_each_lane_on_its_own_ports() -> None:
-    kernel = appliance_box()
-    fresh = kernel.observe()
-    state = go(kernel, BOX)
-    assert {name: (wire.hub, wire.site) for name, wire in state.wires.items()} == {
-        "lh-queues": ("eth5", "eth6"),
-        "lh-tokyo": ("lhvh-tokyo", "lhvs-tokyo"),
-        "lh-seoul": ("lhvh-seoul", "lhvs-seoul"),
-    }  # fmt: skip
-    assert [name for name, port in state.ports.items() if port.egress] == []
-    assert state.ports["eth1"].offloads == {"rx-gro", "rx-gro-hw"}
-    assert names(BOX, state) == []
-    for path in ("netem", "wire"):
-        other = replace(BOX, datapath=path)
-        assert wanted(other, go(kernel, other)) == kernel.observe()
-    apply(kernel, nothing(kernel.observe()), kernel.observe())
-    assert kernel.observe() == fresh
-    assert kernel.nics == appliance_box().nics
-
-
-def test_a_lane_whose_port_is_gone_ends_its_engine_and_no_other(tmp_path: Path) -> None:
-    kernel = appliance_box()
-    appliance = Appliance(kernel, tmp_path)
-    appliance.up(replace(BOX, on_drift="restore"))
-    before = kernel.observe()
-    lost = kernel.ports.pop("eth6"), kernel.marked.pop("eth6")
-    del kernel.nics["eth6"]
-    kernel.wires["lh-seoul"] = DEAD
-    kernel.log.clear()
-    found = appliance.tend()
-    assert list(found.blocked) == ["queues"]
-    assert [str(op).split()[0] for op in kernel.log] == ["socat", "socat", "longhaul-wire"]
-    assert kernel.wires == {n: w for n, w in before.wires.items() if n != "lh-queues"}
-    kernel.links["eth6"], kernel.nics["eth6"] = lost[1], appliance_box().nics["eth6"]
-    assert appliance.tend().blocked == {}
-    assert kernel.observe() == before
-
-
-def test_a_failure_does_not_bring_back_an_engine_that_was_dead() -> None:
-    base = machine()
-    go(base, TOPOLOGIES[2])
-    for step in range(len(plan(wanted(TOPOLOGIES[5], base.observe()), base.observe()))):
-        kernel = machine()
-        before = go(kernel, TOPOLOGIES[2])
-        kernel.wires["lh-japan"] = DEAD
-        kernel.fail_at = len(kernel.log) + step
-        with pytest.raises(KernelError, match="injected"):
-            go(kernel, TOPOLOGIES[5])
-        wires = {"lh-england": before.wires["lh-england"]}
-        assert {n: w for n, w in kernel.wires.items() if w.running} == wires
-
-
-def test_a_set_looks_at_the_engine_and_not_at_queues(tmp_path: Path) -> None:
-    kernel = machine()
-    appliance = Appliance(kernel, tmp_path)
-    appliance.up(TOPOLOGIES[2])
-    steps = appliance.set_lane(LANES[0].with_rtt(7 * MS))
-    assert [type(step.op).__name__ for step in steps] == ["SetWire"]
-    kernel.wires["lh-england"] = DEAD
-    steps = appliance.set_lane(LANES[0])
-    assert [type(step.op).__name__ for step in steps] == ["StopWire", "StartWire", "SetWire"]
-
-
-class Watching(FakeKernel):
-    """A fake that fails the test as soon as any frame could cross a lane unimpaired."""
-
-    def apply(self, op: ops.Op) -> None:
-        super().apply(op)
-        for name, bridge in self.bridges.items():
-            inside = {n: p for n, p in self.ports.items() if p.bridge == name and p.up and not n.startswith("lhx")}
-            if bridge.up and len(inside) == 2:
-                assert all(port.egress for port in inside.values()), op
-
-
-@pytest.mark.parametrize("new", TOPOLOGIES[1:3] + TOPOLOGIES[6:], ids=lambda t: t.name)
-@pytest.mark.parametrize("old", TOPOLOGIES, ids=lambda t: t.name)
-def test_no_frame_ever_passes_unimpaired(old: Topology, new: Topology) -> None:
-    known = machine()
-    kernel = Watching(known.links, nf_call=known.nf_call)
-    go(kernel, old)
-    go(kernel, new)
-
-
-def test_new_numbers_are_one_step_and_another_failure_mode_a_new_engine() -> None:
-    kernel = machine()
-    state = go(kernel, TOPOLOGIES[2])
-    assert names(TOPOLOGIES[3], state) == ["SetWire"]
-    assert names(replace(TOPOLOGIES[2], on_failure="pass"), state) == ["StopWire", "StopWire", "StartWire", "StartWire"]
-
-
-def test_an_engine_that_died_is_started_again_and_its_bridge_closed_first() -> None:
-    kernel = machine()
-    go(kernel, TOPOLOGIES[4])
-    kernel.wires["lh-japan"] = DEAD
-    kernel.bridges["lh-japan"] = replace(kernel.bridges["lh-japan"], up=True)
-    assert kernel.observe().egress("lhs-japan") is None
-    assert names(TOPOLOGIES[4], kernel.observe()) == ["StopWire", "WireBridge", "StartWire"]
 
 
 def test_room_counts_against_the_machines_memory() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from emulator import __version__, verify
+from pydantic import computed_field
+from pydantic.dataclasses import dataclass
+
+from emulator import promptness, verify
 from emulator.errors import InputError
 from emulator.measure import clock
 from emulator.model import Topology
@@ -23,19 +25,26 @@ KEPT = 100
 Measure = Callable[[Topology, int, int], Iterator[verify.Pair]]
 
 
-class PairAnswer(Answer):
+@dataclass(frozen=True)
+class PairAnswer(verify.Pair):
     """The RTT between two hosts in ns: asked, measured, and what difference is allowed."""
 
-    one: str
-    other: str
-    asked_ns: int
-    min_ns: int
-    median_ns: int
-    p99_ns: int
-    lost: int
-    lossy: bool
-    allowed_ns: int
-    passed: bool
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def passed(self) -> bool:
+        """Whether it is as asked."""
+        return super().passed
+
+
+@dataclass(frozen=True)
+class LateAnswer(promptness.Late):
+    """By how much the wire engine was late meanwhile, in ns."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def passed(self) -> bool:
+        """Whether the machine was prompt enough for the figures to be believed."""
+        return super().passed
 
 
 class CertificateAnswer(Answer):
@@ -53,6 +62,7 @@ class CertificateAnswer(Answer):
     tolerance_ns: int
     topology: str
     installed: list[dict[str, Any]]
+    lateness: tuple[LateAnswer, ...] = ()
     pairs: list[PairAnswer]
 
 
@@ -68,16 +78,14 @@ class Certificates:
     def __init__(self, folder: Path, measure: Measure = verify.measure) -> None:
         self._folder, self._measure = folder, measure
 
-    def make(self, status: Status, count: int) -> CertificateAnswer:
-        """Measure now. Raises InputError when nothing is up, MeasureError."""
+    def make(self, look: Callable[[], Status], count: int) -> CertificateAnswer:
+        """Measure now, with a look before and one after. Raises InputError when nothing is up, MeasureError."""
+        status = look()
         if status.topology is None:
             raise InputError.single("nothing is up: bring a topology up first", "request")
         allowed_ns = clock.rtt_tolerance_ns()
         pairs = tuple(self._measure(status.topology, count, allowed_ns))
-        made = verify.Certificate(
-            status.topology, os.uname().release, __version__, count, allowed_ns, verify.installed(status.lanes), pairs,
-            status.datapath,
-        )  # fmt: skip
+        made = verify.certificate(status, look(), count, allowed_ns, pairs)
         now = datetime.now(UTC)
         name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
         value = {"id": name, "created": now.isoformat(timespec="seconds"), **made.to_json()}

@@ -39,7 +39,7 @@ LONGEST_ANSWER = 1 << 20
 def observe() -> dict[str, Wire]:
     """The lanes of this namespace that an engine serves, or served until it died, by their bridge."""
     wires = {}
-    for bridge, path in _sockets().items():
+    for bridge, path in sockets().items():
         try:
             wires[bridge] = decode(_ask(path, {"op": "get"})["config"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -50,7 +50,7 @@ def observe() -> dict[str, Wire]:
 def counters() -> dict[str, QueueCounters]:
     """What the engines counted, by the port that each direction leaves through."""
     found = {}
-    for path in _sockets().values():
+    for path in sockets().values():
         with contextlib.suppress(OSError, ValueError, KeyError):
             config, stats = _ask(path, {"op": "get"})["config"], _ask(path, {"op": "stats"})["stats"]
             found[config["site"]] = _counted(stats["outbound"])
@@ -74,7 +74,7 @@ def start(op: ops.StartWire) -> None:
     """Start an engine and wait until it works. Raises KernelError, or MissingError when it was not built."""
     RUN.mkdir(mode=0o700, parents=True, exist_ok=True)
     binary = os.environ.get("LONGHAUL_WIRE", str(BINARY))
-    if op.bridge in _sockets():
+    if op.bridge in sockets():
         raise KernelError(op, errno.EADDRINUSE, "there is one already")
     try:
         done = subprocess.run(
@@ -121,10 +121,11 @@ def _end(there: socket.socket) -> None:
         os.close(process)
 
 
-def _counted(one: dict[str, int]) -> QueueCounters:
+def _counted(one: dict[str, Any]) -> QueueCounters:
     ours = one["limit"] + one["refused"]
     drops = ours + one["buffer"] + one["lost"]
-    return QueueCounters(one["sent"], one["sent_bytes"], drops, one["queued"], 0, one["buffer"], one["lost"])
+    late = tuple((above, count) for above, count in one["lateness_ns"])
+    return QueueCounters(one["sent"], one["sent_bytes"], drops, one["queued"], 0, one["buffer"], one["lost"], late)
 
 
 def _prefix() -> str:
@@ -136,7 +137,8 @@ def _path(bridge: str) -> Path:
     return RUN / f"{_prefix()}{bridge}.sock"
 
 
-def _sockets() -> dict[str, Path]:
+def sockets() -> dict[str, Path]:
+    """By bridge, where the engines of this namespace listen, or listened until they died."""
     prefix = _prefix()
     try:
         names = [path.name for path in RUN.iterdir()]

@@ -1,149 +1,148 @@
-"""The wire engine against the bare bridge, in interleaved pairs; by hand, as root, on a quiet machine.
+"""The wire engine against the bare bridge and vde2's wirefilter, in interleaved rounds; by hand, as root, when quiet:
 
-    unshare --net --mount --pid --fork --kill-child --mount-proc sh -c \
-        'mount -t tmpfs run /run && .venv/bin/python tests/bench/wire.py'
+    .venv/bin/python tests/bench/wire.py [ROUNDS [SECONDS]]
 
-Prints medians and ranges: TCP of 1 and 4 streams (Gbit/s), frames of 64 B a second, CPU seconds per Gbit of both ends
-and the engine together, and by how much a 16 ms direction is later than asked. Steal is printed beside, for it is what
-shared machines add.
+It makes namespaces of its own and leaves nothing behind. Prints the table of README: medians and ranges of TCP with 1
+and 4 streams, frames of 64 B, CPU seconds per Gbit, the delay added at 0 ms, and the error at 16 ms, with the machine
+named, its steal, and how late its own timers were in the same run. Without wirefilter (Debian's vde2) it has no column.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import socket
+import shutil
 import statistics
-import struct
-import threading
-import time
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from wiremeasures import MS, both_ways, cpu_s, delays_us, small_frames, tcp, timers_us
 
 from emulator import ops
 from emulator.appliance import Appliance
 from emulator.hosts.namespace import NamespaceHost
-from emulator.kernel import netns
 from emulator.kernel.netlink import NetlinkKernel
+from emulator.measure import process
 from emulator.model import Impairment, Lane, Topology
 
-PAIRS, SECONDS, MS = 3, 3, 10**6
+OWN = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 WIDE = "4096 1048576 268435456"
-
-
-def cpu_s() -> tuple[float, float]:
-    """CPU seconds that this machine has worked, and that others took from it (steal)."""
-    fields = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
-    tick = os.sysconf("SC_CLK_TCK")
-    return (sum(fields[:3]) + sum(fields[5:7])) / tick, fields[7] / tick
-
-
-def tcp(streams: int) -> tuple[float, float]:
-    """Gbit/s received, and CPU seconds per Gbit."""
-    with NamespaceHost("far").start(["iperf3", "-s", "-1"]) as server:
-        time.sleep(0.3)
-        before, _ = cpu_s()
-        argv = ["iperf3", "-c", "10.77.0.2", "-J", "-t", str(SECONDS), "-P", str(streams)]
-        done = NamespaceHost("near").run(argv, 60).checked()
-        spent = cpu_s()[0] - before
-        server.wait(30)
-    gbit = json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] / 1e9
-    return gbit, spent / (gbit * SECONDS)
-
-
-def small_frames() -> float:
-    """Frames of 64 bytes a second that arrive, in Mpps: sent as fast as one thread can."""
-    count, got = 200_000, [0]
-    with netns.inside("lh-far"):
-        there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    with netns.inside("lh-near"):
-        here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    with here, there:
-        there.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)
-        there.bind(("", 7000))
-        there.settimeout(1)
-        here.connect(("10.77.0.2", 7000))
-
-        def receive() -> None:
-            try:
-                while True:
-                    there.recv(100)
-                    got[0] += 1
-            except TimeoutError:
-                return
-
-        thread = threading.Thread(target=receive)
-        thread.start()
-        start = time.monotonic()
-        for _ in range(count):
-            here.send(b"x" * 22)
-        took = time.monotonic() - start
-        thread.join()
-    return got[0] / took / 1e6
-
-
-def lateness_us() -> list[float]:
-    """By how much datagrams are later than 16 ms one way, by the kernel's stamp at the receiver, in us, sorted."""
-    late = []
-    with netns.inside("lh-far"):
-        there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    with netns.inside("lh-near"):
-        here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    with here, there:
-        there.setsockopt(socket.SOL_SOCKET, 35, 1)
-        there.bind(("", 7000))
-        there.settimeout(5)
-        here.connect(("10.77.0.2", 7000))
-        for number in range(300):
-            sent = time.time_ns()
-            here.send(struct.pack("Q", number))
-            _, extra, *_ = there.recvmsg(100, 100)
-            seconds, rest = struct.unpack("qq", extra[0][2])
-            late.append((seconds * 10**9 + rest - sent - 16 * MS) / 1e3)
-    return sorted(late[1:])
+BARE, NONE, LINE, PEER = "bare bridge", "engine, 0 ms", "engine, 16 ms", "wirefilter, 0 ms"
+Found = dict[tuple[str, str], list[float]]
 
 
 def topology(delay_ns: int) -> Topology:
     return Topology("bench", "near", (Lane("far", Impairment(delay_ns), Impairment(delay_ns)),), datapath="wire")
 
 
-def bare(kernel: NetlinkKernel) -> None:
-    """The lane's own bridge in the place of its engine."""
-    kernel.apply(ops.StopWire("lh-far"))
-    kernel.apply(ops.WireBridge("lh-far", up=True))
+def sh(*commands: str) -> None:
+    for command in commands:
+        process.run(command.split(), 30).checked()
 
 
-def show(found: dict[str, list[float]]) -> None:
-    for name, values in found.items():
-        print(f"{name:36} {statistics.median(values):8.3f}   ({min(values):.3f} to {max(values):.3f})", flush=True)
+@contextmanager
+def path(name: str, appliance: Appliance, kernel: NetlinkKernel) -> Iterator[None]:
+    """Frames of the lane take this path for the time of a block."""
+    appliance.up(topology(16 * MS if name == LINE else 0))
+    if name in (BARE, PEER):
+        kernel.apply(ops.StopWire("lh-far"))
+    if name == BARE:
+        # The lane's own bridge, in the place of its engine.
+        kernel.apply(ops.WireBridge("lh-far", up=True))
+    if name != PEER:
+        yield
+        return
+    with wirefilter():
+        yield
 
 
-def main() -> None:
-    kernel, found, (_, steal) = NetlinkKernel(), dict[str, list[float]](), cpu_s()
+@contextmanager
+def wirefilter() -> Iterator[None]:
+    """Two switches of vde2, a tap and a bridge to a port for each, and a wirefilter in between."""
+    folder, programs = Path(tempfile.mkdtemp(dir="/run")), []
+    for end, port in (("a", "lhh-far"), ("b", "lhs-far")):
+        programs.append(subprocess.Popen(["vde_switch", "-s", folder / end, "-t", f"tap-{end}"], stdin=subprocess.PIPE))
+        while not (folder / end / "ctl").exists() or not Path(f"/proc/sys/net/ipv4/conf/tap-{end}").exists():
+            pass
+        sh(f"ip link add br-{end} type bridge", f"ip link set tap-{end} master br-{end}", f"ip link set tap-{end} up")
+        sh(f"ip link set {port} nomaster", f"ip link set {port} master br-{end}", f"ip link set br-{end} up")
+    programs.append(subprocess.Popen(["wirefilter", "-v", f"{folder}/a:{folder}/b"], stdin=subprocess.PIPE))
+    try:
+        yield
+    finally:
+        for program in reversed(programs):
+            program.kill()
+            program.wait()
+        for end, port in (("a", "lhh-far"), ("b", "lhs-far")):
+            sh(f"ip link del br-{end}", f"ip link set {port} master lh-far")
+
+
+def measure(name: str, seconds: int, found: Found) -> None:
+    for streams in (1, 4):
+        gbit, per_gbit = tcp(streams, seconds)
+        found.setdefault((f"TCP, {streams} stream{'s' * (streams > 1)}, Gbit/s", name), []).append(gbit)
+        found.setdefault((f"CPU s per Gbit, {streams} stream{'s' * (streams > 1)}", name), []).append(per_gbit)
+    found.setdefault(("frames of 64 B, Mpps", name), []).append(small_frames("lhs-far"))
+    late = delays_us("lhh-far", 16 * MS if name == LINE else 0)
+    for percent in (50, 90, 99):
+        found.setdefault((f"later than asked, p{percent}, us", name), []).append(late[len(late) * percent // 100])
+
+
+def table(found: Found, names: list[str]) -> Iterator[str]:
+    yield "| median (range) | " + " | ".join(names) + " |"
+    yield "| --- |" + " --- |" * len(names)
+    for what in dict.fromkeys(what for what, _ in found):
+        digits = 4 if "CPU" in what else 2
+        cells = []
+        for name in names:
+            values = found[what, name]
+            least, most = (f"{value:.{digits}f}" for value in (min(values), max(values)))
+            cells.append(f"{statistics.median(values):.{digits}f} ({least} to {most})")
+        yield f"| {what} | " + " | ".join(cells) + " |"
+
+
+def machine(steal_s: float, took_s: float, timers: list[float]) -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    late = ", ".join(f"p{p} {timers[len(timers) * p // 100]:.0f}" for p in (50, 90, 99))
+    return (
+        f"{os.cpu_count()} x {model}, Linux {os.uname().release}; load {os.getloadavg()[0]:.1f}, steal "
+        f"{steal_s / took_s:.1%} of a CPU; its own timers (5 ms) are late by {late} us."
+    )
+
+
+def main(rounds: int, seconds: int) -> None:
+    names = [BARE, NONE, LINE] + ([PEER] if shutil.which("wirefilter") else [])
+    kernel, found, (_, steal), start = NetlinkKernel(), Found(), cpu_s(), os.times().elapsed
     appliance = Appliance(kernel, Path("/run/state"))
     appliance.up(topology(0))
     for host in ("near", "far"):
         for sysctl in ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"):
             NamespaceHost(host).write_sysctl(sysctl, WIDE)
-    for _ in range(PAIRS):
-        for path in ("bare bridge", "engine 0 ms", "engine 16 ms"):
-            if path == "bare bridge":
-                bare(kernel)
-            else:
-                appliance.up(topology(16 * MS if "16" in path else 0))
-            for streams in (1, 4):
-                gbit, per_gbit = tcp(streams)
-                found.setdefault(f"{path}, TCP {streams}, Gbit/s", []).append(gbit)
-                found.setdefault(f"{path}, TCP {streams}, CPU s/Gbit", []).append(per_gbit)
-            found.setdefault(f"{path}, 64 B, Mpps", []).append(small_frames())
-        late = lateness_us()
-        for share in (50, 90, 99):
-            found.setdefault(f"engine 16 ms, error p{share}, us", []).append(late[len(late) * share // 100])
-    show(found)
+    timers = timers_us()
+    for done in range(rounds):
+        for name in names:
+            with path(name, appliance, kernel):
+                measure(name, seconds, found)
+        print(f"round {done + 1} of {rounds}", file=sys.stderr, flush=True)
+    appliance.up(topology(346 * MS))
+    gbit, lost, sent = both_ways(seconds, 10**10)
     print(
-        f"steal {cpu_s()[1] - steal:.2f} s, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, {os.uname().release}"
+        *table(found, names),
+        "",
+        f"346 ms each way: {gbit:.1f} Gbit/s each way, {lost} of {sent} super-frames lost.",
+        machine(cpu_s()[1] - steal, os.times().elapsed - start, timers),
+        sep="\n",
     )
     appliance.down()
 
 
 if __name__ == "__main__":
-    main()
+    if os.environ.get("LONGHAUL_BENCH_INSIDE"):
+        main(*(int(word) for word in (*sys.argv[1:], *("3", "4")[len(sys.argv) - 1 :])))
+    else:
+        script = 'mount -t tmpfs run /run && ip link set lo up && LONGHAUL_BENCH_INSIDE=1 exec "$@"'
+        os.execvp("unshare", [*OWN, "sh", "-c", script, "sh", sys.executable, *sys.argv])

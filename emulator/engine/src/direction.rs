@@ -9,21 +9,15 @@ use crate::arena::Arena;
 use crate::frame::{Cause, Dropped, Frame, Impairment, Ns};
 use crate::gate::Gate;
 use crate::mapping::Mapping;
+use crate::pace::{rest, Privilege, Rest, IDLE_NS, MARGIN_NS};
 use crate::packet;
 use crate::pipeline::Pipeline;
 use crate::port::{Arrival, Receiver, Sender};
 use crate::settings::Settings;
 use crate::stats::Stats;
 use crate::sys;
+use crate::thread;
 
-/// We wake up this long before a frame is due and spin for the rest: about what the kernel's timer takes.
-const MARGIN_NS: Ns = 60_000;
-/// Busy, with a delay line to hide behind: sleep this long and take many frames at once.
-const NAP_NS: Ns = 200_000;
-/// The delay from which on that is so.
-const NAP_FROM_NS: Ns = 1_000_000;
-/// Idle: look for orders this often.
-const IDLE_NS: Ns = 50_000_000;
 /// A port that takes no frame for so long is down.
 const STUCK_NS: Ns = 20_000_000;
 const SEND_BATCH: usize = 32;
@@ -66,6 +60,7 @@ pub struct Direction {
     seen: u64,
     next: Option<Order>,
     checked: Ns,
+    privilege: Privilege,
 }
 
 impl Direction {
@@ -88,6 +83,7 @@ impl Direction {
             seen: 0,
             next: None,
             checked: 0,
+            privilege: Privilege::default(),
         })
     }
 
@@ -98,7 +94,7 @@ impl Direction {
 
     /// Works until it is told to stop and all has left, or until the hearing port is gone.
     pub fn run(&mut self) {
-        sys::be_prompt();
+        thread::be_prompt();
         loop {
             let stopping = self.shared.stop.load(SeqCst);
             self.take_orders();
@@ -231,6 +227,11 @@ impl Direction {
             self.checked = now;
             stats.limit.add(self.receiver.kernel_drops());
         }
+        if self.privilege.ends(now) {
+            if let Some(first) = self.privilege.renew(now, thread::worked()) {
+                thread::go_first(first);
+            }
+        }
     }
 
     /// Waits for the next frame to come or to leave, whichever is first.
@@ -240,19 +241,12 @@ impl Direction {
             sys::wait(-1, 0, MARGIN_NS / 2);
             return;
         }
-        let ahead = self.pipeline.next_due().map_or(IDLE_NS, |due| due.saturating_sub(sys::now()));
-        if ahead <= MARGIN_NS {
-            let until = sys::now() + ahead;
-            while sys::now() < until {
-                std::hint::spin_loop();
-            }
-            return;
-        }
-        let ahead = ahead - MARGIN_NS;
-        if busy && self.settings.delay_ns >= NAP_FROM_NS {
-            sys::wait(-1, 0, ahead.min(NAP_NS));
-        } else if !busy {
-            sys::wait(self.receiver.descriptor(), sys::POLLIN, ahead.min(IDLE_NS));
+        let ahead = self.pipeline.next_due().map(|due| due.saturating_sub(sys::now()));
+        match rest(ahead, busy, self.settings.delay_ns) {
+            Rest::None => (),
+            Rest::Spin(ns) => thread::spin(ns),
+            Rest::Sleep(ns) => sys::wait(-1, 0, ns),
+            Rest::Listen(ns) => sys::wait(self.receiver.descriptor(), sys::POLLIN, ns),
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Longhaul's wire engine.
 //!
 //! The pure core (no I/O; time and seed are arguments) is `frame`, `random`, `gate`, `delay`, `bottleneck`, `pipeline`,
-//! `histogram`, `json` and `settings`. `packet` reads and rewrites headers in memory. The rest does the work: `sys`
-//! (system calls), `mapping` and `arena` (where frames wait), `port` (packet sockets), `direction` and
-//! `admission` (one thread's loop), `control`
-//! (the unix socket), `engine` (all of it together).
+//! `pace`, `histogram`, `json` and `settings`. `packet` reads and rewrites headers in memory. The rest does the work:
+//! `sys` and `thread` (system calls), `mapping` and `arena` (where frames wait), `port` (packet sockets), `direction` and
+//! `admission` (one thread's loop), `control` (the unix socket), `engine` (all of it together).
 
 pub mod admission;
 pub mod arena;
@@ -18,6 +17,7 @@ pub mod gate;
 pub mod histogram;
 pub mod json;
 pub mod mapping;
+pub mod pace;
 pub mod packet;
 pub mod pipeline;
 pub mod port;
@@ -25,3 +25,4 @@ pub mod random;
 pub mod settings;
 pub mod stats;
 pub mod sys;
+pub mod thread;

@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 use std::io;
-use std::ptr::null_mut;
 
 use crate::arena::{Arena, MAX_RECORD};
 use crate::frame::Ns;
@@ -64,15 +63,15 @@ struct Extra {
 impl Receiver {
     /// Hears what comes in at the interface, from here on.
     pub fn new(index: i32) -> io::Result<Receiver> {
-        let fd = packet_socket()?;
-        set_option(&fd, SOL_PACKET, PACKET_VNET_HDR, &1_i32)?;
-        set_option(&fd, SOL_PACKET, PACKET_AUXDATA, &1_i32)?;
-        set_option(&fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
-        set_option(&fd, SOL_SOCKET, SO_TIMESTAMPNS, &1_i32)?;
-        set_option(&fd, SOL_SOCKET, SO_RCVBUFFORCE, &SOCKET_BUFFER)?;
+        let options = [
+            (SOL_PACKET, PACKET_AUXDATA, 1),
+            (SOL_PACKET, PACKET_IGNORE_OUTGOING, 1),
+            (SOL_SOCKET, SO_TIMESTAMPNS, 1),
+            (SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BUFFER),
+        ];
+        let fd = port_socket(index, ETH_P_ALL, &options)?;
         let promiscuous = PacketMreq { ifindex: index, kind: PACKET_MR_PROMISC, alen: 0, address: [0; 8] };
         set_option(&fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous)?;
-        bind(&fd, &address(index, ETH_P_ALL))?;
         Ok(Receiver {
             fd,
             scratch: vec![0; BATCH * SMALL],
@@ -105,16 +104,7 @@ impl Receiver {
     }
 
     fn message(&mut self, slot: usize, iov: &mut [Iovec]) -> Mmsghdr {
-        let hdr = Msghdr {
-            name: null_mut(),
-            name_len: 0,
-            iov: iov.as_mut_ptr(),
-            iov_len: iov.len(),
-            control: self.controls[slot].as_mut_ptr().cast(),
-            control_len: CONTROL,
-            flags: 0,
-        };
-        Mmsghdr { hdr, len: 0 }
+        Mmsghdr::new(iov, &mut self.controls[slot])
     }
 
     /// One call per frame, no copy: for super-frames.
@@ -238,9 +228,17 @@ fn monotonic(stamp: Ns) -> Ns {
     now - if age > 1_000_000_000 { 0 } else { age }
 }
 
-fn address(index: i32, protocol: u16) -> SockaddrLl {
-    let protocol = protocol.to_be();
-    SockaddrLl { family: AF_PACKET as u16, protocol, ifindex: index, hatype: 0, pkttype: 0, halen: 0, addr: [0; 8] }
+/// A packet socket at one port, frames with their virtio_net header; with no protocol it hears nothing.
+fn port_socket(index: i32, protocol: u16, options: &[(i32, i32, i32)]) -> io::Result<Fd> {
+    let fd = packet_socket()?;
+    set_option(&fd, SOL_PACKET, PACKET_VNET_HDR, &1_i32)?;
+    for (level, name, value) in options {
+        set_option(&fd, *level, *name, value)?;
+    }
+    let (family, protocol) = (AF_PACKET as u16, protocol.to_be());
+    let at = SockaddrLl { family, protocol, ifindex: index, hatype: 0, pkttype: 0, halen: 0, addr: [0; 8] };
+    bind(&fd, &at)?;
+    Ok(fd)
 }
 
 /// Speaks through one port.
@@ -250,12 +248,8 @@ pub struct Sender {
 
 impl Sender {
     pub fn new(index: i32) -> io::Result<Sender> {
-        let fd = packet_socket()?;
-        set_option(&fd, SOL_PACKET, PACKET_VNET_HDR, &1_i32)?;
-        set_option(&fd, SOL_PACKET, PACKET_QDISC_BYPASS, &1_i32)?;
-        set_option(&fd, SOL_SOCKET, SO_SNDBUFFORCE, &SEND_BUFFER)?;
-        bind(&fd, &address(index, 0))?;
-        Ok(Sender { fd })
+        let options = [(SOL_PACKET, PACKET_QDISC_BYPASS, 1), (SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER)];
+        Ok(Sender { fd: port_socket(index, 0, &options)? })
     }
 
     /// The descriptor to wait for.
@@ -266,21 +260,8 @@ impl Sender {
     /// Sends records, in order; how many went, or why the first did not.
     pub fn send(&self, records: &[(*mut u8, usize)]) -> io::Result<usize> {
         let mut iovs: Vec<Iovec> = records.iter().map(|&(base, len)| Iovec { base: base.cast(), len }).collect();
-        let mut messages: Vec<Mmsghdr> = iovs
-            .iter_mut()
-            .map(|iov| Mmsghdr {
-                hdr: Msghdr {
-                    name: null_mut(),
-                    name_len: 0,
-                    iov,
-                    iov_len: 1,
-                    control: null_mut(),
-                    control_len: 0,
-                    flags: 0,
-                },
-                len: 0,
-            })
-            .collect();
+        let mut messages: Vec<Mmsghdr> =
+            iovs.iter_mut().map(|iov| Mmsghdr::new(std::slice::from_mut(iov), &mut [])).collect();
         unsafe { send(&self.fd, &mut messages) }
     }
 }

@@ -32,7 +32,6 @@ pub const ENOBUFS: i32 = 105;
 pub const CLOCK_REALTIME: c_int = 0;
 pub const CLOCK_MONOTONIC: c_int = 1;
 
-const PR_SET_TIMERSLACK: c_int = 29;
 const SIOCGIFFLAGS: c_ulong = 0x8913;
 const SIOCSIFFLAGS: c_ulong = 0x8914;
 const IFF_UP: i16 = 1;
@@ -58,6 +57,22 @@ pub struct Msghdr {
 pub struct Mmsghdr {
     pub hdr: Msghdr,
     pub len: c_uint,
+}
+
+impl Mmsghdr {
+    /// One message in these parts; what the kernel says about it goes to `control`.
+    pub fn new(iov: &mut [Iovec], control: &mut [u64]) -> Mmsghdr {
+        let hdr = Msghdr {
+            name: std::ptr::null_mut(),
+            name_len: 0,
+            iov: iov.as_mut_ptr(),
+            iov_len: iov.len(),
+            control: control.as_mut_ptr().cast(),
+            control_len: std::mem::size_of_val(control),
+            flags: 0,
+        };
+        Mmsghdr { hdr, len: 0 }
+    }
 }
 
 #[repr(C)]
@@ -113,8 +128,6 @@ mod raw {
         pub fn sendmmsg(fd: c_int, msgs: *mut Mmsghdr, n: c_uint, flags: c_int) -> c_int;
         pub fn ppoll(fds: *mut Pollfd, n: c_ulong, timeout: *const Timespec, mask: *const c_void) -> c_int;
         pub fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
-        pub fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
-        pub fn setpriority(which: c_int, who: c_uint, nice: c_int) -> c_int;
         pub fn if_nametoindex(name: *const c_char) -> c_uint;
         pub fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
         pub fn close(fd: c_int) -> c_int;
@@ -200,14 +213,6 @@ pub fn clock(which: c_int) -> Ns {
 /// Now, by the clock that never jumps.
 pub fn now() -> Ns {
     clock(CLOCK_MONOTONIC)
-}
-
-/// Lets this thread wake up when asked (no timer slack), and before others where that is permitted.
-pub fn be_prompt() {
-    unsafe {
-        raw::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        raw::setpriority(0, 0, -10);
-    }
 }
 
 /// An interface's index; None when there is no such interface.

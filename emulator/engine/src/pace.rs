@@ -1,0 +1,120 @@
+//! When a direction's thread sleeps, spins, and goes before all others. Pure: times are arguments.
+
+use crate::frame::Ns;
+
+/// We wake up this long before a frame is due and spin for the rest: what a short sleep is late by, 99 times in 100.
+pub const MARGIN_NS: Ns = 60_000;
+/// A long sleep ends this early, and a short one follows: a processor that has gone to sleep itself wakes up 30 to 150 us
+/// late, one that has just worked 15 to 40 us (virtual machines halt after 200 us, real ones sleep deeper with time).
+const EARLY_NS: Ns = 250_000;
+/// Busy, with a delay line to hide behind: sleep this long and take many frames at once.
+const NAP_NS: Ns = 200_000;
+/// The delay from which on that is so.
+const NAP_FROM_NS: Ns = 1_000_000;
+/// Idle: look for orders this often.
+pub const IDLE_NS: Ns = 50_000_000;
+
+/// How to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Not at all: more frames may be there.
+    None,
+    /// Spin for so long.
+    Spin(Ns),
+    /// Sleep for so long.
+    Sleep(Ns),
+    /// Sleep for so long, or until a frame comes in.
+    Listen(Ns),
+}
+
+/// How to wait when the next frame is due in `ahead` (None: there is none). `busy`: frames just came in.
+pub fn rest(ahead: Option<Ns>, busy: bool, delay_ns: Ns) -> Rest {
+    let ahead = ahead.unwrap_or(IDLE_NS);
+    if ahead <= MARGIN_NS {
+        return Rest::Spin(ahead);
+    }
+    let most = if ahead > 2 * EARLY_NS { ahead - EARLY_NS } else { ahead - MARGIN_NS };
+    match busy {
+        true if delay_ns >= NAP_FROM_NS => Rest::Sleep(most.min(NAP_NS)),
+        true => Rest::None,
+        false => Rest::Listen(most.min(IDLE_NS)),
+    }
+}
+
+/// How long a thread may go before all others without a look at how much it worked.
+const TERM_NS: Ns = 10_000_000;
+
+/// Keeps a thread that goes before all others from being a burden: it may for as long as it works less than half of
+/// the time. Whoever waits for a processor waits a term at most, and a full spin is never before others.
+#[derive(Default)]
+pub struct Privilege {
+    held: bool,
+    since: Ns,
+    worked: Ns,
+}
+
+impl Privilege {
+    /// Whether it is time for a look.
+    pub fn ends(&self, now: Ns) -> bool {
+        now - self.since >= TERM_NS
+    }
+
+    /// A new term, with what the thread has worked so far; whether that changes anything, and to what.
+    pub fn renew(&mut self, now: Ns, worked: Ns) -> Option<bool> {
+        let due = (worked - self.worked) * 2 < now - self.since;
+        (self.since, self.worked) = (now, worked);
+        let changed = due != self.held;
+        self.held = due;
+        changed.then_some(due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sleep_is_followed_by_a_short_one_and_a_spin() {
+        let (mut left, mut steps) = (16_000_000, Vec::new());
+        while left > 0 {
+            let step = rest(Some(left), false, left);
+            steps.push(step);
+            left -= match step {
+                Rest::Listen(ns) | Rest::Spin(ns) => ns,
+                other => panic!("{other:?}"),
+            };
+        }
+        assert_eq!(steps, [Rest::Listen(15_750_000), Rest::Listen(190_000), Rest::Spin(60_000)]);
+    }
+
+    #[test]
+    fn never_longer_than_until_the_next_frame_and_never_a_spin_beyond_the_margin() {
+        for ahead in (0..2_000_000).step_by(777) {
+            for busy in [false, true] {
+                match rest(Some(ahead), busy, 5_000_000) {
+                    Rest::Spin(ns) => assert!(ns == ahead && ns <= MARGIN_NS),
+                    Rest::Sleep(ns) | Rest::Listen(ns) => assert!(ns > 0 && ns + MARGIN_NS <= ahead),
+                    Rest::None => panic!("a delay line to hide behind"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_line_in_use_does_not_sleep_and_an_empty_one_listens() {
+        assert_eq!(rest(Some(900_000), true, 900_000), Rest::None);
+        assert_eq!(rest(Some(5_000_000), true, 5_000_000), Rest::Sleep(NAP_NS));
+        assert!(matches!(rest(None, false, 0), Rest::Listen(_)));
+    }
+
+    #[test]
+    fn whoever_works_more_than_half_of_the_time_goes_before_nobody() {
+        let mut privilege = Privilege::default();
+        assert!(privilege.ends(TERM_NS) && !privilege.ends(TERM_NS - 1));
+        assert_eq!(privilege.renew(10, 1), Some(true));
+        assert_eq!(privilege.renew(20, 5), None);
+        assert_eq!(privilege.renew(30, 10), Some(false));
+        assert_eq!(privilege.renew(40, 20), None);
+        assert_eq!(privilege.renew(50, 24), Some(true));
+    }
+}

@@ -1,0 +1,159 @@
+"""What is measured of a lane between the hosts `near` and `far`, whatever moves its frames; see wire.py."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import struct
+import time
+from pathlib import Path
+
+from emulator.hosts.namespace import NamespaceHost
+from emulator.kernel import netns, wire
+
+MS = 10**6
+PORT = 7000
+STREAM, EVERY_S = 1000, 0.001
+"""The numbered datagrams by which a delay is measured: a thousand, one a millisecond."""
+
+SMALL_FRAMES, BATCH = 640_000, 64
+SO_SNDBUFFORCE, UDP_SEGMENT, UDP_GRO = 32, 103, 104
+SO_RCVBUFFORCE, SO_TIMESTAMPNS, SOL_PACKET, PACKET_IGNORE_OUTGOING, ETH_P_ALL = 33, 35, 263, 23, 3
+
+
+def cpu_s() -> tuple[float, float]:
+    """CPU seconds that this machine has worked, and that others took from it (steal)."""
+    fields = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    tick = os.sysconf("SC_CLK_TCK")
+    return (sum(fields[:3]) + sum(fields[5:7])) / tick, fields[7] / tick
+
+
+def timers_us(count: int = 300) -> list[float]:
+    """By how much this machine's own timers are late, in us, sorted: what no datapath can better by sleeping alone."""
+    late = []
+    for _ in range(count):
+        asked = time.monotonic_ns() + 5 * MS
+        time.sleep(0.005)
+        late.append((time.monotonic_ns() - asked) / 1e3)
+    return sorted(late)
+
+
+def tcp(streams: int, seconds: int) -> tuple[float, float]:
+    """Gbit/s received, and CPU seconds per Gbit of both ends and all in between together."""
+    with NamespaceHost("far").start(["iperf3", "-s", "-1"]) as server:
+        while ":5201" not in NamespaceHost("far").run(["ss", "-Hltn"], 30).stdout:
+            time.sleep(0.05)
+        before, _ = cpu_s()
+        argv = ["iperf3", "-c", "10.77.0.2", "-J", "-t", str(seconds), "-P", str(streams)]
+        done = NamespaceHost("near").run(argv, 60).checked()
+        spent = cpu_s()[0] - before
+        server.wait(30)
+    gbit = json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] / 1e9
+    return gbit, spent / (gbit * seconds)
+
+
+class _Message(ctypes.Structure):
+    """struct mmsghdr, of 64-bit Linux."""
+
+    _fields_ = (
+        ("name", ctypes.c_void_p), ("name_len", ctypes.c_uint32), ("iov", ctypes.c_void_p),
+        ("iov_len", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_len", ctypes.c_size_t),
+        ("flags", ctypes.c_int), ("len", ctypes.c_uint),
+    )  # fmt: skip
+
+
+def small_frames(port: str) -> float:
+    """Frames of 64 B a second that leave through the port, in Mpps: sent as fast as one thread can."""
+    text = ctypes.create_string_buffer(b"x" * 22)
+    parts = (ctypes.c_size_t * 2)(ctypes.addressof(text), 22)
+    messages = (_Message * BATCH)(*[_Message(iov=ctypes.addressof(parts), iov_len=1) for _ in range(BATCH)])
+    libc = ctypes.CDLL(None, use_errno=True)
+    with netns.inside("lh-far"):
+        there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with netns.inside("lh-near"):
+        here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with here, there:
+        # Nobody reads: it is only there so that no ICMP goes back.
+        there.bind(("", PORT))
+        here.connect(("10.77.0.2", PORT))
+        for number in range(SMALL_FRAMES // BATCH):
+            if number == SMALL_FRAMES // BATCH // 5:
+                # From here on all is under way: a delay line is full.
+                before, start = sent_frames(port), time.monotonic()
+            libc.sendmmsg(here.fileno(), messages, BATCH, 0)
+        return (sent_frames(port) - before) / (time.monotonic() - start) / 1e6
+
+
+def both_ways(seconds: int, bps: int) -> tuple[float, int, int]:
+    """Gbit/s that went each way at a constant rate, in super-frames of 44 packets; how many were lost, of how many."""
+    payload, ends, before = b"x" * (44 * 1472), [], wire.stats("lh-far")
+    for host, other in (("near", "10.77.0.2"), ("far", "10.77.0.1")):
+        with netns.inside(f"lh-{host}"):
+            ends.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        ends[-1].setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
+        ends[-1].bind(("", PORT))
+        ends[-1].connect((other, PORT))
+        ends[-1].setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1472)
+        ends[-1].setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 24)
+    start, sent = time.monotonic(), 0
+    while (now := time.monotonic() - start) < seconds:
+        if sent * len(payload) * 8 < now * bps:
+            for end in ends:
+                end.send(payload)
+            sent += 1
+    while any(one["queued"] for one in wire.stats("lh-far").values()):
+        time.sleep(0.05)
+    for end in ends:
+        end.close()
+    drops = ("limit", "refused", "buffer")
+    lost = sum(way[name] - before[key][name] for key, way in wire.stats("lh-far").items() for name in drops)
+    return sent * len(payload) * 8 / seconds / 1e9, lost, 2 * sent
+
+
+def sent_frames(port: str) -> int:
+    """How many frames have left through a port."""
+    lines = Path("/proc/net/dev").read_text().splitlines()
+    return next(int(line.split()[10]) for line in lines if line.strip().startswith(f"{port}:"))
+
+
+def delays_us(port: str, asked_ns: int) -> list[float]:
+    """By how much datagrams from near to far are later than asked, in us, sorted; both by the kernel's own stamps.
+
+    From when the port at the hub has a frame until the far host's interface has it: neither the sender's way to the
+    port nor the receiver's wake-up counts.
+    """
+    with netns.inside("lh-far"):
+        there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with netns.inside("lh-near"):
+        here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with here, there, tap:
+        for one in (tap, there):
+            one.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
+            one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            one.settimeout(0.5)
+        tap.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        tap.bind((port, ETH_P_ALL))
+        there.bind(("", PORT))
+        here.connect(("10.77.0.2", PORT))
+        for number in range(STREAM):
+            here.send(b"%06d" % number)
+            time.sleep(EVERY_S)
+        came, left = _stamps(tap, 42), _stamps(there, 0)
+    return sorted((left[n] - came[n] - asked_ns) / 1e3 for n in left.keys() & came.keys() if n >= STREAM // 20)
+
+
+def _stamps(there: socket.socket, headers: int) -> dict[int, int]:
+    """When the kernel had each numbered datagram."""
+    found = {}
+    try:
+        while True:
+            data, extra, *_ = there.recvmsg(200, 100)
+            number = data[headers : headers + 6]
+            if number.isdigit() and (not headers or data[23] == socket.IPPROTO_UDP):
+                seconds, rest = struct.unpack("qq", extra[0][2])
+                found[int(number)] = seconds * 10**9 + rest
+    except TimeoutError:
+        return found
