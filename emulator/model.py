@@ -10,9 +10,12 @@ import re
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
+from .flows import MOST as MOST_FLOWS
+from .flows import Match as Match
 from .impairment import Buffer as Buffer
 from .impairment import Impairment as Impairment
 from .lossmodels import P32 as P32
+from .profile import Profile as Profile
 from .schedule import Schedule
 from .units import format_duration
 
@@ -37,7 +40,6 @@ NAME_PATTERN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 DESTINATION_PATTERN = r"([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:\[][A-Za-z0-9_.:%\]-]*"
 """A host for ssh(1): a name, an address or an alias, with or without a user; never a word that begins with "-"."""
 
-
 ON_DRIFT = ("report", "restore")
 """What the daemon may do about drift: tell of it and leave it, or put the lane back as asked."""
 
@@ -61,6 +63,20 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class Flow:
+    """Packets of a lane that take a way of their own, all that is done to them included; the rest takes the lane's."""
+
+    name: str
+    match: Match
+    outbound: Impairment = UNIMPAIRED
+    inbound: Impairment = UNIMPAIRED
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(NAME_PATTERN, self.name):
+            raise ValueError(f"flow name {self.name!r} is not of a-z, 0-9 and inner -")
+
+
+@dataclass(frozen=True)
 class Lane:
     """The emulated link between the hub and one site, called by the site's name.
 
@@ -68,7 +84,7 @@ class Lane:
     virtual lane: veth pairs into namespaces. `line_rate_bps` is the ports' speed, used to size netem's limit
     where no rate is set. `off` keeps what was asked for and leaves it without effect: see `in_effect`. `host` is
     the SSH destination of the machine behind the site port, `address` the site's in the subnet; None takes the next
-    in order.
+    in order. A packet belongs to the first of the `flows` that it matches.
     """
 
     name: str
@@ -80,8 +96,10 @@ class Lane:
     off: bool = False
     host: str | None = None
     address: IPv4Address | None = None
+    flows: tuple[Flow, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_flows()
         if not re.fullmatch(NAME_PATTERN, self.name):
             raise ValueError(f"lane name {self.name!r} is not a host name label (a-z, 0-9 and inner -)")
         if not 576 <= self.mtu <= 65521:
@@ -92,6 +110,28 @@ class Lane:
             check_destination(self.host)
             if self.ports is None:
                 raise ValueError("host is for lanes with ports: a virtual lane's host is a namespace of ours")
+
+    def _check_flows(self) -> None:
+        names = [flow.name for flow in self.flows]
+        if len(names) > MOST_FLOWS or len(set(names)) < len(names):
+            raise ValueError(f"flows: at most {MOST_FLOWS}, each with a name of its own")
+        ways = [(self.outbound, self.inbound), *((flow.outbound, flow.inbound) for flow in self.flows)]
+        if self.flows and any(way.duplicate_p32 for both in ways for way in both):
+            raise ValueError("duplicates cannot be had on a lane with flows: Linux takes one netem a port with them")
+
+    def of_flow(self, flow: Flow) -> Lane:
+        """The lane as that flow's packets see it."""
+        return replace(self, outbound=flow.outbound, inbound=flow.inbound, flows=())
+
+    @property
+    def ways(self) -> tuple[Lane, ...]:
+        """The lane as each packet may see it: the rest's first, then the flows'."""
+        return (replace(self, flows=()), *(self.of_flow(flow) for flow in self.flows))
+
+    @property
+    def per_packet(self) -> bool:
+        """Whether each packet must come alone, to some of its ways at least (see `Impairment.per_packet`)."""
+        return any(way.outbound.per_packet or way.inbound.per_packet for way in self.ways)
 
     @property
     def named_ports(self) -> tuple[str, ...]:
@@ -113,7 +153,8 @@ class Lane:
         """The lane as it acts: itself, or when it is off with the bottlenecks alone."""
         if not self.off:
             return self
-        return replace(self, outbound=self.outbound.bottleneck, inbound=self.inbound.bottleneck)
+        flows = (replace(f, outbound=f.outbound.bottleneck, inbound=f.inbound.bottleneck) for f in self.flows)
+        return replace(self, outbound=self.outbound.bottleneck, inbound=self.inbound.bottleneck, flows=tuple(flows))
 
     def with_rtt(self, rtt_ns: int) -> Lane:
         """The same lane with its RTT split evenly anew; jitter that no longer fits is an error."""
@@ -173,9 +214,9 @@ class Topology:
 
     The hub has the subnet's first address, the lanes' sites the following ones in order. `seed` drives every
     random impairment; each direction of each lane derives its own from it. `on_drift` is what the daemon does when
-    somebody changes a lane behind our back: one of ON_DRIFT. `hub_host` is the SSH destination of
-    the hub's machine. `datapath`: one of DATAPATHS; `on_failure`: one of ON_FAILURE, for lanes that the engine serves.
-    `schedule` changes the lanes over time.
+    somebody changes a lane behind our back: one of ON_DRIFT. `hub_host` is the SSH destination of the hub's machine.
+    `datapath`: one of DATAPATHS; `on_failure`: one of ON_FAILURE, for lanes that the engine serves. `schedule` changes
+    the lanes over time.
     """
 
     name: str
@@ -257,31 +298,3 @@ class Topology:
         if one == other:
             return 0
         return sum(self.lane(name).rtt_ns for name in (one, other) if name != self.hub)
-
-
-@dataclass(frozen=True)
-class Profile:
-    """A named set of TCP settings for the hosts; None leaves the kernel's own value.
-
-    `tcp_rmem`, `tcp_wmem`: min, default, max in bytes (Documentation/networking/ip-sysctl.rst); `tcp_mem`: low,
-    pressure, high in pages, global to the machine. `initcwnd`, `initrwnd`: segments, per route.
-    """
-
-    name: str
-    tcp_rmem: tuple[int, int, int] | None = None
-    tcp_wmem: tuple[int, int, int] | None = None
-    tcp_mem: tuple[int, int, int] | None = None
-    congestion_control: str | None = None
-    no_metrics_save: bool | None = True
-    initcwnd: int | None = None
-    initrwnd: int | None = None
-
-    def __post_init__(self) -> None:
-        for field in ("tcp_rmem", "tcp_wmem", "tcp_mem"):
-            values = getattr(self, field)
-            if values is not None and not 0 < values[0] <= values[1] <= values[2]:
-                raise ValueError(f"{field} {values} does not rise: min <= default <= max expected")
-        for field in ("initcwnd", "initrwnd"):
-            value = getattr(self, field)
-            if value is not None and not 1 <= value <= 65535:
-                raise ValueError(f"{field} {value} is not within 1..65535")

@@ -7,21 +7,20 @@ the planner may compare wish and kernel with `==`. Sources: net/sched/sch_netem.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from . import aqm, distributions
-from .bursts import canonical_burst, wire_bytes
+from .bursts import canonical_burst
+from .egress import ORDER_RATE_BYTES_PER_S as ORDER_RATE_BYTES_PER_S
+from .egress import Band as Band
+from .egress import Egress as Egress
+from .egress import Netem as Netem
+from .egress import Shaper as Shaper
+from .flows import filters
 from .model import P32, Buffer, Impairment, Lane
 
 ETHERNET_HEADER_BYTES = 14
 """What a qdisc counts on top of the MTU: the Ethernet header, neither FCS nor preamble."""
-
-ORDER_RATE_BYTES_PER_S = 10**15
-"""Netem keeps packets in order only when it has a rate: each packet then leaves no earlier than the one before.
-
-At 10^15 byte/s even a 64 KiB super-frame takes 65536 * 10^9 // 10^15 = 0 ns (packet_time_ns), so order costs no time.
-It is also what makes a live cut of the RTT safe: without it the packets in flight are overtaken.
-"""
 
 MAX_BURST_BYTES = 128 * 1024
 """Above one GSO super-frame with its headers (about 68 kB), so that tbf need not segment it."""
@@ -33,128 +32,26 @@ MIN_BUFFER_NS = 1_000_000
 """The smallest default buffer, in time at the rate: what a switch port has at the very least."""
 
 
-@dataclass(frozen=True)
-class Netem:
-    """A netem qdisc as the kernel stores it; every field is sent every time, for `change` keeps what it is not told.
-
-    Probabilities and correlations are u32 parts (P32 is one), times ns, rates bytes/s, `limit` packets (skbs).
-    `slot` is (min_ns, max_ns, packets, bytes, dist_delay_ns, dist_jitter_ns); `gemodel` is (p, r, h, k1) in the
-    kernel's sense of h and k1, `four_state` (p13, p31, p32, p23, p14). `seed` None: the kernel has no seed (before
-    6.6). The kernel does not dump `distribution`, so it is not compared: its fingerprint stands in `cell_overhead`,
-    which netem keeps, dumps and, with no `cell_size`, never uses.
-    """
-
-    delay_ns: int = 0
-    jitter_ns: int = 0
-    limit: int = 1000
-    rate_bytes_per_s: int = ORDER_RATE_BYTES_PER_S
-    loss_p32: int = 0
-    duplicate_p32: int = 0
-    reorder_p32: int = 0
-    corrupt_p32: int = 0
-    gap: int = 0
-    delay_corr: int = 0
-    loss_corr: int = 0
-    duplicate_corr: int = 0
-    reorder_corr: int = 0
-    corrupt_corr: int = 0
-    packet_overhead: int = 0
-    cell_size: int = 0
-    cell_overhead: int = 0
-    ecn: bool = False
-    slot: tuple[int, int, int, int, int, int] = (0, 0, 0, 0, 0, 0)
-    gemodel: tuple[int, int, int, int] | None = None
-    seed: int | None = None
-    four_state: tuple[int, int, int, int, int] | None = None
-    distribution: distributions.Table | None = field(default=None, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        """As the arguments of tc; what has no say is left out."""
-        words = ["netem", f"delay {self.delay_ns}ns"]
-        if self.jitter_ns:
-            words[-1] += f" {self.jitter_ns}ns"
-            if self.distribution:
-                words.append(f"distribution {distributions.name_of(self.distribution)}")
-        words += self._loss_words()
-        for word, p32 in (
-            ("loss", self.loss_p32),
-            ("duplicate", self.duplicate_p32),
-            ("corrupt", self.corrupt_p32),
-        ):
-            if p32:
-                words.append(f"{word} {p32 * 100 / P32:.8g}%")
-        if self.reorder_p32:
-            words.append(f"reorder {self.reorder_p32 * 100 / P32:.8g}% gap {self.gap}")
-        if self.rate_bytes_per_s:
-            words.append(f"rate {self.rate_bytes_per_s * 8}bit")
-        words.append(f"limit {self.limit}")
-        if self.seed is not None:
-            words.append(f"seed {self.seed}")
-        return " ".join(words)
-
-    def _loss_words(self) -> list[str]:
-        words = []
-        for name, model in (("gemodel", self.gemodel), ("state", self.four_state)):
-            if model:
-                words.append(f"loss {name} " + " ".join(f"{p32 * 100 / P32:.8g}%" for p32 in model))
-        return [*words, "ecn"] if self.ecn else words
-
-    @property
-    def lossy(self) -> bool:
-        """Whether it drops or marks by chance."""
-        return bool(self.loss_p32 or self.gemodel or self.four_state)
-
-
-@dataclass(frozen=True)
-class Shaper:
-    """The bottleneck: a tbf below netem. `burst_bytes` is canonical (`canonical_burst`), `limit_bytes` the buffer.
-
-    `overhead_bytes` count with every packet, and with `atm` the packet fills cells of 53 bytes for 48 of its own.
-    """
-
-    rate_bytes_per_s: int
-    burst_bytes: int
-    limit_bytes: int
-    overhead_bytes: int = 0
-    atm: bool = False
-
-    def __str__(self) -> str:
-        words = [f"tbf rate {self.rate_bytes_per_s * 8}bit burst {self.burst_bytes} limit {self.limit_bytes}"]
-        if self.overhead_bytes:
-            words.append(f"overhead {self.overhead_bytes}")
-        return " ".join([*words, "linklayer atm"] if self.atm else words)
-
-    @property
-    def burst_wire_bytes(self) -> int:
-        """What the burst takes on the wire, overhead and cells counted."""
-        return wire_bytes(self.burst_bytes, self.overhead_bytes, atm=self.atm)
-
-
-@dataclass(frozen=True)
-class Egress:
-    """All that acts on what leaves one port: delay and loss first, then the bottleneck, if there is one.
-
-    `aqm` None: the bottleneck's own queue, which drops what comes when it is full.
-    `queues` above 1: below a root mq, every TX queue has a netem of its own with its own seed (`netem_of_queue`).
-    `alike` False, only ever observed: they differ from each other, or some are missing.
-    """
-
-    netem: Netem
-    shaper: Shaper | None = None
-    aqm: aqm.Aqm | None = None
-    queues: int = 1
-    alike: bool = True
-
-
 def lower(lane: Lane, *, seed: int, has_seed: bool) -> tuple[Egress, Egress]:
     """A lane's two egresses, (outbound on the site port, inbound on the hub port).
 
     `seed` is the topology's; each direction derives its own from it. `has_seed` says whether this kernel takes one.
     """
-    return (
-        _egress(lane, lane.outbound, derive_seed(seed, lane.name, "outbound") if has_seed else None),
-        _egress(lane, lane.inbound, derive_seed(seed, lane.name, "inbound") if has_seed else None),
+    return _banded(lane, seed, "outbound", has_seed=has_seed), _banded(lane, seed, "inbound", has_seed=has_seed)
+
+
+def _banded(lane: Lane, seed: int, direction: str, *, has_seed: bool) -> Egress:
+    """What the lane does in one direction, and what to each of its flows; each draws by a seed of its own."""
+    outbound = direction == "outbound"
+    names = [lane.name, *(f"{lane.name}/{flow.name}" for flow in lane.flows)]
+    first, *rest = (
+        _egress(
+            way, way.outbound if outbound else way.inbound, derive_seed(seed, name, direction) if has_seed else None
+        )
+        for way, name in zip(lane.ways, names, strict=True)
     )
+    found = (filters(flow.match, outbound=outbound) for flow in lane.flows)
+    return replace(first, bands=tuple(Band(*band) for band in zip(found, rest, strict=True)))
 
 
 def _egress(lane: Lane, wish: Impairment, seed: int | None) -> Egress:
@@ -203,7 +100,7 @@ def spread(wish: Impairment, egress: Egress, tx_queues: int) -> Egress:
 
     A bottleneck is one for all queues, and loss is one sequence of lots: both need the one netem at the root.
     """
-    if tx_queues < 2 or egress.shaper or wish.per_packet:
+    if tx_queues < 2 or egress.shaper or egress.bands or wish.per_packet:
         return egress
     return replace(egress, queues=tx_queues)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .queueops import QUEUE_MAJOR as QUEUE_MAJOR
+from .queueops import AddBands as AddBands
+from .queueops import AddFilters as AddFilters
 from .queueops import AddQueues as AddQueues
 from .queueops import DelEgress as DelEgress
 from .queueops import DelShaper as DelShaper
@@ -234,7 +236,8 @@ class RestorePort:
 Op = (
     AddNamespace | DelNamespace | AddBridge | WireBridge | DelBridge | SetNfCall | AddVeth | DelVeth | HostUp
     | SetSegments | MarkPort | QuietPort | SetOffloads | AddVlan | DelVlan | Enslave | SetPort | UpPort | Release
-    | RestorePort | AddQueues | SetNetem | SetShaper | SetQueue | DelShaper | DelEgress | Drain | Together | WireOp
+    | RestorePort | AddQueues | AddBands | AddFilters | SetNetem | SetShaper | SetQueue | DelShaper | DelEgress
+    | Drain | Together | WireOp
 )  # fmt: skip
 
 

@@ -2,18 +2,20 @@
 
 Order is the argument of this file. A port gets its queue before it joins its bridge and comes up last; it leaves
 its bridge before its queue goes: no packet ever crosses a lane unimpaired. A live lane that only changes its
-numbers gets one message that carries both directions, and never a delete.
+numbers is changed in place (`liveplan`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from .distributions import name_of
-from .netem import Egress, Netem, holding
+from .liveplan import Changed, change_live
+from .netem import Egress
 from .ops import (
+    AddBands,
     AddBridge,
+    AddFilters,
     AddNamespace,
     AddQueues,
     AddVeth,
@@ -21,10 +23,8 @@ from .ops import (
     DelBridge,
     DelEgress,
     DelNamespace,
-    DelShaper,
     DelVeth,
     DelVlan,
-    Drain,
     Enslave,
     HostUp,
     MarkPort,
@@ -39,41 +39,35 @@ from .ops import (
     SetSegments,
     SetShaper,
     Step,
-    Together,
     UpPort,
     WireBridge,
 )  # fmt: skip
 from .state import GSO_SEGMENTS, HOST_PORT, SWITCH, Machine, Port, State, Veth
 from .wireplan import open_bridges, opening, start_wires, stop_wires
 
-DRAIN_MARGIN_NS = 1_000_000_000
-
-JITTER_REACH = 4
-"""The longest delay of any distribution is this many jitters above the middle."""
-
 
 def plan(want: State, have: State) -> list[Step]:
     """The steps from one state to another; none when they are equal."""
-    kept = set(_kept(want, have))
+    doomed = _doomed(want, have)
+    kept = _kept(want, have, doomed)
     return [
-        *stop_wires(want, have, kept),
-        *_remove_ports(want, have),
+        *stop_wires(want, have, set(kept)),
+        *_remove_ports(have, kept, doomed),
         *_remove_rest(want, have),
-        *_restore_trunks(want, have),
+        *_restore_trunks(have, kept),
         *_add_bridges(want, have),
         *_add_hosts(want, have),
-        *_add_ports(want, have, trunks=True),
+        *_add_ports(want, kept, trunks=True),
         *_add_vlans(want, have),
-        *_add_ports(want, have, trunks=False),
-        *_change_live(want, have),
+        *_add_ports(want, kept, trunks=False),
+        *_change_kept(want, kept),
         *open_bridges(want, have),
-        *start_wires(want, have, kept),
+        *start_wires(want, have, set(kept)),
     ]
 
 
-def _kept(want: State, have: State) -> dict[str, Port]:
+def _kept(want: State, have: State, doomed: set[str]) -> dict[str, Port]:
     """The ports that stay where they are: only their numbers may change."""
-    doomed = _doomed(want, have)
     return {
         name: port
         for name, port in have.ports.items()
@@ -102,8 +96,7 @@ def _same_pair(want: Veth | None, have: Veth) -> bool:
     return replace(want, **like) == replace(have, **like)  # type: ignore[arg-type]
 
 
-def _remove_ports(want: State, have: State) -> Iterator[Step]:
-    kept, doomed = _kept(want, have), _doomed(want, have)
+def _remove_ports(have: State, kept: Mapping[str, Port], doomed: set[str]) -> Iterator[Step]:
     for name in sorted(have.ports.keys() - kept.keys() - doomed):
         port = have.ports[name]
         if port.bridge:
@@ -119,9 +112,9 @@ def _restore(name: str, port: Port) -> Iterator[Step]:
         yield Step(RestorePort(name, port.altname, port.origin), f"{name} goes back as it was")
 
 
-def _restore_trunks(want: State, have: State) -> Iterator[Step]:
+def _restore_trunks(have: State, kept: Mapping[str, Port]) -> Iterator[Step]:
     """Last of all that goes: until then its VLANs stand on it."""
-    for name in sorted(_trunks(have) & have.ports.keys() - _kept(want, have).keys()):
+    for name in sorted(_trunks(have) & have.ports.keys() - kept.keys()):
         yield from _restore(name, have.ports[name])
 
 
@@ -170,7 +163,7 @@ def _add_hosts(want: State, have: State) -> Iterator[Step]:
             yield Step(AddVeth(goal), f"{goal.name} to {goal.peer}")
             now = replace(goal, address=None, peer_up=False, segments=GSO_SEGMENTS)
         if goal.segments != now.segments:
-            yield Step(SetSegments(goal), "loss is decided per packet" if goal.segments == 1 else "no loss any more")
+            yield Step(SetSegments(goal), "packets come one by one" if goal.segments == 1 else "super-frames may come")
         if goal.namespace and (goal.address, goal.peer_up) != (now.address, now.peer_up):
             yield Step(HostUp(goal), f"{goal.namespace} is at {goal.address}")
 
@@ -181,9 +174,8 @@ def _add_vlans(want: State, have: State) -> Iterator[Step]:
             yield Step(AddVlan(goal), f"VLAN {goal.tag} of {goal.trunk} is a port")
 
 
-def _add_ports(want: State, have: State, *, trunks: bool) -> Iterator[Step]:
+def _add_ports(want: State, kept: Mapping[str, Port], *, trunks: bool) -> Iterator[Step]:
     """The trunks before the VLANs on them, the ports of bridges after."""
-    kept = _kept(want, have)
     for name in sorted(want.ports):
         if (want.ports[name].bridge is None) == trunks:
             yield from _port(name, want.ports[name], kept.get(name), want.machine)
@@ -223,83 +215,39 @@ def _why_offloads(goal: frozenset[str], now: frozenset[str] | None) -> str:
 def _impair(name: str, goal: Egress) -> Iterator[Step]:
     if goal.queues > 1:
         yield Step(AddQueues(name, goal.queues), f"a delay alone: each of the {goal.queues} TX queues has its own")
-    yield Step(SetNetem(name, goal.netem, goal.queues), "impaired before the first packet")
-    if goal.shaper:
-        yield Step(SetShaper(name, goal.shaper), "the bottleneck")
-        if goal.aqm:
-            yield Step(SetQueue(name, goal.aqm, goal.shaper), "what its buffer does")
+    if goal.bands:
+        yield Step(AddBands(name, 1 + len(goal.bands)), "each flow takes a way of its own")
+    for band, part in goal.places:
+        yield Step(SetNetem(name, part.netem, part.queues, band=band), "impaired before the first packet")
+        if part.shaper:
+            yield Step(SetShaper(name, part.shaper, band), "the bottleneck")
+            if part.aqm:
+                yield Step(SetQueue(name, part.aqm, part.shaper, band), "what its buffer does")
+    if goal.bands:
+        yield Step(AddFilters(name, goal.form[1]), "the flows' packets are found, and all others take the first band")
 
 
 def _rebuild(name: str, goal: Port, now: Port, machine: Machine) -> Iterator[Step]:
     """From one netem to one for each TX queue, or back: the kernel has no way but to remove the one first."""
     assert goal.egress is not None
     form = "one queue" if goal.egress.queues == 1 else f"{goal.egress.queues} TX queues"
+    if now.egress and now.egress.bands != goal.egress.bands:
+        form = "other flows"
     yield Step(Release(name), f"{name} changes to {form}: what is in flight on it is lost, and none passes unimpaired")
     yield Step(DelEgress(name), "the old queues go")
     yield from _port(name, goal, replace(now, bridge=None, learning=True, forward_mask=0, egress=None), machine)
 
 
-def _change_live(want: State, have: State) -> Iterator[Step]:
-    """All live changes in one message; then what a smaller queue leaves to tidy up."""
-    kept = _kept(want, have)
-    changed: list[tuple[str, Egress, Egress]] = []
+def _change_kept(want: State, kept: Mapping[str, Port]) -> Iterator[Step]:
+    """The queues of the ports that stay."""
+    changed: list[Changed] = []
     for name in sorted(kept):
         now, goal = kept[name].egress, want.ports[name].egress
-        if now and goal and now.queues != goal.queues:
+        if now and goal and now.form != goal.form:
             yield from _rebuild(name, want.ports[name], kept[name], want.machine)
         elif now and goal and now != goal:
-            changed.append((name, now, goal))
+            places = zip(now.places, goal.places, strict=True)
+            changed += [(name, band, old, new) for (band, old), (_, new) in places if old != new]
         elif now and not goal:
             yield Step(DelEgress(name), f"{name} is impaired no longer")
-    ops = [op for name, now, goal in changed for op in _queue_ops(name, now, holding(goal, now.netem.limit))]
-    if ops:
-        yield Step(Together(tuple(ops)), "; ".join(_differences(changed)))
-    for name, now, goal in changed:
-        if now.shaper and not goal.shaper:
-            yield Step(DelShaper(name), f"{name} has no bottleneck any more")
-    shrunk = [(name, now, goal) for name, now, goal in changed if goal.netem.limit < now.netem.limit]
-    for name, now, goal in shrunk:
-        within_ns = now.netem.delay_ns + JITTER_REACH * now.netem.jitter_ns + DRAIN_MARGIN_NS
-        yield Step(Drain(name, goal.netem.limit, within_ns), "what is queued must find room in the smaller limit")
-    if shrunk:
-        tidy = tuple(SetNetem(name, goal.netem, goal.queues, reseed=False) for name, _, goal in shrunk)
-        yield Step(Together(tidy), "the limit that the new RTT needs")
-
-
-def _queue_ops(name: str, now: Egress, goal: Egress) -> Iterable[SetNetem | SetShaper | SetQueue]:
-    if goal.netem != now.netem or not now.alike:
-        reseed = goal.netem.seed != now.netem.seed or not now.alike
-        yield SetNetem(name, goal.netem, goal.queues, reseed=reseed)
-    if goal.shaper and goal.shaper != now.shaper:
-        yield SetShaper(name, goal.shaper)
-    if goal.shaper and goal.aqm != now.aqm:
-        yield SetQueue(name, goal.aqm, goal.shaper)
-    if now.shaper and not goal.shaper:
-        # Emptied at a rate that leaves no queue behind, so that its removal loses nothing.
-        yield SetShaper(name, replace(now.shaper, rate_bytes_per_s=10**12, burst_bytes=2**27))
-
-
-def _differences(changed: list[tuple[str, Egress, Egress]]) -> Iterator[str]:
-    """What changes on each port, in the names that the fields have."""
-    for name, now, goal in changed:
-        words = [] if now.alike else ["its TX queues differ"]
-        words += _netem_differences(now.netem, goal.netem) if now.alike else []
-        if now.shaper != goal.shaper:
-            words.append(f"{now.shaper or 'no bottleneck'} -> {goal.shaper or 'no bottleneck'}")
-        if goal.shaper and now.aqm != goal.aqm:
-            words.append(f"{now.aqm or 'drop-tail'} -> {goal.aqm or 'drop-tail'}")
-        yield f"{name}: {', '.join(words)}"
-
-
-def _netem_differences(now: Netem, goal: Netem) -> Iterator[str]:
-    for field in fields(now):
-        old, new = (getattr(netem, field.name) for netem in (now, goal))
-        if field.name == "cell_overhead" and old != new:
-            yield f"distribution {_shape(now)} -> {_shape(goal)}"
-        elif field.compare and old != new:
-            yield f"{field.name} {old} -> {new}"
-
-
-def _shape(netem: Netem) -> str:
-    """What the fingerprint in `cell_overhead` stands for."""
-    return (name_of(netem.distribution) if netem.distribution else "table") if netem.cell_overhead else "none"
+    yield from change_live(changed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .aqm import Aqm
+from .flows import Filter
 from .netem import Netem, Shaper, netem_of_queue
 
 QUEUE_MAJOR = 0x100
@@ -14,6 +15,62 @@ AQM_MAJOR = 0x20
 """The handle of the queue in a bottleneck, if it is not the bottleneck's own; its kind adds to it (AQM_KINDS)."""
 
 AQM_KINDS = ("bfifo", "codel", "fq_codel", "red")
+
+SHAPER_MAJOR, BAND_SHAPER_MAJOR, BAND_AQM_MAJOR = 0x10, 0x200, 0x300
+"""The handles of the bottleneck; and with flows those of every band's, the queues in them four a band."""
+
+
+def netem_place(band: int | None) -> tuple[int | None, int]:
+    """Where a netem stands and its handle's major: at the root (None), or at 1:N for a flow's band from 0."""
+    return (None, 1) if band is None else (band + 1, QUEUE_MAJOR + band)
+
+
+def shaper_major(band: int | None) -> int:
+    """The major of a bottleneck's handle."""
+    return SHAPER_MAJOR if band is None else BAND_SHAPER_MAJOR + band
+
+
+def aqm_major(kind: str, band: int | None) -> int:
+    """The major of the handle of a bottleneck's queue of that kind.
+
+    Every kind has one of its own: the kernel takes no new kind under an old one's (tc_modify_qdisc).
+    """
+    number = AQM_KINDS.index(kind)
+    return AQM_MAJOR + number if band is None else BAND_AQM_MAJOR + 4 * band + number
+
+
+@dataclass(frozen=True)
+class AddBands:
+    """A root with a band for each flow behind the first one, which all packets take that no filter finds."""
+
+    port: str
+    bands: int
+
+    def __str__(self) -> str:
+        return f"tc qdisc add dev {self.port} root handle 1: prio bands {self.bands} priomap{' 0' * 16}"
+
+
+@dataclass(frozen=True)
+class AddFilters:
+    """How the packets of the flows are found: by band from 1, the first that finds a packet takes it."""
+
+    port: str
+    bands: tuple[tuple[Filter, ...], ...]
+
+    @property
+    def numbered(self) -> tuple[tuple[int, int, Filter], ...]:
+        """Every filter with its priority, from 1, and its band."""
+        flat = [(band, one) for band, filters in enumerate(self.bands, 1) for one in filters]
+        return tuple((number, band, one) for number, (band, one) in enumerate(flat, 1))
+
+    def __str__(self) -> str:
+        lines = []
+        for number, band, one in self.numbered:
+            protocol, rest = str(one).split(" flower", 1)
+            lines.append(
+                f"tc filter add dev {self.port} parent 1: {protocol} prio {number} flower{rest} classid 1:{band + 1:x}"
+            )
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -29,7 +86,7 @@ class AddQueues:
 
 @dataclass(frozen=True)
 class SetNetem:
-    """The port's netem; with `queues` above 1 that of every TX queue, in one message.
+    """The port's netem; with `queues` above 1 that of every TX queue, in one message; with `band` that of a flow.
 
     Without `reseed` the random numbers go on where they are: a seed that is sent again starts them anew.
     """
@@ -38,9 +95,13 @@ class SetNetem:
     netem: Netem
     queues: int = 1
     reseed: bool = True
+    band: int | None = None
 
     def __str__(self) -> str:
         told = self.netem if self.reseed else replace(self.netem, seed=None)
+        if self.band is not None:
+            place, major = netem_place(self.band)
+            return f"tc qdisc replace dev {self.port} parent 1:{place:x} handle {major:x}: {told}"
         if self.queues == 1:
             return f"tc qdisc replace dev {self.port} root handle 1: {told}"
         return "\n".join(
@@ -53,9 +114,11 @@ class SetNetem:
 class SetShaper:
     port: str
     shaper: Shaper
+    band: int | None = None
 
     def __str__(self) -> str:
-        return f"tc qdisc replace dev {self.port} parent 1:1 handle 10: {self.shaper}"
+        over, own = netem_place(self.band)[1], shaper_major(self.band)
+        return f"tc qdisc replace dev {self.port} parent {over:x}:1 handle {own:x}: {self.shaper}"
 
 
 @dataclass(frozen=True)
@@ -65,23 +128,26 @@ class SetQueue:
     port: str
     queue: Aqm | None
     shaper: Shaper
+    band: int | None = None
 
     def __str__(self) -> str:
         queue = self.queue or f"bfifo limit {self.shaper.limit_bytes}"
-        return f"tc qdisc replace dev {self.port} parent 10:1 handle {self.major:x}: {queue}"
+        return f"tc qdisc replace dev {self.port} parent {shaper_major(self.band):x}:1 handle {self.major:x}: {queue}"
 
     @property
     def major(self) -> int:
-        """Every kind has a handle of its own: the kernel takes no new kind under an old one's (tc_modify_qdisc)."""
-        return AQM_MAJOR + AQM_KINDS.index(self.queue.kind if self.queue else "bfifo")
+        """Of its handle."""
+        return aqm_major(self.queue.kind if self.queue else "bfifo", self.band)
 
 
 @dataclass(frozen=True)
 class DelShaper:
     port: str
+    band: int | None = None
 
     def __str__(self) -> str:
-        return f"tc qdisc del dev {self.port} parent 1:1 handle 10:"
+        over, own = netem_place(self.band)[1], shaper_major(self.band)
+        return f"tc qdisc del dev {self.port} parent {over:x}:1 handle {own:x}:"
 
 
 @dataclass(frozen=True)
@@ -102,9 +168,11 @@ class Drain:
     port: str
     packets: int
     within_ns: int
+    band: int | None = None
 
     def __str__(self) -> str:
-        return f"# wait until 'tc -s qdisc show dev {self.port}' shows a backlog of at most {self.packets}p"
+        which = f" handle {netem_place(self.band)[1]:x}:" if self.band is not None else ""
+        return f"# wait until 'tc -s qdisc show dev {self.port}{which}' shows a backlog of at most {self.packets}p"
 
 
 @dataclass(frozen=True)

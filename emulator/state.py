@@ -23,7 +23,7 @@ GROUP_FORWARD_MASK = 0xFFFD
 """Link-local frames a port passes on: LLDP, LACP, STP... all but MAC pause, which a bridge may never forward."""
 
 GSO_SEGMENTS = 65535
-"""The kernel's default for gso_max_segs; 1 makes every packet of a lane with loss an skb of its own."""
+"""The kernel's default for gso_max_segs; 1 makes every packet an skb of its own."""
 
 IFNAMSIZ = 15
 """The longest name of an interface, in bytes (without the closing NUL)."""

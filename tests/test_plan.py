@@ -87,6 +87,12 @@ DELAY = lane("japan", "rtt: 346ms")
 REAL = lane("japan", "rtt: 346ms, rate: 10Gbit", eth(1, 2))
 FANNED = lane("japan", "rtt: 346ms", eth(5, 6))
 VLANS = lane("japan", "rtt: 346ms", eth(1, 2, 10)) + lane("peru", "rtt: 90ms", eth(1, 2, 20))
+FLOWS = lane(
+    "far",
+    "rtt: 8ms, flows: {ef: {match: {dscp: ef}, rtt: 80ms, loss: 1%}, "
+    "iperf: {match: {site: 10.77.0.2, port: 5201, protocol: tcp}, rate: 1Mbit}}",
+)
+
 CASES = {
     "nothing": Case("", ""),
     "up-virtual": Case("", JAPAN),
@@ -149,6 +155,11 @@ CASES = {
     "drifted-br-netfilter": Case(JAPAN, JAPAN, lambda kernel: kernel.apply(SetNfCall((1, 1, 1))), (0, 0, 0)),
     "drifted-one-of-the-queues": Case(FANNED, FANNED, missing_queue),
     "drifted-noisy-port": Case(REAL, REAL, noisy("eth1")),
+    "up-flows": Case("", FLOWS),
+    "flow-changed": Case(FLOWS, FLOWS.replace("1%", "2%").replace("rate: 1Mbit", "rate: 2Mbit")),
+    "flow-without-rate": Case(FLOWS, FLOWS.replace(", rate: 1Mbit", "")),
+    "flows-other": Case(FLOWS, lane("far", "rtt: 8ms, flows: {web: {match: {site_port: 443}, loss: 1%}}")),
+    "down-flows": Case(FLOWS, ""),
     "drifted-noisy-trunk": Case(VLANS, VLANS, noisy("eth2")),
 }
 

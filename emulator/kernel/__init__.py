@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +17,9 @@ slim.install()
 class QueueCounters:
     """What one egress has counted since its queue was made: packets are skbs, a super-frame counts once.
 
-    `drops` are all; `lost` those by chance as wished, where the datapath can tell.
+    `drops` are all; `lost` those by chance as wished, where the datapath can tell. `lateness`: how many frames left
+    less than so many ns after they were due, and not less than the entry before, where it can tell that.
+    `flows` are the flows' own, which are in none of the other figures.
     """
 
     packets: int
@@ -26,12 +29,15 @@ class QueueCounters:
     queued_bytes: int
     shaper_drops: int
     lost: int | None = None
+    lateness: tuple[tuple[int, int], ...] = ()
+    flows: tuple[QueueCounters, ...] = ()
 
 
 class Kernel(Protocol):
     """`apply` raises KernelError and changes nothing when the operation is refused.
 
-    `ports_of` is `observe` for these interfaces alone, as far as they are ports of ours.
+    `ports_of` is `observe` for these interfaces alone, as far as they are ports of ours. `prepare` is `apply` in two
+    halves: what it answers does the operation, in as little time as can be.
     """
 
     def observe(self) -> State: ...
@@ -39,6 +45,8 @@ class Kernel(Protocol):
     def ports_of(self, names: frozenset[str]) -> State: ...
 
     def apply(self, op: Op) -> None: ...
+
+    def prepare(self, op: Op) -> Callable[[], None]: ...
 
     def counters(self) -> dict[str, QueueCounters]: ...
 

@@ -18,7 +18,7 @@ from pyroute2.netlink.rtnl.tcmsg import common, plugins
 from .. import distributions
 from ..bursts import burst_from_ticks, burst_ticks
 from ..netem import Netem, Shaper
-from . import codec_aqm
+from . import codec_aqm, codec_flows
 
 U32 = 2**32 - 1
 Attributes = dict[str, Any]
@@ -212,7 +212,12 @@ class TbfOptions(nla):  # type: ignore[misc]
 
 def register() -> None:
     """Put them in the place of pyroute2's own, once per process."""
-    for name, options in (("netem", NetemOptions), ("tbf", TbfOptions), *codec_aqm.OPTIONS.items()):
+    for name, options in (
+        ("netem", NetemOptions),
+        ("tbf", TbfOptions),
+        *codec_aqm.OPTIONS.items(),
+        *codec_flows.OPTIONS.items(),
+    ):
         plugin = ModuleType(f"{__name__}.{name}")
         plugin.options = options  # type: ignore[attr-defined]
         plugin.parent = TC_H_ROOT  # type: ignore[attr-defined]

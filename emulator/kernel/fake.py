@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import singledispatchmethod
+from functools import partial, singledispatchmethod
 
 from .. import ops
-from ..distributions import MAX_SIZE
 from ..errors import KernelError
-from ..netem import ORDER_RATE_BYTES_PER_S, Egress, Netem
 from ..ops import Op
 from ..state import GSO_SEGMENTS, LRO, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 from ..wire import DEAD, Wire
-from . import QueueCounters
+from . import QueueCounters, fakequeues
 
 NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True, arp=True)
 
@@ -60,8 +58,10 @@ class FakeKernel:
 
     def counters(self) -> dict[str, QueueCounters]:
         """All zero: no packet travels on paper."""
-        wired = {port for wire in self.wires.values() for port in (wire.hub, wire.site)}
-        return {n: QueueCounters(0, 0, 0, 0, 0, 0) for n, p in self.ports.items() if p.egress or n in wired}
+        none = QueueCounters(0, 0, 0, 0, 0, 0)
+        wired = {port: none for wire in self.wires.values() for port in (wire.hub, wire.site)}
+        queued = {n: replace(none, flows=(none,) * len(p.egress.bands)) for n, p in self.ports.items() if p.egress}
+        return wired | queued
 
     def apply(self, op: Op) -> None:
         """Do one operation, or refuse it whole. Raises KernelError."""
@@ -70,6 +70,10 @@ class FakeKernel:
             raise KernelError(op, errno.EIO, "injected")
         self._do(op)
         self.log.append(op)
+
+    def prepare(self, op: Op) -> Callable[[], None]:
+        """There is nothing to prepare."""
+        return partial(self.apply, op)
 
     def _ends(self, name: str) -> bool:
         return any(name in (v.name, v.peer) for v in self.veths.values() if v.namespace is None or v.name == name)
@@ -236,47 +240,10 @@ class FakeKernel:
         self.ports[op.port] = replace(port, learning=op.learning, forward_mask=op.forward_mask)
 
     @_do.register
-    def _(self, op: ops.AddQueues) -> None:
+    def _(self, op: fakequeues.QueueOp) -> None:
         port = self._port(op, op.port)
-        self._need(op, port.egress is None, errno.EEXIST)
-        self._need(op, self._nic(op.port).tx_queues == op.queues > 1, errno.EOPNOTSUPP)
-        self.ports[op.port] = replace(port, egress=Egress(Netem(limit=0), queues=op.queues, alike=False))
-
-    @_do.register
-    def _(self, op: ops.SetNetem) -> None:
-        port = self._port(op, op.port)
-        self._need(op, op.netem.rate_bytes_per_s <= ORDER_RATE_BYTES_PER_S, errno.ERANGE)
-        self._need(op, not op.netem.distribution or len(op.netem.distribution) <= MAX_SIZE, errno.EINVAL)
-        before = port.egress or Egress(op.netem)
-        self._need(op, op.queues == before.queues, errno.EINVAL)
-        self.ports[op.port] = replace(port, egress=replace(before, netem=op.netem, alike=True))
-
-    @_do.register
-    def _(self, op: ops.SetShaper) -> None:
-        port = self._port(op, op.port)
-        self._need(op, port.egress is not None and port.egress.queues == 1, errno.ENOENT)
-        assert port.egress is not None
-        self.ports[op.port] = replace(port, egress=replace(port.egress, shaper=op.shaper))
-
-    @_do.register
-    def _(self, op: ops.SetQueue) -> None:
-        port = self._port(op, op.port)
-        self._need(op, port.egress is not None and port.egress.shaper is not None, errno.ENOENT)
-        assert port.egress is not None
-        self.ports[op.port] = replace(port, egress=replace(port.egress, aqm=op.queue))
-
-    @_do.register
-    def _(self, op: ops.DelShaper) -> None:
-        port = self._port(op, op.port)
-        self._need(op, port.egress is not None and port.egress.shaper is not None, errno.ENOENT)
-        assert port.egress is not None
-        self.ports[op.port] = replace(port, egress=replace(port.egress, shaper=None, aqm=None))
-
-    @_do.register
-    def _(self, op: ops.DelEgress) -> None:
-        port = self._port(op, op.port)
-        self._need(op, port.egress is not None, errno.ENOENT)
-        self.ports[op.port] = replace(port, egress=None)
+        egress = fakequeues.changed(op, port.egress, self._nic(op.port).tx_queues)
+        self.ports[op.port] = replace(port, egress=egress)
 
     @_do.register
     def _(self, op: ops.StartWire) -> None:

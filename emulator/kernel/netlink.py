@@ -5,46 +5,45 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyroute2.iproute.linux import IPRoute
-from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST
 from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_NEWQDISC
-from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from .. import ops
 from ..errors import KernelError, MissingError, VerifyError
-from ..netem import netem_of_queue
 from ..ops import Op
 from ..state import MERGING, State
-from . import QueueCounters, codec, codec_aqm, ethtool, netns, wire
-from .observe import NETEM_HANDLE, ROOT, SHAPER_CLASS, SHAPER_HANDLE, counters, netem_backlog, observe
+from . import QueueCounters, codec, ethtool, netns, queueing, requests, wire
+from .observe import observe
+from .queueing import QueueOp
+from .queues import counters, netem_backlog
 from .scoped import ports_of
 
 LOOKS_PER_SOCKET = 16
 """pyroute2's socket grows with every dump (0.9.7): a daemon that looks for months needs a new one now and then."""
 
-NETEM_CLASS = NETEM_HANDLE | 1
 ADDRGEN_NONE = 1
 IFF_NOARP = 1 << 7
 IN_THE_LAB = "try it in the lab, which needs neither: longhaul lab run -- longhaul ..."
 
 
 class NetlinkKernel:
-    """One netlink socket in the namespace where the lanes are. Not for two threads at once."""
+    """Netlink sockets in the namespace where the lanes are. Not for two threads at once."""
 
     def __init__(self) -> None:
         codec.register()
-        self._ip = IPRoute()
+        self._ip, self._requests = IPRoute(), requests.Requests()
         self._looks = 0
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the sockets."""
         self._ip.close()
+        self._requests.close()
 
     def observe(self) -> State:
         """Read back all that is ours, and what the plan must know of the rest."""
@@ -64,12 +63,22 @@ class NetlinkKernel:
 
     def apply(self, op: Op) -> None:
         """Do one operation. Raises KernelError, or MissingError when the machine lacks netem or the right."""
-        try:
+        with _explaining(op):
             getattr(self, f"_{type(op).__name__}")(op)
-        except NetlinkError as error:
-            raise _explained(op, error.code) from error
-        except OSError as error:
-            raise _explained(op, error.errno or errno.EIO) from error
+
+    def prepare(self, op: Op) -> Callable[[], None]:
+        """All of `apply` but the last moment, for a change of queues."""
+        if not isinstance(op, QueueOp):
+            return partial(self.apply, op)
+        with _explaining(op):
+            messages = queueing.messages(op, self._index)
+            encoded = requests.encode(messages)
+
+        def send() -> None:
+            with _explaining(op):
+                self._requests.send(encoded, len(messages))
+
+        return send
 
     def _index(self, name: str) -> int:
         found = self._ip.link_lookup(ifname=name)
@@ -190,59 +199,12 @@ class NetlinkKernel:
     def _UpPort(self, op: ops.UpPort) -> None:  # noqa: N802
         self._link(op.port, state="up")
 
-    def _SetNetem(self, op: ops.SetNetem) -> None:  # noqa: N802
-        self._send(*self._queue(op))
+    def _queues(self, op: QueueOp) -> None:
+        self.prepare(op)()
 
-    def _SetShaper(self, op: ops.SetShaper) -> None:  # noqa: N802
-        self._send(*self._queue(op))
-
-    def _AddQueues(self, op: ops.AddQueues) -> None:  # noqa: N802
-        self._send(self._qdisc(op.port, NETEM_HANDLE, ROOT, "mq"))
-
-    def _SetQueue(self, op: ops.SetQueue) -> None:  # noqa: N802
-        self._send(*self._queue(op))
-
-    def _Together(self, op: ops.Together) -> None:  # noqa: N802
-        self._send(*(message for one in op.ops for message in self._queue(one)))
-
-    def _queue(self, op: ops.SetNetem | ops.SetShaper | ops.SetQueue) -> Iterator[tcmsg]:
-        if isinstance(op, ops.SetShaper):
-            yield self._qdisc(op.port, SHAPER_HANDLE, NETEM_CLASS, "tbf", codec.encode_shaper(op.shaper))
-        elif isinstance(op, ops.SetQueue):
-            kind = op.queue.kind if op.queue else "bfifo"
-            inner = codec_aqm.encode(op.queue, op.shaper) if op.queue else codec_aqm.encode_fifo(op.shaper)
-            yield self._qdisc(op.port, op.major << 16, SHAPER_CLASS, kind, inner)
-        elif op.queues == 1:
-            body = codec.encode_netem(op.netem, reseed=op.reseed)
-            yield self._qdisc(op.port, NETEM_HANDLE, ROOT, "netem", body)
-        else:
-            for queue in range(op.queues):
-                body = codec.encode_netem(netem_of_queue(op.netem, queue), reseed=op.reseed)
-                handle = (ops.QUEUE_MAJOR + queue) << 16
-                yield self._qdisc(op.port, handle, NETEM_HANDLE | queue + 1, "netem", body)
-
-    def _qdisc(self, port: str, handle: int, parent: int, kind: str = "", body: Any = None) -> tcmsg:
-        message = tcmsg()
-        message["index"], message["handle"], message["parent"] = self._index(port), handle, parent
-        if kind:
-            message["attrs"] = [("TCA_KIND", kind)] + ([("TCA_OPTIONS", body)] if body else [])
-            message["header"]["type"] = RTM_NEWQDISC
-            message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
-        else:
-            message["header"]["type"] = RTM_DELQDISC
-            message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK
-        return message
-
-    def _send(self, *messages: tcmsg) -> None:
-        """All messages in one sendmsg(2): the kernel handles them one after the other without returning between."""
-        tuple(self._ip.nlm_request_batch(list(messages)))
-
-    def _DelShaper(self, op: ops.DelShaper) -> None:  # noqa: N802
-        self._send(self._qdisc(op.port, SHAPER_HANDLE, NETEM_CLASS))
-
-    def _DelEgress(self, op: ops.DelEgress) -> None:  # noqa: N802
-        # With the handle left out: whatever stands at the root goes.
-        self._send(self._qdisc(op.port, 0, ROOT))
+    _AddQueues = _AddBands = _AddFilters = _SetNetem = _SetShaper = _SetQueue = _DelShaper = _DelEgress = _Together = (
+        _queues
+    )
 
     def _StartWire(self, op: ops.StartWire) -> None:  # noqa: N802
         wire.start(op)
@@ -255,7 +217,7 @@ class NetlinkKernel:
 
     def _Drain(self, op: ops.Drain) -> None:  # noqa: N802
         index, end = self._index(op.port), time.monotonic_ns() + op.within_ns
-        while (queued := netem_backlog(self._ip, index)) > op.packets:
+        while (queued := netem_backlog(self._ip, index, op.band)) > op.packets:
             if time.monotonic_ns() > end:
                 raise VerifyError(f"{op.port}: {queued} packets still queued, {op.packets} expected after the change")
             time.sleep(0.001)
@@ -278,10 +240,22 @@ def _sysctl_ipv6(name: str, *, disabled: bool) -> None:
         path.write_text(str(int(disabled)))
 
 
+@contextmanager
+def _explaining(op: Op) -> Iterator[None]:
+    """Every refusal as an error of ours."""
+    try:
+        yield
+    except NetlinkError as error:
+        raise _explained(op, error.code) from error
+    except OSError as error:
+        raise _explained(op, error.errno or errno.EIO) from error
+
+
 def _explained(op: Op, code: int) -> Exception:
     if code in (errno.EPERM, errno.EACCES):
         return MissingError(f"not permitted: {op}\nrun as root (CAP_NET_ADMIN, CAP_SYS_ADMIN), or {IN_THE_LAB}")
-    queue = isinstance(op, ops.SetNetem | ops.SetShaper | ops.SetQueue)
+    queue = isinstance(op, ops.SetNetem | ops.SetShaper | ops.SetQueue | ops.AddBands | ops.AddFilters)
     if code == errno.ENOENT and queue:
-        return MissingError(f"this kernel lacks netem, tbf or the queue: {op}\nload the module, or {IN_THE_LAB}")
+        missing = "prio or flower" if isinstance(op, ops.AddBands | ops.AddFilters) else "netem, tbf or the queue"
+        return MissingError(f"this kernel lacks {missing}: {op}\nload the module, or {IN_THE_LAB}")
     return KernelError(op, code, os.strerror(code))

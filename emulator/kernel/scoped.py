@@ -11,20 +11,26 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from ..state import Machine, State
 from .nics import mark
-from .observe import OUR_VETH, ROOT, SHAPER_CLASS, SHAPER_HANDLE, egresses_of, has_seed, memory_bytes, port_of
+from .observe import OUR_VETH, port_of
+from .probe import has_seed, memory_bytes
+from .queues import NETEM_CLASS, ROOT, SHAPER_CLASS, egresses_of
 
 
 def ports_of(ip: Any, names: frozenset[str]) -> State:
-    """These interfaces as ports, as far as they exist and are ours; what real ones merge is not looked at."""
+    """These interfaces as ports, as far as they exist and are ours; what real ones merge is not looked at.
+
+    Those with flows are left out: they have more queues than are looked for here.
+    """
     found = _ask(ip, [_link(IFLA_IFNAME=name) for name in sorted(names)])
     links = [link for link in found if OUR_VETH.match(link.get_attr("IFLA_IFNAME")) or mark(link)]
     masters = {link.get_attr("IFLA_MASTER") for link in links} - {None}
     bridges = _ask(ip, [_link(index) for index in sorted(masters)])
     bridge_names = {bridge["index"]: bridge.get_attr("IFLA_IFNAME") for bridge in bridges}
-    places = ({"parent": ROOT}, {"handle": SHAPER_HANDLE}, {"parent": SHAPER_CLASS})
-    wanted = [_qdisc(link["index"], **place) for link in links for place in places]
-    egresses, _ = egresses_of(_ask(ip, wanted), {})
-    ports = {link.get_attr("IFLA_IFNAME"): port_of(link, bridge_names, egresses) for link in links}
+    # By place: one that is asked for by its handle does not say where it stands (sch_api.c, tc_get_qdisc).
+    wanted = [_qdisc(link["index"], place) for link in links for place in (ROOT, NETEM_CLASS, SHAPER_CLASS)]
+    egresses, kinds = egresses_of(_ask(ip, wanted), {})
+    seen = [link for link in links if kinds.get(link["index"]) != "prio"]
+    ports = {link.get_attr("IFLA_IFNAME"): port_of(link, bridge_names, egresses) for link in seen}
     return State(ports=ports, machine=Machine(memory_bytes=memory_bytes(), has_seed=has_seed()))
 
 
@@ -40,9 +46,9 @@ def _link(index: int = 0, **attributes: str) -> Any:
     return _request(message, RTM_GETLINK)
 
 
-def _qdisc(index: int, parent: int = 0, handle: int = 0) -> Any:
+def _qdisc(index: int, parent: int) -> Any:
     message = tcmsg()
-    message["index"], message["parent"], message["handle"] = index, parent, handle
+    message["index"], message["parent"] = index, parent
     return _request(message, RTM_GETQDISC)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from .. import durable
 from ..errors import InputError, KernelError, MissingError, VerifyError
 from ..tuning import Setting, Tunable, settings
 
@@ -139,19 +139,8 @@ class Tunables:
         return before
 
     def _save(self, before: dict[str, str]) -> None:
-        """Atomic and durable, readable by its owner alone."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._file.with_suffix(".partial")
-        with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-            json.dump({"version": VERSION, "before": before}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self._file)
-        folder = os.open(self._file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        durable.write(self._file, json.dumps({"version": VERSION, "before": before}).encode())
 
 
 def _cores(text: str) -> list[int]:

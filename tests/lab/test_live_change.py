@@ -5,16 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 import pytest
 
 from emulator.appliance import Appliance
 from emulator.kernel import netns
-from emulator.kernel.netlink import NetlinkKernel
 from emulator.model import Impairment, Lane, Topology
 
 EVERY_S = 0.001
@@ -26,14 +23,6 @@ class Arrival:
     number: int
     sent_ns: int
     received_ns: int
-
-
-@pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[Appliance]:
-    kernel = NetlinkKernel()
-    yield (appliance := Appliance(kernel, tmp_path))
-    appliance.down()
-    kernel.close()
 
 
 def sockets(topology: Topology, sender: str, receiver: str) -> tuple[socket.socket, socket.socket]:

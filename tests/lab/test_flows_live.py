@@ -1,0 +1,161 @@
+"""Flows of a lane on the real kernel: each has its own impairments in both directions, all others the lane's."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from emulator import topologyfile
+from emulator.appliance import Appliance
+from emulator.kernel import netns
+from emulator.measure import process
+from emulator.model import Topology
+
+MS = 10**6
+SO_TIMESTAMPNS = 35
+SLACK_NS = 10_000
+COUNT = 400
+EF = 46 << 2
+FLOWS = """
+name: flows
+hub: hub
+seed: 3
+lanes:
+  far:
+    rtt: 20ms
+    flows:
+      bulk: {match: {protocol: udp, site_port: 5000}, rtt: 100ms}
+      lossy: {match: {port: 6000}, loss: 30%}
+      voice: {match: {dscp: ef, protocol: udp}, outbound: {delay: 30ms}, inbound: {delay: 40ms, rate: 1Mbit}}
+      peer: {match: {site: 10.77.0.2, protocol: icmp}, rtt: 60ms}
+  near: {rtt: 2ms}
+"""
+
+
+@contextmanager
+def datagrams(topology: Topology, sender: str, receiver: str, port: int, source_port: int, tos: int) -> Iterator[
+    tuple[socket.socket, socket.socket]
+]:  # fmt: skip
+    """A socket at each end."""
+    with ExitStack() as stack:
+        ends = []
+        for host, bound in ((sender, source_port), (receiver, port)):
+            with netns.inside(f"lh-{host}"):
+                one = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                one.bind(("", bound))
+                ends.append(one)
+        out, into = ends
+        out.connect((str(topology.address(receiver).ip), port))
+        out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+        into.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        into.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
+        into.setblocking(False)
+        yield out, into
+
+
+def delays(
+    topology: Topology, way: str, port: int, source_port: int = 4000, tos: int = 0, count: int = COUNT
+) -> list[int]:
+    """What datagrams took from one host to the other ("hub far"), in ns; those that were lost are missing."""
+    found = []
+    with datagrams(topology, *way.split(), port, source_port, tos) as (out, into):
+        for _ in range(count):
+            out.send(struct.pack(">Q", time.time_ns()))
+            time.sleep(0.001)
+        time.sleep(1)
+        while True:
+            try:
+                data, ancillary, _, _ = into.recvmsg(100, 64)
+            except BlockingIOError:
+                return found
+            seconds, nanoseconds = struct.unpack("=qq", ancillary[0][2])
+            found.append(seconds * 10**9 + nanoseconds - struct.unpack(">Q", data)[0])
+
+
+def all_near(found: list[int], asked_ms: float) -> bool:
+    """Whether none was lost and each took what was asked for."""
+    return len(found) == COUNT and all(0 <= one - asked_ms * MS < SLACK_NS for one in found)
+
+
+@pytest.fixture
+def up(appliance: Appliance) -> Topology:
+    """The flows' topology, with the hosts' neighbours known."""
+    appliance.up(topology := topologyfile.loads(FLOWS))
+    for way in ("hub far", "far hub", "hub near"):
+        delays(topology, way, 9, count=2)
+    return topology
+
+
+def test_each_flow_has_its_own_and_the_rest_the_lanes(up: Topology, appliance: Appliance) -> None:
+    assert all_near(delays(up, "hub far", 7000), 10)
+    assert all_near(delays(up, "far hub", 7000), 10)
+    assert all_near(delays(up, "hub far", 5000), 50)
+    assert all_near(delays(up, "far hub", 4000, source_port=5000), 50), "the same flow on its way back"
+    assert all_near(delays(up, "far hub", 5000), 10), "the port is the site's, not the hub's"
+    assert all_near(delays(up, "hub far", 7000, tos=EF), 30)
+    assert all_near(delays(up, "hub near", 5000), 1), "another lane has no flows"
+    lossy = [delays(up, "hub far", 6000), delays(up, "far hub", 4000, source_port=6000)]
+    for kept in lossy:
+        assert all(0 <= one - 10 * MS < SLACK_NS for one in kept)
+        assert 0.2 < 1 - len(kept) / COUNT < 0.4
+    lane = appliance.status().lanes[0]
+    assert [one.counters.packets for one in lane.outbound.flows] == [COUNT, len(lossy[0]), COUNT, 0]
+    assert [one.shaper is not None for one in lane.inbound.flows] == [False, False, True, False]
+    dropped = lane.outbound.flows[1].counters
+    assert dropped.drops_limit is None, "with loss, netem's one counter cannot tell"
+    assert lane.outbound.counters.packets >= COUNT
+
+
+def test_ping_is_known_by_protocol_and_address(up: Topology) -> None:
+    with netns.inside("lh-hub"):
+        said = process.run(["ping", "-c", "2", "-i", "0.2", "10.77.0.2"], 10).checked().stdout
+    assert "min/avg/max/mdev = 60.0" in said
+
+
+def test_a_flow_changes_without_a_gap_and_without_its_neighbours(up: Topology, appliance: Appliance) -> None:
+    changed = topologyfile.loads(FLOWS.replace("rtt: 100ms", "rtt: 140ms").replace("loss: 30%", "loss: 50%"))
+    with datagrams(up, "hub", "far", 5000, 4000, 0) as (out, into), datagrams(up, "hub", "far", 7000, 4001, 0) as rest:
+        for number in range(300):
+            if number == 150:
+                assert len(appliance.up(changed)) == 1, "one message"
+            for one in (out, rest[0]):
+                one.send(struct.pack(">Q", number))
+            time.sleep(0.001)
+        time.sleep(1)
+        assert received(into) == received(rest[1]) == list(range(300))
+    assert appliance.status().as_asked
+
+
+def received(into: socket.socket) -> list[int]:
+    found = []
+    while True:
+        try:
+            found.append(struct.unpack(">Q", into.recv(100))[0])
+        except BlockingIOError:
+            return found
+
+
+def test_other_flows_are_put_in_place_and_drift_is_seen(up: Topology, appliance: Appliance) -> None:
+    tagged = topologyfile.loads(
+        "{name: flows, hub: hub, lanes: {far: {rtt: 20ms, flows: {v: {match: {vlan: 7, dscp: 3}, loss: 1%},"
+        " six: {match: {hub: 'fd00::/64', hub_port: 80}, rtt: 100ms}, t: {match: {vlan: 9}}}}, near: {rtt: 2ms}}}"
+    )
+    appliance.up(tagged)
+    assert appliance.status().as_asked
+    shown = process.run(["tc", "filter", "show", "dev", "lhs-far"], 10).checked().stdout
+    for word in ("vlan_id 7", "vlan_ethtype ip", "ip_tos 12/0xfc", "src_ip fd00::/64", "src_port 80", "vlan_id 9"):
+        assert word in shown
+    process.run(["tc", "filter", "del", "dev", "lhs-far", "prio", "1"], 10).checked()
+    assert not appliance.status().as_asked
+    assert appliance.tend(restore=True).mended
+    assert appliance.status().as_asked
+    appliance.up(up)
+    plain = topologyfile.loads("{name: flows, hub: hub, lanes: {far: {rtt: 20ms}, near: {rtt: 2ms}}}")
+    appliance.up(plain)
+    assert appliance.status().as_asked
+    assert all_near(delays(plain, "hub far", 5000), 10)
