@@ -1,0 +1,33 @@
+"""A named set of TCP settings for the hosts. A pure value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A named set of TCP settings for the hosts; None leaves the kernel's own value.
+
+    `tcp_rmem`, `tcp_wmem`: min, default, max in bytes (Documentation/networking/ip-sysctl.rst); `tcp_mem`: low,
+    pressure, high in pages, global to the machine. `initcwnd`, `initrwnd`: segments, per route.
+    """
+
+    name: str
+    tcp_rmem: tuple[int, int, int] | None = None
+    tcp_wmem: tuple[int, int, int] | None = None
+    tcp_mem: tuple[int, int, int] | None = None
+    congestion_control: str | None = None
+    no_metrics_save: bool | None = True
+    initcwnd: int | None = None
+    initrwnd: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("tcp_rmem", "tcp_wmem", "tcp_mem"):
+            values = getattr(self, field)
+            if values is not None and not 0 < values[0] <= values[1] <= values[2]:
+                raise ValueError(f"{field} {values} does not rise: min <= default <= max expected")
+        for field in ("initcwnd", "initrwnd"):
+            value = getattr(self, field)
+            if value is not None and not 1 <= value <= 65535:
+                raise ValueError(f"{field} {value} is not within 1..65535")

@@ -1,0 +1,236 @@
+"""A path profile on disk: a folder with profile.yaml, the tables of delays and the traces over time beside it.
+
+PATH/recording.json       what is recorded, from when on; PATH/probes.csv  every probe, written as it comes
+PATH/profile.yaml         the profile; its keys are those of a topology's lane
+PATH/outbound.dist        the delays' table in tc's format; inbound.dist
+PATH/outbound.csv         the direction over time, for a schedule's `trace`; inbound.csv
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from emulator import traces, units, yamltree
+from emulator.distributions import Table
+from emulator.errors import InputError
+from emulator.intervals import Estimate
+from emulator.lossmodels import P32
+from emulator.record import probes
+from emulator.record.forms import FORMAT, FoundForm, NumberForm, PathForm, PathProfileForm, ShareForm, TimeForm, form_at
+from emulator.record.goodness import Goodness
+from emulator.record.probes import Probe
+from emulator.record.profile import Direction, Found, PathProfile, Source
+from emulator.results import write_atomically
+from emulator.schedule import Key
+from emulator.topologyfile import explain
+
+PROFILE, RECORDING, PROBES = "profile.yaml", "recording.json", "probes.csv"
+DIRECTIONS = ("outbound", "inbound")
+_PER_LINE = 16
+
+
+def load(path: str | Path) -> PathProfile:
+    """The profile in a folder, or of a file. Raises InputError with every mistake."""
+    file = _file(path)
+    source = yamltree.read(_text(file), str(file))
+    try:
+        form = PathProfileForm.model_validate(source.tree, context={"folder": file.parent})
+    except ValidationError as invalid:
+        for error in invalid.errors():
+            where = tuple(str(part) for part in error["loc"])
+            source.wrong(where, explain(error, where, form_at))
+    source.raise_mistakes()
+    trip = form.rtt
+    return PathProfile(
+        Source(form.source.host, form.source.tool, form.source.at, form.source.every, form.source.ways),
+        (trip.least, _times(trip.median), _times(trip.p99)),
+        _direction(form.outbound),
+        _direction(form.inbound),
+    )
+
+
+def load_trace(path: str | Path, direction: str) -> tuple[Key, ...]:
+    """The keys of a direction's trace. Raises InputError when there is none."""
+    file = _file(path)
+    tree = yaml.safe_load(_text(file))
+    name = tree.get(direction, {}).get("trace")
+    if not name:
+        raise InputError.single("there is no trace", str(file), direction)
+    try:
+        return traces.read_csv(_text(file.parent / str(name)))
+    except ValueError as error:
+        raise InputError.single(str(error), str(file.parent / str(name))) from None
+
+
+def _file(path: str | Path) -> Path:
+    return Path(path) / PROFILE if Path(path).is_dir() else Path(path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError as error:
+        text = f"cannot be read: {error.strerror}; longhaul record writes path profiles"
+        raise InputError.single(text, str(path)) from None
+
+
+def _times(form: TimeForm) -> Estimate:
+    return Estimate(form.value, form.low, form.high)
+
+
+def _shares(form: ShareForm) -> Estimate:
+    return Estimate(form.value / P32, form.low / P32, form.high / P32)
+
+
+def _direction(form: PathForm) -> Direction:
+    shape = form.distribution if form.jitter else None
+    return Direction(
+        form.delay,
+        form.jitter or 0,
+        None if isinstance(shape, str) else shape,
+        form.loss or 0,
+        form.rate or None,
+        _found(form.found),
+    )
+
+
+def _found(form: FoundForm) -> Found:
+    burst: NumberForm | None = form.burst
+    return Found(
+        delays=form.delays,
+        least_ns=form.least,
+        median_ns=_times(form.median),
+        p99_ns=_times(form.p99),
+        correlation=form.correlation,
+        variation_ns=form.variation,
+        packets=form.packets,
+        lost=_shares(form.lost),
+        burst=Estimate(burst.value, burst.low, burst.high) if burst else None,
+        bursts=form.bursts,
+        goodness=Goodness(form.fit.chi_square, form.fit.freedom, form.fit.p_value) if form.fit else None,
+    )
+
+
+def dumps(profile: PathProfile) -> str:
+    """The profile's YAML; tables and traces are named as `save` writes them."""
+    return yaml.safe_dump(tree(profile), sort_keys=False, default_flow_style=None, width=120)
+
+
+def tree(profile: PathProfile) -> dict[str, Any]:
+    """The profile as its file holds it."""
+    source, (least, median, p99) = profile.source, profile.rtt_ns
+    whole: dict[str, Any] = {
+        "path_profile": FORMAT,
+        "source": {
+            "host": source.host,
+            "tool": source.tool,
+            "at": source.at,
+            "every": _time(source.every_ns),
+            "ways": source.ways,
+        },
+        "rtt": {"least": _time(least), "median": _time_tree(median), "p99": _time_tree(p99)},
+    }
+    return whole | {name: _direction_tree(name, getattr(profile, name)) for name in DIRECTIONS}
+
+
+def _direction_tree(name: str, one: Direction) -> dict[str, Any]:
+    found = one.found
+    loss = units.format_probability(one.loss) if isinstance(one.loss, int) else str(one.loss)
+    tree: dict[str, Any] = {"delay": _time(one.delay_ns)}
+    if one.table:
+        tree |= {"jitter": _time(one.jitter_ns), "distribution": f"{name}.dist"}
+    tree |= {"loss": loss} if one.loss else {}
+    tree |= {"rate": units.compact(units.format_rate(one.rate_bps))} if one.rate_bps else {}
+    counted: dict[str, Any] = {
+        "delays": found.delays,
+        "least": _time(found.least_ns),
+        "median": _time_tree(found.median_ns),
+        "p99": _time_tree(found.p99_ns),
+        "correlation": round(found.correlation, 4),
+        "variation": _time(found.variation_ns),
+        "packets": found.packets,
+        "lost": _three(found.lost, lambda share: f"{share:.6%}"),
+    }
+    counted |= {"burst": _three(found.burst, lambda value: round(value, 4))} if found.burst else {}
+    counted["bursts"] = found.bursts
+    if found.goodness:
+        fit = found.goodness
+        counted["fit"] = {
+            "chi_square": round(fit.chi_square, 3), "freedom": fit.freedom, "p_value": round(fit.p_value, 6),
+        }  # fmt: skip
+    return tree | {"trace": f"{name}.csv", "found": counted}
+
+
+def _time(ns: float) -> str:
+    return units.compact(units.format_duration(round(ns)))
+
+
+def _time_tree(one: Estimate) -> dict[str, str]:
+    return _three(one, _time)
+
+
+def _three(one: Estimate, text: Any) -> dict[str, Any]:
+    return {"value": text(one.value), "low": text(one.low), "high": text(one.high)}
+
+
+def save(folder: Path, profile: PathProfile, traces_of: Mapping[str, str]) -> None:
+    """Write the profile, its tables and traces; profile.yaml comes last, so that it names nothing that is missing."""
+    for name in DIRECTIONS:
+        table: Table | None = getattr(profile, name).table
+        if table:
+            write_atomically(folder / f"{name}.dist", dist(table))
+        write_atomically(folder / f"{name}.csv", traces_of[name])
+    write_atomically(folder / PROFILE, dumps(profile))
+
+
+def dist(table: Table) -> str:
+    """A table in the format of tc's *.dist files."""
+    rows = [" ".join(map(str, table[i : i + _PER_LINE])) for i in range(0, len(table), _PER_LINE)]
+    return "\n".join(["# deviations from the delay, in 1/8192 jitter", *rows]) + "\n"
+
+
+def begin(folder: Path, source: Source) -> None:
+    """Make the folder of a recording. Raises InputError when there is one already."""
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise InputError.single(f"cannot be made: {error.strerror}; name another with --output", str(folder)) from None
+    write_atomically(folder / RECORDING, json.dumps({"format": FORMAT, **vars(source)}) + "\n")
+    (folder / PROBES).write_text(probes.HEADER + "\n")
+
+
+def keep_rates(folder: Path, rates_bps: tuple[int, int]) -> None:
+    """Write down what was measured of the rates, there and back."""
+    facts = json.loads(_text(folder / RECORDING)) | {"rates_bps": list(rates_bps)}
+    write_atomically(folder / RECORDING, json.dumps(facts) + "\n")
+
+
+def recorded(folder: Path) -> tuple[Source, list[Probe], tuple[int | None, int | None]]:
+    """What a folder has of a recording, even of one that was cut off, and the rates there and back if they are known.
+
+    Raises InputError.
+    """
+    facts = json.loads(_text(folder / RECORDING))
+    if facts.pop("format", None) != FORMAT:
+        raise InputError.single(f"format {FORMAT} was expected", str(folder / RECORDING))
+    there, back = facts.pop("rates_bps", (None, None))
+    try:
+        return Source(**facts), probes.parse(_text(folder / PROBES)), (there, back)
+    except ValueError as error:
+        raise InputError.single(str(error), str(folder / PROBES)) from None
+
+
+def has_answers(folder: Path) -> bool:
+    """Whether a folder has a recording with at least one probe that was answered."""
+    return (folder / PROBES).exists() and any(p.rtt_ns is not None for p in recorded(folder)[1])
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a path profile, for editors."""
+    return PathProfileForm.model_json_schema()

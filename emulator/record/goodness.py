@@ -1,0 +1,72 @@
+"""How well a law fits the gaps between losses: chi-square over classes of gap lengths. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import NormalDist
+
+MOST_CLASSES = 20
+FEWEST_EXPECTED = 5
+"""In a class, or chi-square does not hold (Cochran's rule)."""
+
+
+@dataclass(frozen=True)
+class Goodness:
+    """Chi-square, its degrees of freedom, and the chance of a fit as bad as this or worse if the model is right."""
+
+    chi_square: float
+    freedom: int
+    p_value: float
+
+
+def against_gaps(gaps: Counter[int], survival: Callable[[int], float], parameters: int) -> Goodness | None:
+    """The gaps against the law that gives P(gap >= g); `parameters` were fitted to them. A gap of 0 is a loss in a row.
+
+    None when there are too few gaps for a degree of freedom.
+    """
+    total = gaps.total()
+    classes = list(_classes(total, survival))
+    freedom = len(classes) - 1 - parameters
+    if freedom < 1:
+        return None
+    chi = 0.0
+    for first, after in classes:
+        expected = total * (survival(first) - (survival(after) if after else 0.0))
+        seen = sum(times for gap, times in gaps.items() if first <= gap and (after is None or gap < after))
+        chi += (seen - expected) ** 2 / expected
+    return Goodness(chi, freedom, p_value(chi, freedom))
+
+
+def _classes(total: int, survival: Callable[[int], float]) -> Iterator[tuple[int, int | None]]:
+    """From a length to before another, each expected often enough; but for losses in a row, about equally likely.
+    The last one has no end."""
+    share = max(FEWEST_EXPECTED / total, survival(1) / MOST_CLASSES) if total else 1.0
+    first = 0
+    while survival(first) >= 2 * share:
+        after = _first_below(survival, survival(first) - share, first)
+        if survival(after) < share:
+            break
+        yield first, after
+        first = after
+    yield first, None
+
+
+def _first_below(survival: Callable[[int], float], level: float, start: int) -> int:
+    """The first length above `start` at which the survival has come down to the level."""
+    step = 1
+    while survival(start + step) > level:
+        step *= 2
+    low, high = start, start + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if survival(middle) > level else (low, middle)
+    return high
+
+
+def p_value(chi_square: float, freedom: int) -> float:
+    """The chance of a chi-square that large or larger, by Wilson and Hilferty's cube root."""
+    part = 2 / (9 * freedom)
+    return 1 - NormalDist().cdf((math.cbrt(chi_square / freedom) - (1 - part)) / math.sqrt(part))

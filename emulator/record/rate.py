@@ -1,0 +1,35 @@
+"""The rate of a path by a short iperf3 each way: several TCP streams, whose slow start is left out.
+
+It loads the path for that time, so it is only done where it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from emulator.measure import iperf3
+from emulator.record.recorder import End
+
+SECONDS, OMITTED_S, STREAMS = 8, 4, 4
+FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448
+"""Of a full packet at an MTU of 1500: what the bottleneck counts, and what iperf3 does."""
+
+_PATIENCE_S = 60.0
+
+
+def measured(end: End, address: str, server: Callable[[], AbstractContextManager[object]]) -> tuple[int, int]:
+    """What a bottleneck of the path lets through there and back, in bit/s with link headers, to four digits.
+
+    `server` runs iperf3's for one test. Raises MeasureError with iperf3's own words.
+    """
+    there, back = (_one(end, address, server, way) for way in ([], ["-R"]))
+    return there, back
+
+
+def _one(end: End, address: str, server: Callable[[], AbstractContextManager[object]], way: list[str]) -> int:
+    argv = ["iperf3", "-c", address, "-p", str(iperf3.PORT), "-t", str(SECONDS), "-O", str(OMITTED_S)]
+    with server():
+        said = end.run([*argv, "-P", str(STREAMS), "-J", *way], SECONDS + OMITTED_S + _PATIENCE_S)
+    bps = iperf3.received_bps(said.stdout) * FRAME_BYTES / PAYLOAD_BYTES
+    return int(float(f"{bps:.4g}"))

@@ -1,0 +1,147 @@
+"""Recording a path: probes on a fixed grid by ping or irtt, every one written to the folder as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from emulator.errors import MeasureError, MissingError
+from emulator.measure import irtt, ping, process
+from emulator.measure.process import Completed, Running
+from emulator.record.file import PROBES
+from emulator.record.probes import BACK, SOMEWHERE, THERE, Probe
+
+FASTEST_NS = 10_000_000
+"""Between two probes: a hundred a second load no path that is worth recording."""
+
+SERIES_NS = 60 * 10**9
+"""irtt tells nothing before it ends, so it is asked for a minute at a time."""
+
+_PATIENCE_S = 30.0
+_LOST = {"true_up": THERE, "true_down": BACK, "true": SOMEWHERE}
+_PING_FAILED = 2
+
+
+class End(Protocol):
+    """The host that sends the probes."""
+
+    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+        """Run a program there to its end."""
+
+    def start(self, argv: Sequence[str]) -> Running:
+        """Start a program there."""
+
+
+class Here:
+    """This machine, in the namespace that we are in."""
+
+    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+        """Run a program to its end. Raises MissingError, MeasureError."""
+        return process.run(argv, timeout_s)
+
+    def start(self, argv: Sequence[str]) -> Running:
+        """Start a program."""
+        return process.start(argv)
+
+
+class Notebook:
+    """The probes of a folder's file, which has a line for each the moment it is known. A context manager."""
+
+    def __init__(self, folder: Path, told: Callable[[Probe], None]) -> None:
+        self.probes: list[Probe] = []
+        self._file, self._told = (folder / PROBES).open("a"), told
+
+    def add(self, probe: Probe) -> None:
+        """Keep one."""
+        self.probes.append(probe)
+        self._file.write(probe.line() + "\n")
+        self._file.flush()
+        self._told(probe)
+
+    def __enter__(self) -> Notebook:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to probe: from which end to which address, how often, how long."""
+
+    end: End
+    address: str
+    every_ns: int
+    for_ns: int
+
+
+def by_ping(task: Task, notebook: Notebook) -> None:
+    """Record by one ping. Raises MeasureError when it fails; what was answered before stays."""
+    precise = task.end.run(ping.precise_argv(), _PATIENCE_S).exit_code == 0
+    count = max(1, task.for_ns // task.every_ns)
+    argv = ping.stamped_argv(task.address, count, task.every_ns / 1e9, precise)
+    begin_ns: int | None = None
+    seen, last = {1}, ""
+    with task.end.start(argv) as program:
+        for line in program.lines():
+            reply, last = ping.parse_stamped(line), line if ping.sent(line) else last
+            if reply is None or reply[0] in seen:
+                continue
+            number, sent_ns, rtt_ns = reply[0] - 2, reply[1], reply[2]
+            seen.add(reply[0])
+            begin_ns = sent_ns - number * task.every_ns if begin_ns is None else begin_ns
+            notebook.add(Probe(0, number, max(0, sent_ns - begin_ns), rtt_ns))
+        done = program.wait(_PATIENCE_S)
+    if done.exit_code >= _PING_FAILED:
+        done.checked()
+    # Had it more to send, it was cut off, and the last ones were still on their way.
+    if notebook.probes and max(seen) <= count and ping.sent(last) == count + 1:
+        final = max(notebook.probes, key=lambda probe: probe.number)
+        late_ns = (count - 1 - final.number) * task.every_ns
+        notebook.add(Probe(0, count - 1, final.sent_ns + late_ns, lost=SOMEWHERE))
+
+
+def by_irtt(task: Task, notebook: Notebook) -> None:
+    """Record by irtt, a series a minute. Raises MeasureError when the first one fails: a later one is an outage."""
+    begin_ns: int | None = None
+    started_ns, run = time.monotonic_ns(), 0
+    while (passed_ns := time.monotonic_ns() - started_ns) < task.for_ns:
+        said, stopped = _series(task, min(SERIES_NS, task.for_ns - passed_ns))
+        if said.exit_code and begin_ns is None:
+            said.checked()
+        trips = [] if said.exit_code else irtt.parse_trips(said.stdout)
+        for number, trip in enumerate(trips):
+            begin_ns = trip.sent_ns if begin_ns is None else begin_ns
+            lost = _LOST.get(trip.lost, "")
+            notebook.add(Probe(run, number, trip.sent_ns - begin_ns, trip.rtt_ns, trip.there_ns, trip.back_ns, lost))
+        if stopped:
+            raise KeyboardInterrupt
+        if not trips:
+            # No connection at all: whatever had been sent would have been lost. A refusal comes at once.
+            time.sleep(1)
+            now_ns = time.monotonic_ns() - started_ns
+            notebook.add(Probe(run, (now_ns - passed_ns) // task.every_ns, now_ns, lost=SOMEWHERE))
+        run += 1
+
+
+def _series(task: Task, series_ns: int) -> tuple[Completed, bool]:
+    """One series, and whether it was cut off by Ctrl-C: irtt then still tells what it has."""
+    seconds = series_ns / 1e9
+    with task.end.start(irtt.client_argv(task.address, seconds, task.every_ns / 1e9)) as program:
+        try:
+            return program.wait(irtt.longest_s(seconds, 0)), False
+        except KeyboardInterrupt:
+            program.interrupt()
+            return program.wait(_PATIENCE_S), True
+
+
+def answers_irtt(end: End, address: str) -> bool:
+    """Whether irtt is here, and its server there."""
+    try:
+        said = end.run(irtt.client_argv(address, 0.1, 0.05), _PATIENCE_S)
+    except (MissingError, MeasureError):
+        return False
+    return said.exit_code == 0

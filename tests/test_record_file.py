@@ -1,0 +1,136 @@
+"""Path profiles on disk: what is written is read, every mistake is told, and two of the same path are alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recorded import MS, folder, one_way, round_trips
+
+from emulator.errors import InputError
+from emulator.impairment import Impairment
+from emulator.lossmodels import GilbertElliott
+from emulator.model import Lane, Topology
+from emulator.record import file, likeness
+from emulator.record.probes import HEADER
+from emulator.record.profile import ROUND_TRIPS
+from emulator.record.replay import onto, scheduled
+from emulator.timeline import Timeline
+
+GOLDEN = sorted((Path(__file__).parent / "golden/paths").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def paris(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a recording of bursts and jitter on the way there."""
+    path = tmp_path_factory.mktemp("paths") / "paris"
+    folder(path, one_way(1, 5_000))
+    return path
+
+
+def test_what_is_written_is_read(paris: Path) -> None:
+    profile = file.load(paris)
+    assert file.dumps(profile) == (paris / "profile.yaml").read_text()
+    assert file.load(paris / "profile.yaml") == profile
+    assert profile.outbound.table
+    assert isinstance(profile.outbound.loss, GilbertElliott)
+    assert isinstance(profile.inbound.loss, int)
+    assert profile.inbound.table is None
+
+
+def test_the_profile_is_of_the_path(paris: Path) -> None:
+    profile = file.load(paris)
+    out, back = profile.outbound, profile.inbound
+    assert profile.rtt_ns[0] == pytest.approx(70 * MS, abs=MS / 10)
+    assert out.found.median_ns.holds(44 * MS)
+    assert out.found.lost.holds(0.01 / 0.26)
+    assert out.found.burst and out.found.burst.holds(4)
+    assert out.found.goodness and out.found.goodness.p_value > 0.001
+    assert (back.delay_ns, back.jitter_ns) == (30 * MS, 0)
+    assert back.found.lost.holds(0.01)
+    assert back.found.packets == 5_000 - round(out.found.lost.value * 5_000)
+
+
+def test_a_ping_has_all_that_changes_on_the_way_there(tmp_path: Path) -> None:
+    profile = folder(tmp_path / "p", round_trips([80, 95, None, 81, 85] * 40), ROUND_TRIPS)
+    assert (profile.inbound.delay_ns, profile.inbound.loss, profile.inbound.jitter_ns) == (40 * MS, 0, 0)
+    assert profile.outbound.found.least_ns == 40 * MS
+    assert profile.outbound.found.lost.value == 0.2
+
+
+def test_a_recording_of_nothing_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no probe was answered: is paris up, and does it answer ping"):
+        folder(tmp_path / "p", [])
+    with pytest.raises(InputError, match="cannot be made: File exists; name another with --output"):
+        folder(tmp_path / "p", [])
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_golden_errors(path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        file.load(path)
+    told = str(caught.value).replace(f"{path.parent}/", "")
+    assert told + "\n" == path.with_suffix(".txt").read_text()
+
+
+def test_there_are_golden_errors() -> None:
+    assert len(GOLDEN) >= 3
+
+
+def test_what_is_no_recording_is_told(tmp_path: Path, paris: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file or directory; longhaul record writes"):
+        file.load(tmp_path / "gone")
+    (tmp_path / "recording.json").write_text('{"format": 2}')
+    with pytest.raises(InputError, match="format 1 was expected"):
+        file.recorded(tmp_path)
+    (tmp_path / "recording.json").write_text((paris / "recording.json").read_text())
+    (tmp_path / "probes.csv").write_text(f"{HEADER}\nx\n")
+    with pytest.raises(InputError, match="line 2: 'x' is no probe"):
+        file.recorded(tmp_path)
+
+
+def test_the_schema_knows_every_key_of_a_file(paris: Path) -> None:
+    schema = file.json_schema()
+    assert schema["title"] == "Longhaul path profile"
+    assert set(file.tree(file.load(paris))) == set(schema["properties"])
+    assert schema["$defs"]["FoundForm"]["properties"]["correlation"]["description"]
+
+
+def test_a_path_is_like_itself_and_not_like_another(tmp_path: Path, paris: Path) -> None:
+    one, again = file.load(paris), folder(tmp_path / "again", one_way(2, 5_000))
+    assert [row.what for row in likeness.compared(one, again, 10_000) if not row.alike] == []
+    longer = folder(tmp_path / "longer", one_way(3, 5_000, leave=0.1))
+    assert {row.what for row in likeness.compared(one, longer, 10_000) if not row.alike} == {"loss", "loss in a row"}
+    later = replace(one.outbound.found, median_ns=replace(again.outbound.found.median_ns, value=45 * MS, low=45 * MS))
+    moved = replace(again, outbound=replace(again.outbound, delay_ns=again.outbound.delay_ns + MS, found=later))
+    told = [row.what for row in likeness.compared(one, moved, 10_000) if not row.alike]
+    assert told == ["median delay", "shape (KS)"]
+
+
+def test_a_profile_goes_onto_a_lane(paris: Path) -> None:
+    profile, now = file.load(paris), Impairment(5 * MS, rate_bps=10**9, loss_p32=7, keep_order=False)
+    lane = onto(Lane("far", now, now, off=True), profile)
+    assert (lane.outbound.delay_ns, lane.outbound.jitter_ns) == (profile.outbound.delay_ns, profile.outbound.jitter_ns)
+    assert (lane.outbound.distribution, lane.outbound.loss_model) == (profile.outbound.table, profile.outbound.loss)
+    assert (lane.inbound.loss_p32, lane.inbound.loss_model) == (profile.inbound.loss, None)
+    assert (lane.outbound.rate_bps, lane.outbound.keep_order, lane.off) == (10**9, False, False)
+
+
+@pytest.mark.parametrize("loop", [True, False])
+def test_a_trace_becomes_a_schedule(paris: Path, loop: bool) -> None:
+    profile = file.load(paris)
+    traces = {name: file.load_trace(paris, name) for name in file.DIRECTIONS}
+    topology, length_ns = scheduled(
+        Topology("t", "hub", (Lane("far"), Lane("near"))), "far", profile, traces, loop=loop
+    )
+    assert length_ns == 100 * 10**9
+    assert topology.schedule
+    line = Timeline(topology, topology.schedule)
+    first, last = (line.at(t * 10**9).lane("far").outbound for t in (0, 99))
+    assert first.delay_ns == pytest.approx(44 * MS, rel=0.03)
+    assert first.jitter_ns == pytest.approx(4 * MS, rel=0.3)
+    assert first.distribution == "uniform"
+    assert last != first
+    assert (line.at(100 * 10**9).lane("far").outbound == first) == loop
+    assert line.at(50 * 10**9).lane("near") == Lane("near")
