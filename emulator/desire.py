@@ -18,13 +18,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from . import durable
 from .clock import Clock
 from .errors import InputError, MissingError
 from .model import Topology
 from .values import from_plain, to_plain
 
-FORMAT = 2
-"""Of desire.json; 1 was topology.yaml, which had no number."""
+WISHES = "desire.json"
+
+FORMAT = 3
+"""Of desire.json; 1 was topology.yaml, which had no number; 2 knew of no schedule's beginning."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,13 @@ class Pending:
 
 @dataclass(frozen=True)
 class Desire:
-    """`change` is the number of the last change that is in effect; changes beyond it never came to be."""
+    """`change` is the number of the last change that is in effect; changes beyond it never came to be. `began_ns` is
+    when the topology's schedule is at 0, in ns since 1970; None without a schedule."""
 
     topology: Topology | None = None
     change: int = 0
     pending: Pending | None = None
+    began_ns: int | None = None
 
 
 class Store:
@@ -57,7 +62,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._file, self._old = folder / "desire.json", folder / "topology.yaml"
+        self._file, self._old = folder / WISHES, folder / "topology.yaml"
 
     def read(self) -> Desire:
         """What is asked for. Raises InputError when the file is of a newer version or not ours."""
@@ -73,6 +78,14 @@ class Store:
         """Atomic and durable. Raises OSError; then the old desire stands."""
         write_json(self._file, FORMAT, to_plain(desire))
         self._old.unlink(missing_ok=True)
+
+    def stamp(self) -> tuple[int, int]:
+        """Another one after every change of what is asked for; cheaper than to read it."""
+        try:
+            stat = self._file.stat()
+        except FileNotFoundError:
+            return 0, 0
+        return stat.st_ino, stat.st_mtime_ns
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -130,22 +143,8 @@ def read_json(file: Path, newest: int) -> dict[str, Any] | None:
 
 
 def write_json(file: Path, version: int, plain: dict[str, Any]) -> None:
-    """Old or new, never half: into a draft, to the disk, renamed, and the folder to the disk. Readable by root only."""
-    draft = file.with_suffix(".partial")
-    fd = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        content = memoryview(json.dumps({"format": version, **plain}).encode())
-        while content:
-            content = content[os.write(fd, content) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(draft, file)  # noqa: PTH105 (a crash is injected at each call of `os`)
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    """Old or new, never half, whatever fails. Readable by root only."""
+    durable.write(file, json.dumps({"format": version, **plain}).encode())
 
 
 def unreadable(file: Path, why: str) -> InputError:

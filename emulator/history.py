@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .desire import read_json, unreadable, write_json
@@ -13,6 +13,10 @@ from .values import from_plain, to_plain
 
 FORMAT = 1
 KEPT = 50
+
+
+WATCHDOG, REVERT = "watchdog", "revert"
+"""Authors' commands that are no command lines."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,19 @@ class History:
         """Up to `count` changes, newest first, from `number` back."""
         found = (self.read(n) for n in range(number, max(number - min(count, KEPT), 0), -1))
         return [change for change in found if change]
+
+    def repaired(self, change: Change) -> int:
+        """Keep a repair, whose number is the last change's; the number that it has now.
+
+        One entry stands for all repairs in a row, or they would push out the changes that can be undone.
+        """
+        last = self.read(change.number)
+        if last and last.before == last.after and last.author.command == change.author.command:
+            change = replace(change, times=last.times + 1)
+        else:
+            change = replace(change, number=change.number + 1)
+        self.write(change)
+        return change.number
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:06d}.json"

@@ -15,7 +15,7 @@ NAMES = {ERROR: "error", WARNING: "warning", NOTICE: "notice", INFO: "info"}
 
 def logger(stream: TextIO, environment: Mapping[str, str], as_json: bool = False) -> Log:
     """A function `log(priority, event, **fields)` that writes one line each to `stream`."""
-    prefixed = "JOURNAL_STREAM" in environment
+    prefixed = is_read(environment)
 
     def log(priority: int, event: str, **fields: object) -> None:
         values = {"level": NAMES[priority], "event": event, **fields}
@@ -24,6 +24,11 @@ def logger(stream: TextIO, environment: Mapping[str, str], as_json: bool = False
         stream.flush()
 
     return log
+
+
+def is_read(environment: Mapping[str, str]) -> bool:
+    """Whether it is the journal that reads what we print (systemd.exec(5))."""
+    return "JOURNAL_STREAM" in environment
 
 
 def quoted(value: object) -> str:

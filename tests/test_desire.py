@@ -116,7 +116,7 @@ def test_the_old_file_without_a_version_is_read_until_a_new_one_is_written(tmp_p
         ("", "cannot be read: Expecting value"),
         ("[]", "cannot be read: "),
         ("{}", "cannot be read: 'format'"),
-        ('{"format": 99}', "it is of format 99, this version reads up to 2"),
+        ('{"format": 99}', "it is of format 99, this version reads up to 3"),
         ('{"format": 2, "topology": {}}', "missing"),
         ('{"format": 2, "wish": 1}', "Desire has no wish"),
     ],
@@ -159,4 +159,4 @@ def test_a_second_change_keeps_what_the_first_goes_back_to() -> None:
 def test_the_file_is_json_with_a_version(tmp_path: Path) -> None:
     Store(tmp_path).write(OLD)
     plain = json.loads((tmp_path / "desire.json").read_text())
-    assert (plain["format"], plain["change"], plain["topology"]["name"]) == (2, 3, "old")
+    assert (plain["format"], plain["change"], plain["topology"]["name"]) == (3, 3, "old")

@@ -15,8 +15,8 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from emulator import cli, grid, topologyfile, verify
-from emulator.errors import InputError, MissingError
-from emulator.hosts import reach, route
+from emulator.errors import InputError, MeasureError, MissingError
+from emulator.hosts import reach, record, route
 from emulator.hosts.connection import Connection, advice
 from emulator.hosts.host import listens
 from emulator.hosts.route import NONE, Metrics
@@ -57,6 +57,20 @@ def test_the_readmes_topology_of_ssh_hosts_is_valid() -> None:
     topology = topologyfile.loads(shown[1])
     assert reach.destinations(topology) == {"new-york": "root@hub.lab", "japan": "tokyo"}
     assert str(topology.address("japan").ip) == "10.77.0.2"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"namespace": "lh-far"}'])
+def test_a_spoilt_record_of_a_host_is_named_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(record, "FOLDER", tmp_path)
+    file = tmp_path / "lh-far.json"
+    file.write_text(text)
+    reason = f"; put it back by hand and remove {file}"
+    assert [one.endswith(reason) for one in record.recover()] == [True]
+    with pytest.raises(MeasureError, match=re.escape(reason)), record.at_work("lh-near"):
+        pass
+    assert file.exists()
 
 
 def test_no_hosts_at_all_is_said() -> None:

@@ -35,6 +35,9 @@ class Host(Protocol):
     def write_sysctl(self, name: str, value: str) -> None:
         """Set a sysctl. Raises MissingError when that kernel does not have it or refuses the value."""
 
+    def has_sysctl(self, name: str) -> bool:
+        """Whether that kernel has such a sysctl and shows it."""
+
     def kept(self, sysctls: Sequence[str], *, routes: bool) -> AbstractContextManager[None]:
         """What these sysctls, and the connected routes, are now is what they are after the block, come what may."""
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import MissingError
-from emulator.hosts import route
+from emulator.hosts import record, route
 from emulator.hosts.host import listens
 from emulator.kernel import netns
 from emulator.measure import nstat, process
 from emulator.measure.process import Completed, Running
 from emulator.state import HOST_PORT, namespace_of
 
-PROC_SYS = Path("/proc/sys")
 OWN = Path("/proc/thread-self/net")
 """Of the calling thread's namespace; /proc/net is that of the process."""
 
@@ -45,30 +44,38 @@ class NamespaceHost:
         return process.start(argv, self.namespace)
 
     def read_sysctl(self, name: str) -> str:
-        """The value of a sysctl such as "net.ipv4.tcp_rmem", words separated by one blank."""
-        with self._where(name):
-            return " ".join(_path(name).read_text().split())
+        """The value of a sysctl such as "net.ipv4.tcp_rmem", words separated by one blank. Raises MissingError."""
+        with record.where(self.namespace, name):
+            try:
+                return " ".join(record.path(name).read_text().split())
+            except OSError as error:
+                raise MissingError(f"{name} cannot be read here: {error.strerror}") from None
 
     def write_sysctl(self, name: str, value: str) -> None:
         """Set a sysctl. Raises MissingError when this kernel does not have it or the value."""
-        with self._where(name):
-            try:
-                _path(name).write_text(value)
-            except OSError as error:
-                raise MissingError(f"{name} cannot be set to {value!r} here: {error.strerror}") from None
+        record.write_sysctl(self.namespace, name, value)
+
+    def has_sysctl(self, name: str) -> bool:
+        """Whether there is such a sysctl."""
+        with record.where(self.namespace, name):
+            return record.path(name).exists()
 
     @contextlib.contextmanager
     def kept(self, sysctls: Sequence[str], *, routes: bool) -> Iterator[None]:
-        """What these sysctls, and the connected routes, are now is what they are after the block; last is put first."""
-        before = [(name, self.read_sysctl(name)) for name in sysctls]
-        found = route.connected(self) if routes else []
-        try:
-            yield
-        finally:
-            for one in found:
-                route.change(self, one, one.metrics)
-            for name, value in reversed(before):
-                self.write_sysctl(name, value)
+        """What these sysctls, and the connected routes, are now is what they are after the block; last is put first.
+
+        It is written down before the block, so that others can put it back when we are killed.
+        """
+        with record.at_work(self.namespace) as file:
+            values = [(name, self.read_sysctl(name)) for name in reversed(sysctls)]
+            found = route.connected(self) if routes else []
+            was = record.before(self.namespace, values, [one.change_argv(one.metrics) for one in found])
+            record.write(file, was)
+            try:
+                yield
+            finally:
+                was.put_back()
+                file.unlink()
 
     def is_listening(self, port: int) -> bool:
         """Whether a TCP server waits on the port."""
@@ -81,15 +88,3 @@ class NamespaceHost:
         with netns.inside(self.namespace):
             text = "".join((OWN / Path(file).name).read_text() for file in nstat.FILES)
         return nstat.watched(text)
-
-    def _where(self, sysctl: str) -> contextlib.AbstractContextManager[None]:
-        return netns.inside(self.namespace) if is_local(sysctl) else contextlib.nullcontext()
-
-
-def is_local(sysctl: str) -> bool:
-    """Whether each namespace has a value of its own; tcp_mem is the machine's."""
-    return sysctl != "net.ipv4.tcp_mem"
-
-
-def _path(sysctl: str) -> Path:
-    return PROC_SYS / sysctl.replace(".", "/")

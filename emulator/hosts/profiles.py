@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from emulator import units, yamltree
@@ -12,6 +12,7 @@ from emulator.analysis import bdp_bytes
 from emulator.errors import InputError
 from emulator.hosts import route
 from emulator.hosts.host import Host
+from emulator.hosts.record import TCP_MEM
 from emulator.model import Profile
 
 MIB = 2**20
@@ -160,12 +161,32 @@ def put_on(profile: Profile, host: Host) -> None:
 
 
 @contextlib.contextmanager
-def applied(profile: Profile, *hosts: Host) -> Iterator[None]:
-    """The profile on all hosts for the time of a block; exactly what was there is restored in any case."""
+def applied(profile: Profile, *hosts: Host) -> Iterator[tuple[str, ...]]:
+    """The profile on all hosts for the time of a block; exactly what was there is restored in any case.
+
+    Yields what could not be set, and what to do about it, for the user to read: tcp_mem is the machine's, and a
+    container does not show it. All else that a host does not have is an error.
+    """
     routes = (profile.initcwnd, profile.initrwnd) != (None, None)
-    sysctls = list(sysctls_of(profile))
+    fitting = [(host, _fitting(profile, host)) for host in hosts]
     with contextlib.ExitStack() as undo:
-        for host in hosts if sysctls or routes else ():
-            undo.enter_context(host.kept(sysctls, routes=routes))
-            put_on(profile, host)
-        yield
+        # All is written down before anything is touched: what is the machine's is the same for all hosts in it.
+        for host, one in fitting:
+            if sysctls_of(one) or routes:
+                undo.enter_context(host.kept(list(sysctls_of(one)), routes=routes))
+        for host, one in fitting:
+            put_on(one, host)
+        yield tuple(_unset(profile, host) for host, one in fitting if one != profile)
+
+
+def _fitting(profile: Profile, host: Host) -> Profile:
+    """The profile as far as the host can have it."""
+    return profile if profile.tcp_mem is None or host.has_sysctl(TCP_MEM) else replace(profile, tcp_mem=None)
+
+
+def _unset(profile: Profile, host: Host) -> str:
+    value = sysctls_of(profile)[TCP_MEM]
+    return (
+        f"{profile.name}: {host.name} is in a container, and tcp_mem is its machine's: there, "
+        f"sysctl -w {TCP_MEM}='{value}'; as it is, memory pressure is told where it comes"
+    )

@@ -58,6 +58,11 @@ class SshHost:
         """Set a sysctl. Raises MissingError when that kernel does not have it or refuses the value."""
         self._sysctl(name, ["sh", "-c", 'echo "$1" >"$2"', "sysctl", value, _path(name)], as_root=True)
 
+    def has_sysctl(self, name: str) -> bool:
+        """Whether that kernel has such a sysctl and shows it. Raises MeasureError when the machine cannot be asked."""
+        there = self.run(["test", "-e", _path(name)], _TIMEOUT_S)
+        return there.exit_code == 0 or (there.exit_code != 1 and bool(there.checked()))
+
     @contextlib.contextmanager
     def kept(self, sysctls: Sequence[str], *, routes: bool) -> Iterator[None]:
         """What these sysctls, and the connected routes, are now is what they are after the block, come what may."""

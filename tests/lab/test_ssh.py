@@ -146,16 +146,22 @@ def test_a_profile_is_put_on_and_taken_off_exactly(three: Machines, host: SshHos
 
 def test_a_setting_that_the_kernel_refuses_leaves_nothing(three: Machines, host: SshHost) -> None:
     before = seen(three)
-    bad, machines_own = (
-        Profile("bad", tcp_rmem=(4096, 5000, 6000), congestion_control="no"),
-        Profile("own", tcp_mem=(1, 2, 3)),
-    )
+    bad = Profile("bad", tcp_rmem=(4096, 5000, 6000), congestion_control="no")
     with pytest.raises(MissingError, match="tcp_congestion_control cannot be read or set"), profiles.applied(bad, host):
         pass
     after(lambda: seen(three) == before, 5)
-    wanted = r"tcp_mem: No such file.*nothing was changed"
-    with pytest.raises(MissingError, match=wanted), profiles.applied(machines_own, host):
-        pass
+
+
+def test_what_is_the_machines_is_left_to_it_and_the_user_is_told(three: Machines, host: SshHost) -> None:
+    """A container has no tcp_mem; the rest of `max` is put on there."""
+    before = seen(three)
+    with profiles.applied(profiles.maximum(10**9, 10**7), host) as unset:
+        assert "tcp_rmem:4096\t131072\t6291456" in seen(three)
+    assert [text.partition("; as it is")[0] for text in unset] == [
+        "max: far is in a container, and tcp_mem is its machine's: there, "
+        "sysctl -w net.ipv4.tcp_mem='4194304 4194304 4194304'"
+    ]
+    assert seen(three) == before
 
 
 def test_killed_in_the_middle_it_is_put_back_at_once(three: Machines) -> None:

@@ -67,8 +67,8 @@ def test_verify_of_one_lane(appliance: Appliance, topology: Topology, capsys: py
 def swept(args: list[str], appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     code = main(["sweep", "--lane", "far", "--duration", "5", "--json", *args], obj=appliance)
     answer = json.loads(capsys.readouterr().out)
-    assert (code, answer["failures"]) == (0, {})
     cells: list[dict[str, object]] = answer["cells"]
+    assert (code, answer["failures"], [cell["invalid"] for cell in cells]) == (0, {}, [[]])
     return cells
 
 
