@@ -11,12 +11,16 @@ from typing import Protocol
 class Clock(Protocol):
     """The time of day for people, CLOCK_BOOTTIME in ns for deadlines, and the boot's id to tell one life from another.
 
+    `unix_ns` is ns since 1970, the clock of schedules.
+
     CLOCK_BOOTTIME goes on while the machine sleeps and is never set; it begins anew with each boot.
     """
 
     def today(self) -> datetime: ...
 
     def boottime_ns(self) -> int: ...
+
+    def unix_ns(self) -> int: ...
 
     def boot_id(self) -> str: ...
 
@@ -31,6 +35,10 @@ class SystemClock:
     def boottime_ns(self) -> int:
         """ns since the machine was started, time asleep included."""
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+    def unix_ns(self) -> int:
+        """ns since 1970: the clock of schedules."""
+        return time.time_ns()
 
     def boot_id(self) -> str:
         """A new one after every start."""

@@ -1,188 +1,187 @@
 """Play a schedule on lanes that are up: at each instant what differs, all lanes in one message, on one clock.
 
-Nothing is observed between two instants, so that a change is only a plan and a message away; from time to time, and
-at the end, the kernel is read back. Queues are as long from the start as the schedule will ever need, so no change
-must wait for a queue to drain.
+Nothing is observed between two instants and everything is prepared, so that a change is only a message away; from
+time to time the kernel is read back. What is asked for is on disk, with the time at which the schedule began: killed
+and started again, a run goes on in its phase.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Protocol
 
+from .alarm import Alarm
+from .desire import Store, read_json, write_json
 from .errors import InputError
 from .goal import wanted
 from .kernel import Kernel
-from .model import Topology
-from .ops import Step
+from .lateness import Lateness
+from .moment import held, steady
 from .plan import plan
-from .results import write_atomically
-from .state import Port, State
+from .state import State
 from .timeline import Timeline
+from .values import from_plain, to_plain
 
 READ_BACK_EVERY = 500
 """Changes between two looks at what the kernel really holds."""
 
-BUCKETS_NS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
-"""The upper ends of the lateness histogram's buckets; the last one has no end."""
+LEAD_NS = 3_000_000
+"""How long before an instant everything is prepared, and nobody else may change the lanes any more."""
 
-
-class Clock(Protocol):
-    """Time since 1970 in ns, and waiting for one."""
-
-    def now_ns(self) -> int: ...
-
-    def sleep_until(self, at_ns: int) -> None: ...
-
-
-class RealClock:
-    """The machine's own; virtual in the lab."""
-
-    def now_ns(self) -> int:
-        """Since 1970."""
-        return time.time_ns()
-
-    def sleep_until(self, at_ns: int) -> None:
-        """Wait; at once when the time has passed."""
-        while (left_ns := at_ns - self.now_ns()) > 0:
-            time.sleep(left_ns / 1e9)
-
-
-@dataclass
-class Lateness:
-    """How late changes were applied: from the instant asked for to the kernel's answer. `skipped` instants had passed
-    before they could be applied, and a later one took their place."""
-
-    changes: int = 0
-    skipped: int = 0
-    drifts: int = 0
-    max_ns: int = 0
-    total_ns: int = 0
-    histogram: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_NS) + 1))
-
-    def add(self, late_ns: int) -> None:
-        """Count one change."""
-        self.changes += 1
-        self.max_ns, self.total_ns = max(self.max_ns, late_ns), self.total_ns + late_ns
-        self.histogram[next((i for i, end in enumerate(BUCKETS_NS) if late_ns < end), len(BUCKETS_NS))] += 1
-
-    @property
-    def mean_ns(self) -> float:
-        """The mean lateness."""
-        return self.total_ns / self.changes if self.changes else 0.0
+NOTE_EVERY_NS = 10_000_000_000
+PATIENCE_NS = 10_000_000_000
+FORMAT = 1
+NOBODY = nullcontext()
+"""Keeps nobody out."""
 
 
 class Player:
-    """Plays a timeline whose topology is up."""
+    """Plays a timeline whose topology is up, from `epoch_ns`, its time 0. The lanes are taken to be as they should
+    be now."""
 
-    def __init__(self, kernel: Kernel, timeline: Timeline, clock: Clock) -> None:
-        self._kernel, self._timeline, self._clock = kernel, timeline, clock
-        self._have = kernel.observe()
-        self._steady = _steady(timeline, self._have)
-        self.lateness = Lateness()
+    def __init__(
+        self, kernel: Kernel, timeline: Timeline, epoch_ns: int, alarm: Alarm, lateness: Lateness | None = None
+    ) -> None:
+        self._kernel, self._timeline, self._alarm, self._epoch_ns = kernel, timeline, alarm, epoch_ns
+        have = kernel.observe()
+        self._steady = steady(timeline, have)
+        self._at_ns = alarm.now_ns() - epoch_ns
+        self._machine = have
+        self._now = self._goal(self._at_ns)
+        self._next: tuple[int, State, Sequence[Callable[[], None]]] | None = None
+        self.lateness = lateness or Lateness()
 
-    def run(self, epoch_ns: int, end_ns: int | None = None, told: Callable[[int], None] = lambda _: None) -> None:
-        """Follow the schedule, whose time 0 is `epoch_ns`, until `end_ns` or its own end. `told` gets every instant.
+    @property
+    def due_ns(self) -> int | None:
+        """When the lanes change next, in ns since 1970; None when never."""
+        due_ns = self._timeline.next_change(self._at_ns)
+        return None if due_ns is None else self._epoch_ns + due_ns
 
-        Raises KernelError; the lanes then stay as they are.
-        """
-        at_ns = self._clock.now_ns() - epoch_ns
-        self._become(self._planned(at_ns))
-        while (due_ns := self._timeline.next_change(at_ns)) is not None:
-            if end_ns is not None and epoch_ns + due_ns >= end_ns:
-                break
-            # Planned beforehand: when the time has come, the message only has to be sent.
-            change = self._planned(due_ns)
-            self._clock.sleep_until(epoch_ns + due_ns)
-            at_ns = self._newest(due_ns, self._clock.now_ns() - epoch_ns)
-            if self._become(change if at_ns == due_ns else self._planned(at_ns)):
-                self.lateness.add(self._clock.now_ns() - epoch_ns - due_ns)
-                told(at_ns)
-                if not self.lateness.changes % READ_BACK_EVERY:
-                    self._read_back(at_ns)
-        if end_ns is not None:
-            self._clock.sleep_until(end_ns)
-        self._read_back(at_ns)
+    def play(self) -> bool:
+        """Wait for the next instant and apply it; whether anything changed. Raises KernelError."""
+        due_ns = self._newest()
+        goal = self._goal(due_ns)
+        sends = [self._kernel.prepare(step.op) for step in plan(goal, self._now)]
+        self._alarm.sleep_until(self._epoch_ns + due_ns)
+        for send in sends:
+            send()
+        if sends:
+            late_ns = self._alarm.now_ns() - self._epoch_ns - due_ns
+            self.lateness.add(max(0, late_ns - self._alarm.reading_ns))
+        self._at_ns, self._now = due_ns, goal
+        return bool(sends)
 
-    def _newest(self, due_ns: int, now_ns: int) -> int:
-        """The last instant that is due; those before it are skipped."""
+    def read_back(self) -> None:
+        """Mend what somebody else has changed meanwhile. Raises KernelError."""
+        steps = plan(self._now, self._kernel.observe())
+        for step in steps:
+            self._kernel.apply(step.op)
+        self.lateness.drifts += bool(steps)
+
+    def _newest(self) -> int:
+        """The last instant that is due, else the next one; those before it are skipped."""
+        due_ns, now_ns = self._timeline.next_change(self._at_ns), self._alarm.now_ns() - self._epoch_ns
+        assert due_ns is not None
         while (after_ns := self._timeline.next_change(due_ns)) is not None and after_ns <= now_ns:
             due_ns = after_ns
             self.lateness.skipped += 1
         return due_ns
 
     def _goal(self, at_ns: int) -> State:
-        goal = wanted(self._timeline.at(at_ns), self._have)
-        most = self._steady
-        veths = {name: replace(veth, segments=most.veths[name].segments) for name, veth in goal.veths.items()}
-        ports = {n: _held(p, most.ports[n]) for n, p in goal.ports.items()}
-        wires = {name: replace(wire, rooms=most.wires[name].rooms) for name, wire in goal.wires.items()}
-        return replace(goal, veths=veths, ports=ports, wires=wires)
-
-    def _planned(self, at_ns: int) -> tuple[State, list[Step]]:
-        goal = self._goal(at_ns)
-        return goal, plan(goal, self._have)
-
-    def _become(self, change: tuple[State, list[Step]]) -> bool:
-        """Whether anything had to change."""
-        goal, steps = change
-        for step in steps:
-            self._kernel.apply(step.op)
-        self._have = goal
-        return bool(steps)
-
-    def _read_back(self, at_ns: int) -> None:
-        """Mend what somebody else has changed meanwhile."""
-        self._have = self._kernel.observe()
-        self.lateness.drifts += self._become(self._planned(at_ns))
+        return held(wanted(self._timeline.at(at_ns), self._machine), self._steady)
 
 
-def _steady(timeline: Timeline, have: State) -> State:
-    """What must not change while lanes are in use: the longest queues, and the form that every moment can do with."""
-    most = wanted(timeline.envelope(), have)
-    moments = dict.fromkeys(timeline.at(t_ns) for t_ns in timeline.breakpoints())
-    goals = [wanted(moment, have) for moment in moments]
-    veths = {n: replace(v, segments=min(goal.veths[n].segments for goal in goals)) for n, v in most.veths.items()}
-    ports = {n: _plainest(port, [goal.ports[n] for goal in goals]) for n, port in most.ports.items()}
-    return replace(most, veths=veths, ports=ports)
+class Follower:
+    """Plays whatever schedule is asked for, and only while it is: `store` says what and since when.
+
+    `guard` is held whenever the kernel is used, for it is not for two threads at once.
+    """
+
+    def __init__(
+        self, kernel: Kernel, store: Store, alarm: Alarm, guard: AbstractContextManager[object] = NOBODY
+    ) -> None:
+        self._kernel, self._store, self._alarm, self._guard = kernel, store, alarm, guard
+        self._player: Player | None = None
+        self._began_ns = self._noted_ns = 0
+        self._stamp: object = None
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the lanes change next, in ns since 1970; None when never."""
+        self._keep_up()
+        return self._player.due_ns if self._player else None
+
+    def play(self) -> None:
+        """Wait for the next instant, which is near, and apply it. Raises KernelError."""
+        with self._guard, self._store.locked():
+            if self._keep_up() or self._player is None:
+                return  # what is asked for has changed, and with it the time
+            self._player.play()
+        if self._alarm.now_ns() - self._noted_ns > NOTE_EVERY_NS:
+            self.note()
+
+    def run(self, end_ns: int | None) -> Lateness:
+        """Play until `end_ns` or the schedule's end, and mend in the end what somebody else has changed."""
+        while (due_ns := self.due_ns) is not None and (end_ns is None or due_ns < end_ns):
+            near_ns = min(due_ns - LEAD_NS, self._alarm.now_ns() + PATIENCE_NS)
+            self._alarm.sleep_until(near_ns)
+            if due_ns - near_ns <= LEAD_NS:
+                self._play_and_look()
+        if end_ns is not None:
+            self._alarm.sleep_until(end_ns)
+        if self._player:
+            self._player.read_back()
+        return self.lateness
+
+    def _play_and_look(self) -> None:
+        before = self.lateness.changes
+        self.play()
+        if self._player and self.lateness.changes // READ_BACK_EVERY > before // READ_BACK_EVERY:
+            self._player.read_back()
+
+    @property
+    def lateness(self) -> Lateness:
+        """Of the schedule that is played now."""
+        return self._player.lateness if self._player else Lateness()
+
+    def forget(self) -> None:
+        """Look anew at what is asked for, and at the machine, before the next change."""
+        self._stamp = None
+
+    def note(self) -> None:
+        """Write down how late the changes were, for those who ask and for the next start."""
+        if self._player:
+            plain = {"began_ns": self._began_ns, "lateness": to_plain(self._player.lateness)}
+            write_json(note_of(self._store.folder), FORMAT, plain)
+            self._noted_ns = self._alarm.now_ns()
+
+    def _keep_up(self) -> bool:
+        """Whether what is asked for had changed."""
+        stamp = self._store.stamp()
+        if stamp == self._stamp:
+            return False
+        self._stamp, self._player = stamp, None
+        now = self._store.read()
+        if now.topology and now.topology.schedule and now.began_ns is not None:
+            timeline, late = Timeline(now.topology, now.topology.schedule), noted(self._store.folder, now.began_ns)
+            with self._guard:
+                self._player = Player(self._kernel, timeline, now.began_ns, self._alarm, late)
+            self._began_ns = now.began_ns
+        return True
 
 
-def _plainest(port: Port, moments: list[Port]) -> Port:
-    """The port with one netem if ever one is needed, and merging no more than is right at any of these moments."""
-    merged = [one.offloads for one in moments if one.offloads is not None]
-    port = replace(port, offloads=frozenset.intersection(*merged) if merged else None)
-    if port.egress is None:
-        return port
-    queues = min(one.egress.queues for one in moments if one.egress)
-    return replace(port, egress=replace(port.egress, queues=queues))
+def note_of(folder: Path) -> Path:
+    """Where the lateness of a schedule is written down, in the state folder."""
+    return folder / "schedule.json"
 
 
-def _held(port: Port, most: Port) -> Port:
-    """The port with what must not change as `most` has it."""
-    port = replace(port, offloads=most.offloads)
-    if port.egress is None or most.egress is None:
-        return port
-    limit = max(port.egress.netem.limit, most.egress.netem.limit)
-    netem = replace(port.egress.netem, limit=limit)
-    return replace(port, egress=replace(port.egress, netem=netem, queues=most.egress.queues))
-
-
-def epoch(topology: Topology, text: str, note: Path, now_ns: int, *, restart: bool = False) -> int:
-    """When the schedule's time is 0. A run of the same file (`text`) that was cut off goes on in its phase: `note`
-    keeps the time. Raises InputError without a schedule."""
-    if topology.schedule is None:
-        raise InputError.single(f"{topology.name} has no schedule", path="schedule")
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    if not restart and note.exists():
-        noted = json.loads(note.read_text())
-        if noted["digest"] == digest:
-            return int(noted["epoch_ns"])
-    epoch_ns = topology.schedule.start.epoch_ns(now_ns)
-    note.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(note, json.dumps({"digest": digest, "epoch_ns": epoch_ns}) + "\n")
-    return epoch_ns
+def noted(folder: Path, began_ns: int | None) -> Lateness | None:
+    """How late the changes of the schedule that began then were so far, as far as it is written down."""
+    try:
+        plain = read_json(note_of(folder), FORMAT)
+    except InputError:
+        return None  # it is only a statistic
+    if plain is None or plain["began_ns"] != began_ns:
+        return None
+    return from_plain(Lateness, plain["lateness"])

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from emulator import topologyform, traces, units
+from emulator.fields import Duration, Loss, Rate, Rtt, YesNo, one_of, text_field
 from emulator.schedule import NOW, STEP_NS, Key, Schedule, Start, Track, Value
 from emulator.sweepform import SweepForm
-from emulator.topologyform import Duration, Form, Loss, Rate, Rtt, TopologyForm, YesNo, one_of, text_field
+from emulator.topologyform import Form, TopologyForm
 
 _DAILY = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 

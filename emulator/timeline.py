@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from .model import P32, Impairment, Lane, Topology
@@ -78,21 +79,24 @@ class Timeline:
         lanes = tuple(_changed(lane, said[lane.name]) if lane.name in said else lane for lane in self.topology.lanes)
         return replace(self.topology, lanes=lanes)
 
-    def envelope(self) -> Topology:
-        """The topology with the most that is ever asked of each direction: it needs the longest queue there is, and
-        packets that come alone if they ever must."""
+    @cached_property
+    def extremes(self) -> tuple[Topology, Topology]:
+        """The topology with the most that is ever asked of each direction, and the same at its lowest rate.
+
+        The first needs the longest queue there is; between them they show whether packets must ever come alone.
+        """
         moments = [self.at(t_ns) for t_ns in self.breakpoints()]
-        lanes = []
+        most, least = [], []
         for lane in self.topology.lanes:
             seen = [moment.lane(lane.name) for moment in moments]
-            lanes.append(
-                replace(
-                    lane,
-                    outbound=_most([one.outbound for one in seen]),
-                    inbound=_most([one.inbound for one in seen]),
-                )
-            )
-        return replace(self.topology, lanes=tuple(lanes))
+            out, back = [one.outbound for one in seen], [one.inbound for one in seen]
+            most.append(replace(lane, outbound=_most(out), inbound=_most(back)))
+            least.append(replace(lane, outbound=_slowest(out), inbound=_slowest(back)))
+        return replace(self.topology, lanes=tuple(most)), replace(self.topology, lanes=tuple(least))
+
+    def envelope(self) -> Topology:
+        """The topology with the most that is ever asked of each direction."""
+        return self.extremes[0]
 
     def next_change(self, t_ns: int) -> int | None:
         """The next time at which a lane may change; None when all stays as it is for ever."""
@@ -109,13 +113,21 @@ class Timeline:
 
 def _most(seen: list[Impairment]) -> Impairment:
     rates = [one.rate_bps for one in seen if one.rate_bps]
-    rate = None if len(rates) < len(seen) else max(rates)
-    lossy = max(seen, key=lambda one: one.mean_loss)
-    most = replace(lossy, delay_ns=max(one.delay_ns for one in seen), jitter_ns=max(one.jitter_ns for one in seen))
-    if rate is not None:
-        return replace(most, rate_bps=rate)
+    most = _worst(seen)
+    if len(rates) == len(seen):
+        return replace(most, rate_bps=max(rates))
     # A lane that has no bottleneck at times: the ports' own speed counts for the queue.
     return replace(most, rate_bps=None, buffer=None, overhead_bytes=0, atm=False, queue="drop-tail", ecn=False)
+
+
+def _slowest(seen: list[Impairment]) -> Impairment:
+    rates = [one.rate_bps for one in seen if one.rate_bps]
+    return replace(_worst(seen), rate_bps=min(rates)) if rates else _most(seen)
+
+
+def _worst(seen: list[Impairment]) -> Impairment:
+    lossy = max(seen, key=lambda one: one.mean_loss)
+    return replace(lossy, delay_ns=max(one.delay_ns for one in seen), jitter_ns=max(one.jitter_ns for one in seen))
 
 
 def _curves(topology: Topology, track: Track) -> Iterator[Curve]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 
@@ -19,6 +19,9 @@ class HandClock:
     def boottime_ns(self) -> int:
         return self.now_ns
 
+    def unix_ns(self) -> int:
+        return 10**18 + self.now_ns
+
     def boot_id(self) -> str:
         return f"life-{self.life}"
 
@@ -27,3 +30,19 @@ class HandClock:
 
     def reboot(self) -> None:
         self.life, self.now_ns = self.life + 1, 1
+
+
+@dataclass
+class HandAlarm:
+    """The time of day of a HandClock, which moves on when somebody waits; `slow_ns` passes with every reading."""
+
+    clock: HandClock = field(default_factory=HandClock)
+    slow_ns: int = 0
+    reading_ns: int = 0
+
+    def now_ns(self) -> int:
+        self.clock.now_ns += self.slow_ns
+        return self.clock.unix_ns()
+
+    def sleep_until(self, at_ns: int) -> None:
+        self.clock.now_ns += max(0, at_ns - self.clock.unix_ns())

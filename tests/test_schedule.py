@@ -1,8 +1,7 @@
-"""Schedules: what is written, what holds at any time, when it changes next, and how it is played."""
+"""Schedules: what is written, what holds at any time, and when it changes next."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,9 @@ from hypothesis import strategies as st
 
 from emulator import chart, topologyfile
 from emulator.errors import InputError
-from emulator.follow import Lateness, Player, epoch
-from emulator.goal import wanted
-from emulator.kernel.fake import FakeKernel
 from emulator.lossmodels import P32, GilbertElliott
-from emulator.model import Topology
-from emulator.ops import Op, SetNetem, SetWire, Together
-from emulator.reconcile import apply
 from emulator.schedule import DAY_NS, Key, Schedule, Start, Track
 from emulator.scheduleform import parse_start, start_text
-from emulator.state import Link, Nic, State
 from emulator.timeline import Timeline
 
 MS, S = 10**6, 10**9
@@ -159,128 +151,3 @@ def test_the_chart_shows_a_flap_of_a_second_in_a_day() -> None:
     assert (flap.least, flap.greatest, flap.line.count("█"), flap.line.index("█")) == ("0%", "100%", 1, 40)
     assert rows["ship", "both", "rate"].line.count("▁") == 1
     assert ("london", "both", "delay") in rows
-
-
-class FakeClock:
-    """Stands still until somebody waits; `slow_ns` passes with every reading."""
-
-    def __init__(self, now_ns: int = 10**18, slow_ns: int = 0) -> None:
-        self.ns, self.slow_ns = now_ns, slow_ns
-
-    def now_ns(self) -> int:
-        self.ns += self.slow_ns
-        return self.ns
-
-    def sleep_until(self, at_ns: int) -> None:
-        self.ns = max(self.ns, at_ns)
-
-
-def up(topology: Topology) -> FakeKernel:
-    kernel = FakeKernel()
-    have: State = kernel.observe()
-    apply(kernel, wanted(topology, have), have)
-    kernel.log.clear()
-    return kernel
-
-
-def delays(ops: list[Op], port: str) -> list[float]:
-    """The delays in ms that one port was given."""
-    singles = [one for op in ops for one in (op.ops if isinstance(op, Together) else (op,))]
-    return [one.netem.delay_ns / MS for one in singles if isinstance(one, SetNetem) and one.port == port]
-
-
-def test_each_instant_is_one_message_for_all_lanes() -> None:
-    one = timeline("{keys: [{at: 1s, rtt: 120ms}, {at: 2s, rtt: 40ms}, {at: 3s, rtt: 60ms}]}")
-    kernel, clock = up(one.topology), FakeClock()
-    player = Player(kernel, one, clock)
-    player.run(clock.ns, clock.ns + 10 * S)
-    changes = [op for op in kernel.log if isinstance(op, Together)]
-    # Beforehand, the queues are made as long as they will ever be; then nothing but the changes.
-    assert kernel.log == changes
-    assert [len(op.ops) for op in changes] == [4, 4, 4, 4]
-    assert delays(kernel.log, "lhs-a") == [40, 60, 20, 30]
-    assert clock.ns == 10**18 + 10 * S
-    assert (player.lateness.changes, player.lateness.max_ns, player.lateness.drifts) == (3, 0, 0)
-
-
-def test_an_engine_plays_a_schedule_in_the_room_that_it_will_ever_need() -> None:
-    one = timeline("{keys: [{at: 1s, rtt: 120ms}, {at: 2s, rtt: 40ms}]}")
-    one = Timeline(replace(one.topology, datapath="wire"), one.schedule)
-    kernel, clock = up(one.topology), FakeClock()
-    Player(kernel, one, clock).run(clock.ns, clock.ns + 10 * S)
-    changes = [op for op in kernel.log if isinstance(op, SetWire) and op.bridge == "lh-a"]
-    assert len(kernel.log) == 2 * len(changes)
-    assert [op.wire.outbound.netem.delay_ns // MS for op in changes] == [40, 60, 20]
-    assert {op.wire.rooms for op in changes} == {kernel.wires["lh-a"].rooms}
-
-
-def test_a_run_that_begins_late_begins_in_the_right_phase() -> None:
-    one = timeline(REROUTE, "loop: 30s,")
-    kernel, clock = up(one.topology), FakeClock()
-    Player(kernel, one, clock).run(clock.ns - 75 * S, clock.ns + 10 * S)
-    assert delays(kernel.log, "lhs-a") == [60, 45]
-
-
-def test_instants_that_have_passed_are_skipped_and_counted() -> None:
-    one = timeline("{keys: [{at: 1s, rtt: 120ms}, {at: 1001ms, rtt: 40ms}, {at: 1002ms, rtt: 60ms}]}")
-    kernel, clock = up(one.topology), FakeClock(slow_ns=2 * MS)
-    player = Player(kernel, one, clock)
-    player.run(clock.ns, clock.ns + 10 * S)
-    assert delays(kernel.log, "lhs-a")[-1] == 30
-    assert player.lateness.skipped == 2
-    assert player.lateness.changes == 1
-    assert player.lateness.max_ns == 4 * MS
-
-
-def test_what_somebody_else_changed_is_mended_at_the_end() -> None:
-    one = timeline(REROUTE)
-    kernel, clock = up(one.topology), FakeClock()
-    player = Player(kernel, one, clock)
-
-    def meddle(_: int) -> None:
-        port = kernel.ports["lhh-b"]
-        kernel.apply(SetNetem("lhh-b", port.egress.netem.__class__()))  # type: ignore[union-attr]
-
-    player.run(clock.ns, clock.ns + 60 * S, meddle)
-    assert player.lateness.drifts == 1
-    assert delays(kernel.log, "lhh-b")[-1] == 40
-
-
-def test_a_real_port_keeps_one_form_all_the_while() -> None:
-    """What needs a single queue, or packets one by one, at any time has them from the start."""
-    link, nic = Link(1500, True, True, 0), Nic(tx_queues=4, offloads=frozenset({"rx-gro"}))
-    kernel = FakeKernel({"eth1": link, "eth2": link}, {"eth1": nic, "eth2": nic})
-    topology = topologyfile.loads(
-        "{name: x, hub: h, lanes: {a: {rtt: 80ms, ports: {hub: eth1, site: eth2}}}, schedule: {tracks: "
-        "[{keys: [{at: 2s, loss: 1%}, {at: 4s, loss: 0%}, {at: 6s, rate: 10Mbit}, {at: 8s, rate: none}]}]}}"
-    )
-    assert topology.schedule is not None
-    have = kernel.observe()
-    apply(kernel, wanted(topology, have), have)
-    player, clock = Player(kernel, Timeline(topology, topology.schedule), FakeClock()), FakeClock()
-    forms = []
-
-    def look(_: int) -> None:
-        port = kernel.ports["eth2"]
-        forms.append((port.egress.queues, port.offloads) if port.egress else None)
-
-    player.run(clock.ns, clock.ns + 10 * S, look)
-    assert forms == [(1, frozenset())] * 4
-
-
-def test_lateness_falls_into_buckets() -> None:
-    late = Lateness()
-    for ns in (0, 9_999, 10_000, 5 * MS, 2 * S):
-        late.add(ns)
-    assert late.histogram == [2, 1, 0, 1, 0, 0, 1]
-    assert (late.changes, late.max_ns, late.mean_ns) == (5, 2 * S, (19_999 + 5 * MS + 2 * S) / 5)
-
-
-def test_a_run_that_was_cut_off_goes_on_in_its_phase(tmp_path: Path) -> None:
-    one, note = timeline(REROUTE).topology, tmp_path / "state/schedule.json"
-    assert epoch(one, "text", note, 1000) == 1000
-    assert epoch(one, "text", note, 5000) == 1000
-    assert epoch(one, "text", note, 6000, restart=True) == 6000
-    assert epoch(one, "another text", note, 7000) == 7000
-    with pytest.raises(InputError, match="has no schedule"):
-        epoch(topologyfile.load(ROOT / "topologies/single-lane.yaml"), "text", note, 1)

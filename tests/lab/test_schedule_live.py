@@ -2,55 +2,52 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from emulator import topologyfile
+from emulator.alarm import RealAlarm
 from emulator.appliance import Appliance
-from emulator.follow import Lateness, Player, RealClock
-from emulator.kernel.netlink import NetlinkKernel
+from emulator.desire import Store
+from emulator.lateness import Lateness
 from emulator.measure.stream import Arrival, Flow, Stream
 from emulator.model import Topology
+from emulator.schedule import Start
 from emulator.timeline import Timeline
 
 MS, S = 10**6, 10**9
 EVENING_S = 71_700
 LATE_NS = 10_000
-SENT_NS = 200_000
-"""Waking is exact; but reading the clock costs 768 ns of virtual time, and sending a message reads it many times."""
-
-
-@pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[Appliance]:
-    kernel = NetlinkKernel()
-    yield (appliance := Appliance(kernel, tmp_path))
-    appliance.down()
-    kernel.close()
+SHARED_NS = 1_000
+"""Frames are sent at the same instants, and every time that the sender reads the clock takes 256 ns from all."""
 
 
 def played(
     appliance: Appliance, topology: Topology, flows: list[Flow], seconds: int, epoch_ns: int
 ) -> tuple[list[list[Arrival]], Lateness]:
-    """Bring the topology up and play its schedule so long, while the flows run."""
+    """Bring the topology up and play its schedule, which began at `epoch_ns`, so long, while the flows run."""
     assert topology.schedule is not None
-    appliance.up(topology)
-    clock = RealClock()
-    player = Player(appliance.kernel, Timeline(topology, topology.schedule), clock)
+    appliance.up(replace(topology, schedule=replace(topology.schedule, start=Start("at", epoch_ns))))
+    alarm = RealAlarm()
+    follower = appliance.follower(alarm)
     with Stream(topology, flows) as stream:
-        playing = threading.Thread(target=player.run, args=(epoch_ns, clock.now_ns() + seconds * S))
+        playing = threading.Thread(target=follower.run, args=(alarm.now_ns() + seconds * S,))
         playing.start()
         arrivals = stream.run(5 * S)
         playing.join()
-    return arrivals, player.lateness
+    return arrivals, follower.lateness
 
 
 def test_an_evening_passes_as_it_is_written(appliance: Appliance) -> None:
     """An hour and a half of the day, from 19:55 on: all that ever changes in it."""
     day = topologyfile.load(Path(__file__).parents[2] / "topologies/day.yaml")
-    epoch_ns = RealClock().now_ns() - EVENING_S * S
+    epoch_ns = RealAlarm().now_ns() - EVENING_S * S
     flows = [Flow("new-york", site, 240, 22 * S) for site in ("london", "tokyo")]
     arrivals, late = played(appliance, day, flows, 5_400, epoch_ns)
     assert day.schedule is not None
@@ -63,7 +60,7 @@ def test_an_evening_passes_as_it_is_written(appliance: Appliance) -> None:
     # Every 5 min a step of the ramp, the re-route with some; two flaps, there and back; the satellite's way back.
     assert late.changes == 18 + 4 + 1
     assert (late.skipped, late.drifts) == (0, 0)
-    assert late.max_ns < SENT_NS
+    assert late.max_ns < SHARED_NS
 
 
 def schedule(tracks: str, rest: str = "") -> Topology:
@@ -75,7 +72,7 @@ def schedule(tracks: str, rest: str = "") -> Topology:
 def test_a_ramp_loses_and_reorders_nothing(appliance: Appliance) -> None:
     ramp = "{keys: [{at: 0s, rtt: 80ms}, {at: 4s, rtt: 200ms, ramp: yes}, {at: 8s, rtt: 20ms, ramp: yes}]}"
     flows = [Flow("hub", "far", 10_000, MS), Flow("far", "hub", 10_000, MS)]
-    arrivals, late = played(appliance, schedule(ramp, "step: 100ms,"), flows, 14, RealClock().now_ns() + 3 * S)
+    arrivals, late = played(appliance, schedule(ramp, "step: 100ms,"), flows, 14, RealAlarm().now_ns() + 3 * S)
     for seen in arrivals:
         assert [one.number for one in seen] == list(range(10_000))
     delays_ms = [(one.received_ns - one.sent_ns) / MS for one in arrivals[0]]
@@ -86,7 +83,7 @@ def test_a_ramp_loses_and_reorders_nothing(appliance: Appliance) -> None:
 
 def test_a_flap_takes_what_is_sent_in_it_and_nothing_else(appliance: Appliance) -> None:
     flap = "{direction: outbound, keys: [{at: 1s, down: yes}, {at: 1250ms, down: no}]}"
-    epoch_ns = RealClock().now_ns() + 3 * S
+    epoch_ns = RealAlarm().now_ns() + 3 * S
     flows = [Flow("hub", "far", 3_000, MS), Flow("far", "hub", 3_000, MS)]
     (out, back), late = played(appliance, schedule(flap, "loop: 2s,"), flows, 10, epoch_ns)
     assert len(back) == 3_000
@@ -94,4 +91,36 @@ def test_a_flap_takes_what_is_sent_in_it_and_nothing_else(appliance: Appliance) 
     assert len(lost) in (250, 500)
     phases = [(one.sent_ns - epoch_ns) / S % 2 for one in out if one.sent_ns > epoch_ns]
     assert not [phase for phase in phases if 1.0001 < phase < 1.2499]
-    assert late.max_ns < SENT_NS
+    assert late.max_ns < SHARED_NS
+
+
+def delay_ms(appliance: Appliance) -> float:
+    """What the kernel holds outbound."""
+    netem = appliance.status().lanes[0].outbound.netem
+    assert netem
+    return netem.delay_ns / MS
+
+
+def test_a_killed_daemon_goes_on_in_its_phase_and_is_never_late(appliance: Appliance) -> None:
+    keys = ", ".join(f"{{at: {at}s, rtt: {rtt}ms}}" for at, rtt in ((10, 120), (20, 40), (30, 60)))
+    appliance.up(schedule(f"{{keys: [{keys}]}}"))
+    began_ns, alarm = Store(appliance.state_dir).read().began_ns, RealAlarm()
+    assert began_ns is not None
+    argv, env = [sys.executable, "-m", "emulator", "daemon"], {**os.environ, "LONGHAUL_STATE": str(appliance.state_dir)}
+
+    def daemon(*until_s: int) -> list[float]:
+        """One that is killed in the end, and what the lanes have at some times before."""
+        with subprocess.Popen(argv, cwd=Path(__file__).parents[2], env=env, stderr=subprocess.DEVNULL) as process:
+            found = []
+            for at_s in until_s:
+                alarm.sleep_until(began_ns + at_s * S)
+                found.append(delay_ms(appliance))
+            process.kill()
+        return found
+
+    assert daemon(5, 15) == [40, 60]
+    alarm.sleep_until(began_ns + 25 * S)
+    assert delay_ms(appliance) == 60, "nobody plays it"
+    assert daemon(27, 35) == [20, 30]
+    late = appliance.status().lateness
+    assert late and (late.changes, late.skipped, late.max_ns) == (2, 0, 0)
