@@ -122,6 +122,12 @@ def mean_until(intervals: Sequence[Interval], end_s: float) -> float:
     return mean_bytes_per_s([i for i in intervals if i.end_s <= end_s + 1e-3] or intervals[:1])
 
 
+def whole(intervals: Sequence[Interval]) -> list[Interval]:
+    """The intervals of full length: the last one of a run is often cut short, and its rate is none."""
+    longest = max((i.end_s - i.start_s for i in intervals), default=0.0)
+    return [i for i in intervals if i.end_s - i.start_s >= 0.9 * longest]
+
+
 def steady(intervals: Sequence[Interval]) -> Steady:
     """The mean after the slow start: from one interval past the first that reaches 90 % of the last half's mean.
 
@@ -129,12 +135,11 @@ def steady(intervals: Sequence[Interval]) -> Steady:
     """
     if not intervals:
         raise ValueError("a run without intervals has no steady mean")
-    longest = max(i.end_s - i.start_s for i in intervals)
-    whole = [i for i in intervals if i.end_s - i.start_s >= 0.9 * longest]
-    half = whole[len(whole) // 2 :]
+    full = whole(intervals)
+    half = full[len(full) // 2 :]
     reference = mean_bytes_per_s(half)
-    first = next(n for n, i in enumerate(whole) if i.bytes_per_s >= PLATEAU_SHARE * reference)
-    plateau = whole[min(first + 1, len(whole) - len(half)) :]
+    first = next(n for n, i in enumerate(full) if i.bytes_per_s >= PLATEAU_SHARE * reference)
+    plateau = full[min(first + 1, len(full) - len(half)) :]
     return Steady(plateau[0].start_s, mean_bytes_per_s(plateau), abs(drift(half)) <= SETTLED_DRIFT)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from emulator import advice, analysis, laws, netem, units
 from emulator.analysis import Path
-from emulator.cells import KERNEL_BUFFERS
+from emulator.cells import KERNEL_BUFFERS, buffers_of
 from emulator.hosts import profiles
 from emulator.laws import Windows
-from emulator.model import Impairment, Lane
+from emulator.model import Impairment, Lane, Profile
 
 MIB = 2**20
 
@@ -29,24 +29,36 @@ def facts(path: Path, window_bytes: int | None) -> dict[str, Any]:
         "socket_buffer_bytes": most.tcp_rmem[2] if most.tcp_rmem else None,
         "predicted_bytes_per_s": prediction.bytes_per_s,
         "predicted_limit": prediction.limit,
-        "streams_needed_default": advice.streams_needed(path, advice.windows(KERNEL_BUFFERS, KERNEL_BUFFERS)),
+        "first_10s_bytes_per_s": prediction.mean_bytes_per_s,
+        "streams_needed": _streams_needed(path, most, window_bytes),
         "netem_limit_packets": egress.netem.limit,
         "buffer_bytes": netem.buffer_bytes(lane, limited),
         "netem_memory_bytes": 2 * netem.memory_bytes(egress, path.mtu),
     }
 
 
+def _streams_needed(path: Path, most: Profile, window_bytes: int | None) -> dict[str, int]:
+    """How many streams fill the line, by profile; and by the window that was asked about."""
+    buffers = {profile.name: buffers_of(profile) for profile in (profiles.DEFAULT, profiles.FOUNDING, most)}
+    allowed = {name: advice.windows(both, both) for name, both in buffers.items()}
+    if window_bytes is not None:
+        allowed[f"of {units.format_size(window_bytes)}"] = Windows(window_bytes, window_bytes)
+    return {name: advice.streams_needed(path, one) for name, one in allowed.items()}
+
+
 def rows(path: Path, found: dict[str, Any]) -> list[tuple[str, str]]:
     """The same for people."""
-    streams = "1 stream" if path.streams == 1 else f"{path.streams} streams"
+    reached = "1 stream reaches" if path.streams == 1 else f"{path.streams} streams reach"
+    needed = ", ".join(f"{number} {name}" for name, number in found["streams_needed"].items())
     return [
         ("path", f"{units.format_rate(path.rate_bps)}, {units.format_duration(path.rtt_ns)}, MTU {path.mtu}"),
         ("BDP", units.format_size(found["bdp_bytes"])),
         ("line carries", _throughput(found["line_bytes_per_s"])),
-        (f"{streams} reach", f"{_throughput(found['predicted_bytes_per_s'])}, limited by {found['predicted_limit']}"),
+        (reached, f"{_throughput(found['predicted_bytes_per_s'])}, limited by {found['predicted_limit']}"),
+        ("in the first 10 s", f"{_throughput(found['first_10s_bytes_per_s'])}, with the slow start in it"),
         ("slow start takes", f"{found['slow_start_ns'] / analysis.NS:.2f} s until the window is one BDP"),
         ("socket buffers", f"{found['socket_buffer_bytes'] / MIB:.1f} MiB each way (profile max)"),
-        ("streams needed", f"{found['streams_needed_default']} with the kernel's own buffers"),
+        ("streams needed", f"{needed}, by profile"),
         ("bottleneck buffer", units.format_size(found["buffer_bytes"])),
         ("netem limit", f"{found['netem_limit_packets']} packets per direction"),
         ("netem memory", f"{found['netem_memory_bytes'] / MIB:.0f} MiB at most, both directions full"),
@@ -55,28 +67,35 @@ def rows(path: Path, found: dict[str, Any]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class HostAdvice:
-    """The commands for both hosts, and the steady throughput before and after them, in bytes/s."""
+    """The commands for both hosts, and the steady throughput before and after them, in bytes/s.
+
+    `streams` is how many of them fill the line afterwards; `then` what limits those that were asked about.
+    """
 
     commands: list[str]
     before: float
     after: float
     then: str
+    streams: int
 
 
-FIRST_WINDOW = "ip route change $(ip route show default | head -n 1) initcwnd"
+def host_advice(path: Path, peer: str | None = None) -> HostAdvice:
+    """What makes hosts with the kernel's own settings fill a path; for a lossy path that includes BBR.
 
-
-def host_advice(path: Path) -> HostAdvice:
-    """What makes hosts with the kernel's own settings fill a path; for a lossy path that includes BBR."""
+    The first window is raised on the route to `peer`, the other host; without it on the default route.
+    """
     most = profiles.maximum(path.rate_bps, path.rtt_ns)
     tuned = replace(most, congestion_control="bbr") if path.loss else most
-    assert most.tcp_rmem is not None
-    allowed = Windows(*(int(most.tcp_rmem[2] * advice.WINDOW_SHARE),) * 2)
+    allowed = advice.windows(buffers_of(most), buffers_of(most))
     before = laws.predict(path, advice.windows(KERNEL_BUFFERS, KERNEL_BUFFERS))
     after = laws.predict(replace(path, congestion_control=tuned.congestion_control or "cubic"), allowed)
     commands = [f"sysctl -w {name}='{value}'" for name, value in profiles.sysctls_of(tuned).items()]
-    commands += [f"{FIRST_WINDOW} {profiles.FIRST_WINDOW_INITCWND}", "ip tcp_metrics flush"]
-    return HostAdvice(commands, before.bytes_per_s, after.bytes_per_s, after.limit)
+    # Of several routes that match, the closest stands last.
+    route = f"ip route show match {peer} | tail -n 1" if peer else "ip route show default | head -n 1"
+    commands += [f"ip route change $({route}) initcwnd {profiles.FIRST_WINDOW_INITCWND}", "ip tcp_metrics flush"]
+    return HostAdvice(
+        commands, before.bytes_per_s, after.bytes_per_s, after.limit, advice.streams_needed(path, allowed)
+    )
 
 
 def _throughput(bytes_per_s: float) -> str:

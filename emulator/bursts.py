@@ -5,6 +5,8 @@ Sources: psched_l2t_ns and psched_ratecfg_precompute of net/sched/sch_generic.c 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 PSCHED_TICK_NS = 64
 """A tick of the packet scheduler's clock (include/net/pkt_sched.h, PSCHED_SHIFT 6)."""
 
@@ -23,6 +25,7 @@ def burst_ticks(rate_bytes_per_s: int, burst_bytes: int) -> int:
     return ((burst_bytes * multiplier) >> shift) // PSCHED_TICK_NS
 
 
+@lru_cache(1024)  # a search of thirty steps, asked for at every look at the kernel
 def burst_from_ticks(rate_bytes_per_s: int, ticks: int, overhead: int = 0, *, atm: bool = False) -> int:
     """The largest burst that the kernel stores as `ticks`: many bursts read back as the same tick."""
     low, high = 0, 2 * (ticks + 1) * PSCHED_TICK_NS * rate_bytes_per_s // 1_000_000_000 + 2

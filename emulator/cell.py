@@ -9,26 +9,28 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import starmap
 from typing import TYPE_CHECKING
 
-from emulator import prober
+from emulator import prober, promptness
 from emulator.analysis import NS
-from emulator.cells import OUTBOUND, CellSpec
+from emulator.bothways import joined
+from emulator.cells import BOTH, OUTBOUND, CellSpec
 from emulator.conclude import Measured, conclude
-from emulator.errors import LonghaulError, MeasureError, RefusedError
+from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
 from emulator.hosts import profiles, reach
 from emulator.hosts.host import Host
-from emulator.measure import clock, iperf3, machine, nstat, ping, ss
+from emulator.measure import clock, cores, iperf3, machine, nstat, ping, ss
 from emulator.measure.process import Running
 from emulator.results import Execution
 from emulator.verdict import Buffers
 
 if TYPE_CHECKING:
     from emulator.appliance import Appliance
-    from emulator.status import DirectionCounters
+    from emulator.status import DirectionCounters, Status
 
 LOOKS = 16
 INTERVALS = 50
@@ -48,11 +50,11 @@ def execute(spec: CellSpec, appliance: Appliance) -> Execution:
     """
     with reach.reached(spec.topology) as hosts, _lane_up(spec, appliance):
         hub, site = hosts[spec.topology.hub], hosts[spec.lane.name]
-        with profiles.applied(spec.profile, hub, site):
+        with profiles.applied(spec.profile, hub, site) as unset:
             for host in (hub, site):
                 # What the kernel remembers of earlier connections would shorten the slow start.
                 host.run(["ip", "tcp_metrics", "flush"], _TIMEOUT_S, as_root=True).checked()
-            return measure(spec, appliance, hub, site)
+            return measure(spec, appliance, hub, site, unset)
 
 
 @contextmanager
@@ -75,49 +77,98 @@ def _lane_up(spec: CellSpec, appliance: Appliance) -> Iterator[None]:
         appliance.up(present)
 
 
-def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host) -> Execution:
-    """Measure over the lane that is up, between hosts that are set up; data flows in the spec's direction."""
-    sender, receiver = (hub, site) if spec.direction == OUTBOUND else (site, hub)
-    address = str(spec.topology.address(receiver.name).ip)
+def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()) -> Execution:
+    """Measure over the lane that is up, between hosts that are set up; data flows in the spec's direction.
+
+    `unset` is what of the profile could not be set, for the result's notes.
+    """
+    ends = [(hub, site) if way.direction == OUTBOUND else (site, hub) for way in spec.ways]
+    sender, receiver = ends[0]
+    address = _address(spec, receiver)
     precise = _precise(sender)
     echo = sender.run(ping.argv(address, PING_COUNT, precise), ping.longest_s(PING_COUNT, spec.lane.rtt_ns))
-    cached = len(json.loads(sender.run(["ip", "-j", "tcp_metrics", "show"], _TIMEOUT_S).checked().stdout or "[]"))
+    cached = [_cached(one) for one, _ in ends]
     with prober.between(sender, receiver, address, spec.lane.rtt_ns, precise) as probes:
         idle = probes.idle()
-        before, drops_before = _counters(hub, site), _queue(spec, appliance)
+        before, status = _counters(hub, site), appliance.status()
+        short, cores_before = any(_short_of_memory(host) for host in ends[0]), _cores(hub, site)
         with probes.beside(spec.duration_s) as loaded:
-            text, looks = _stream(spec, sender, receiver, address)
-    measured = Measured(
+            text, looks = _stream(spec, sender, receiver)
+            cores_after = _cores(hub, site)
+    after = appliance.status()
+    drops = list(starmap(_increase, zip(_queues(spec, status), _queues(spec, after), strict=True)))
+    common = Measured(
         rtt_ns=min(ping.parse(echo.stdout).rtts_ns),
         run=iperf3.parse(text),
-        seen=ss.summarize(looks),
-        drops=_increase(drops_before, _queue(spec, appliance)),
+        seen=ss.summarize(looks[0]),
+        drops=drops[0],
         counters=nstat.increase(before, _counters(hub, site)),
+        memory_short=short,
+        core_percent=max(starmap(cores.busiest_percent, zip(cores_before, cores_after, strict=True))),
         sender=_buffers(sender),
         receiver=_buffers(receiver),
-        cached_metrics=cached,
-        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in appliance.status().drift),
+        cached_metrics=cached[0],
+        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
         idle=idle,
         loaded=loaded[0],
         kernel=os.uname().release,
         rtt_tolerance_ns=clock.rtt_tolerance_ns(),
+        datapath=after.datapath,
+        late=promptness.between(status.lanes, after.lanes, max(clock.rtt_tolerance_ns(), spec.lane.rtt_ns // 100)),
+        unset=unset,
     )
+    results = [conclude(spec.ways[0], common)]
+    if len(spec.ways) > 1:
+        back = replace(
+            common,
+            run=iperf3.parse(text, reverse=True),
+            seen=ss.summarize(looks[1]),
+            drops=drops[1],
+            sender=_buffers(receiver),
+            receiver=_buffers(sender),
+            cached_metrics=cached[1],
+        )
+        results.append(conclude(spec.ways[1], back))
     raw = {"iperf3": json.loads(text), "machine": machine.record(sender), "queues": machine.queues()}
-    return Execution(conclude(spec, measured), raw)
+    return Execution(results[0] if len(results) == 1 else joined(spec, results), raw)
 
 
-def _stream(spec: CellSpec, sender: Host, receiver: Host, address: str) -> tuple[str, list[list[ss.Socket]]]:
-    """Run iperf3 between the two ends; its JSON, and the looks at the sender's sockets meanwhile."""
+def _stream(spec: CellSpec, sender: Host, receiver: Host) -> tuple[str, list[list[list[ss.Socket]]]]:
+    """Run iperf3 between the two ends; its JSON, and each direction's looks at the sender's sockets meanwhile."""
+    watched = [(sender, ss.argv(_address(spec, receiver), iperf3.PORT))]
+    if len(spec.ways) > 1:
+        watched.append((receiver, ss.argv(_address(spec, sender), iperf3.PORT, server=True)))
     with receiver.start(iperf3.server_argv(interval_s(spec))) as server:
         _await_listening(receiver, server)
-        with sender.start(_client_argv(spec, address)) as client:
-            looks = _watch(spec, sender, address)
+        with sender.start(_client_argv(spec, _address(spec, receiver))) as client:
+            looks = _watch(spec, watched)
             return client.wait(iperf3.longest_s(spec.duration_s, spec.lane.rtt_ns)).stdout, looks
 
 
-def _queue(spec: CellSpec, appliance: Appliance) -> DirectionCounters:
-    lane = appliance.counters()[spec.lane.name]
-    return lane.outbound if spec.direction == OUTBOUND else lane.inbound
+def _address(spec: CellSpec, host: Host) -> str:
+    return str(spec.topology.address(host.name).ip)
+
+
+def _queues(spec: CellSpec, status: Status) -> list[DirectionCounters]:
+    """Of each direction that is measured."""
+    lane = status.lane(spec.lane.name)
+    return [(lane.outbound if way.direction == OUTBOUND else lane.inbound).counters for way in spec.ways]
+
+
+def _cached(host: Host) -> int:
+    return len(json.loads(host.run(["ip", "-j", "tcp_metrics", "show"], _TIMEOUT_S).checked().stdout or "[]"))
+
+
+def _short_of_memory(host: Host) -> bool:
+    protocols = host.run(["cat", nstat.PROTOCOLS], _TIMEOUT_S).checked().stdout
+    try:
+        return nstat.short_of_memory(protocols, host.read_sysctl("net.ipv4.tcp_mem"))
+    except MissingError:  # in a container's namespace: then the flag alone must do
+        return nstat.short_of_memory(protocols, "0")
+
+
+def _cores(*hosts: Host) -> list[dict[str, tuple[int, int]]]:
+    return [cores.parse(host.run(["cat", cores.FILE], _TIMEOUT_S).checked().stdout) for host in hosts]
 
 
 def _buffers(host: Host) -> Buffers:
@@ -138,8 +189,7 @@ def _increase(before: DirectionCounters, after: DirectionCounters) -> tuple[int 
     """Packets dropped in between: by the emulator's limit, by the full buffer, by the loss asked for."""
 
     def grown(one: int | None, other: int | None) -> int | None:
-        # A shaper that takes a super-frame apart counts every segment it drops, netem above it at most one.
-        return None if one is None or other is None else max(0, other - one)
+        return None if one is None or other is None else other - one
 
     buffer = after.drops_buffer - before.drops_buffer
     return (
@@ -164,7 +214,8 @@ def interval_s(spec: CellSpec) -> float:
 
 def _client_argv(spec: CellSpec, address: str) -> list[str]:
     algorithm, expected = spec.congestion_control, spec.expected_bytes_per_s
-    return iperf3.client_argv(address, spec.duration_s, spec.streams, algorithm, expected, interval_s(spec))
+    both = spec.direction == BOTH
+    return iperf3.client_argv(address, spec.duration_s, spec.streams, algorithm, expected, interval_s(spec), both=both)
 
 
 def look_interval_s(duration_s: int, rtt_ns: int) -> float:
@@ -173,16 +224,17 @@ def look_interval_s(duration_s: int, rtt_ns: int) -> float:
     return (pause_s // rtt_s + ODD_PHASE) * rtt_s if rtt_s and rtt_s <= pause_s else pause_s
 
 
-def _watch(spec: CellSpec, sender: Host, address: str) -> list[list[ss.Socket]]:
-    """Look at the data streams over the last half of the run."""
+def _watch(spec: CellSpec, watched: Sequence[tuple[Host, list[str]]]) -> list[list[list[ss.Socket]]]:
+    """Look at each direction's data streams over the last half of the run."""
     time.sleep(spec.duration_s / 2 + STREAMS_START_ROUND_TRIPS * spec.lane.rtt_ns / NS)
-    looks = []
+    looks: list[list[list[ss.Socket]]] = [[] for _ in watched]
     for _ in range(LOOKS):
-        sockets = ss.parse(sender.run(ss.argv(address, iperf3.PORT), _TIMEOUT_S).checked().stdout)
-        # One connection more than streams: the control connection, which sends least.
-        data = sorted(sockets, key=lambda socket: socket.bytes_sent)[1:]
-        if len(data) == spec.streams:
-            looks.append(sorted(data, key=lambda socket: socket.local))
+        for seen, (sender, argv) in zip(looks, watched, strict=True):
+            sockets = ss.parse(sender.run(argv, _TIMEOUT_S).checked().stdout)
+            # The control connection and the streams that are received here send next to nothing.
+            if len(sockets) == 1 + spec.streams * len(watched):
+                data = sorted(sockets, key=lambda socket: socket.bytes_sent)[-spec.streams :]
+                seen.append(sorted(data, key=lambda socket: socket.local))
         time.sleep(look_interval_s(spec.duration_s, spec.lane.rtt_ns))
     return looks
 

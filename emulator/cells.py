@@ -1,4 +1,4 @@
-"""Cells as values: what is to be measured, and what was. To JSON and back; older formats are migrated."""
+"""Cells as values: what is to be measured, and what was. To JSON and back; `formats` reads older ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,11 +16,20 @@ from emulator.latency import Latency
 from emulator.model import Impairment, Lane, Profile, Topology
 from emulator.verdict import Buffers
 
-FORMAT = 2
+FORMAT = 3
 OUTBOUND, INBOUND = "outbound", "inbound"
-DIRECTIONS = (OUTBOUND, INBOUND)
+BOTH = "both"
+DIRECTIONS = (OUTBOUND, INBOUND, BOTH)
 KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
 """What the kernel allows when a profile does not say (tcp_rmem, tcp_wmem up to Linux 6.12)."""
+
+
+def buffers_of(profile: Profile) -> Buffers:
+    """The most that a host's sockets get under a profile."""
+    receive, send = profile.tcp_rmem, profile.tcp_wmem
+    return Buffers(
+        receive[2] if receive else KERNEL_BUFFERS.receive_bytes, send[2] if send else KERNEL_BUFFERS.send_bytes
+    )
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,14 @@ class CellSpec:
 
     @property
     def impairment(self) -> Impairment:
-        """That of the direction in which the data flows."""
-        return self.lane.outbound if self.direction == OUTBOUND else self.lane.inbound
+        """That of the direction in which the data flows; of both, outbound's."""
+        return self.lane.inbound if self.direction == INBOUND else self.lane.outbound
+
+    @property
+    def ways(self) -> tuple[CellSpec, ...]:
+        """The cell in each single direction that it measures."""
+        names = (OUTBOUND, INBOUND) if self.direction == BOTH else (self.direction,)
+        return tuple(replace(self, direction=name) for name in names)
 
     @property
     def path(self) -> analysis.Path:
@@ -61,14 +76,13 @@ class CellSpec:
     @property
     def buffers(self) -> Buffers:
         """The most that a host's sockets get under the profile."""
-        receive, send = self.profile.tcp_rmem, self.profile.tcp_wmem
-        return Buffers(
-            receive[2] if receive else KERNEL_BUFFERS.receive_bytes, send[2] if send else KERNEL_BUFFERS.send_bytes
-        )
+        return buffers_of(self.profile)
 
     @property
     def prediction(self) -> laws.Prediction:
-        """What theory allows, made before anything is measured."""
+        """What theory allows, made before anything is measured; of both directions, in the slower one."""
+        if len(self.ways) > 1:
+            return min((way.prediction for way in self.ways), key=lambda said: said.bytes_per_s)
         allowed = advice.windows(self.buffers, self.buffers)
         initcwnd = self.profile.initcwnd or analysis.INITCWND_SEGMENTS
         return laws.predict(self.path, allowed, self.duration_s * analysis.NS, initcwnd=initcwnd)
@@ -142,13 +156,41 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Way:
+    """One direction of a cell that was measured both ways at once; called as in `CellResult`."""
+
+    direction: str
+    steady_bytes_per_s: float
+    settled: bool
+    mean_bytes_per_s: float
+    predicted_bytes_per_s: float
+    kind: str
+    limiter: str
+    evidence: str
+    advice: str
+    retransmits: int
+    received_bytes: int
+    drops_limit: int | None
+    drops_buffer: int
+    drops_loss: int | None
+    intervals: tuple[Interval, ...]
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Way:
+        """The inverse of `dataclasses.asdict`. Raises TypeError."""
+        return cls(**{**value, "intervals": tuple(Interval(**i) for i in value["intervals"])})
+
+
+@dataclass(frozen=True)
 class CellResult:
     """What one cell measured. Throughputs are payload at the receiver; windows are of one stream.
 
     `window_bytes` is the mean in flight over the steady part, `drops_limit` None where loss makes it unknowable.
-    `laws` holds what each law allows (those that apply), `predicted_limit` names the least. An empty `invalid` means
-    that nothing speaks against the numbers. `repeats` are the steady means of all measurements of the cell; of several
-    this is the median one, with their mean as its steady figure (`merge`).
+    `laws` holds what each law allows (those that apply), `predicted_limit` names the least. `core_percent` is of the
+    busiest core, whoever it worked for. An empty `invalid` means that nothing speaks against the numbers. Of a cell
+    measured both ways `ways` holds each, and the rest is the slower one's (`bothways`). `repeats` are the steady means
+    of all measurements of the cell; of several this is the median one, with their mean as its steady figure (`merge`).
+    `datapath` is what impaired: netem or wire.
     """
 
     spec: CellSpec
@@ -185,18 +227,27 @@ class CellResult:
     counters: dict[str, int]
     sender_cpu_percent: float
     receiver_cpu_percent: float
+    core_percent: float
     kernel: str
     tool: str
     notes: tuple[str, ...]
     findings: tuple[str, ...]
+    ways: tuple[Way, ...]
     repeats: tuple[float, ...]
     intervals: tuple[Interval, ...]
     ramp: tuple[Moment, ...]
+    datapath: str = "netem"
 
     @property
     def half_width_bytes_per_s(self) -> float:
         """The 99 % confidence half-width of the steady mean; infinite for a single measurement."""
         return confidence.half_width(self.repeats)
+
+    @property
+    def ways_ns(self) -> tuple[int | None, int | None]:
+        """The median idle delay outbound and inbound, as far as they are known; the probes go the way of the data."""
+        there, back = (self.idle.there_ns, self.idle.back_ns) if self.idle else (None, None)
+        return (there, back) if self.spec.direction == OUTBOUND else (back, there)
 
     @property
     def unsure(self) -> str:
@@ -211,7 +262,8 @@ class CellResult:
         flat = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         lists = {name: [list(dataclasses.astuple(i)) for i in flat[name]] for name in ("intervals", "ramp")}
         delays = {name: flat[name] and asdict(flat[name]) for name in ("idle", "loaded")}
-        return {**flat, "format": FORMAT, "spec": self.spec.to_json(), **lists, **delays}
+        ways = [asdict(way) for way in self.ways]
+        return {**flat, "format": FORMAT, "spec": self.spec.to_json(), **lists, **delays, "ways": ways}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CellResult:
@@ -220,57 +272,7 @@ class CellResult:
         values["spec"] = CellSpec.from_json(values["spec"])
         values["intervals"] = tuple(Interval(*i) for i in values["intervals"])
         values["ramp"] = tuple(Moment(*i) for i in values["ramp"])
+        values["ways"] = tuple(Way.from_json(way) for way in values["ways"])
         values |= {key: tuple(values[key]) for key in ("invalid", "notes", "findings", "repeats")}
         values |= {key: Latency.from_json(values[key]) if values[key] else None for key in ("idle", "loaded")}
         return cls(**values)
-
-
-def merge(results: Sequence[CellResult]) -> CellResult:
-    """The repeats of one cell as one result: the median one, with the mean of all as its steady figure.
-
-    What speaks against any of them speaks against the mean.
-    """
-    middle = sorted(results, key=lambda result: result.steady_bytes_per_s)[(len(results) - 1) // 2]
-    if len(results) == 1:
-        return middle
-    invalid = dict.fromkeys(reason for result in results for reason in result.invalid)
-    means = tuple(result.steady_bytes_per_s for result in results)
-    return replace(
-        middle,
-        steady_bytes_per_s=statistics.fmean(means),
-        mean_bytes_per_s=statistics.fmean(result.mean_bytes_per_s for result in results),
-        first_10s_bytes_per_s=statistics.fmean(result.first_10s_bytes_per_s for result in results),
-        settled=all(result.settled for result in results),
-        invalid=tuple(invalid),
-        repeats=means,
-    )
-
-
-_KINDS_OF_FORMAT_1 = {
-    "line": "line", "slow start": "slow start", "loss": "congestion window", "buffer drops": "congestion window",
-    "congestion window": "unknown",
-}  # fmt: skip
-
-
-def migrated(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A result of any format that we ever wrote, in today's. Raises KeyError, ValueError."""
-    if value.get("format") == FORMAT:
-        return dict(value)
-    old = dict(value)
-    limiter = str(old["limiter"])
-    kind = _KINDS_OF_FORMAT_1.get(limiter) or ("send buffer" if limiter.startswith("send") else "receive window")
-    return old | {
-        "format": FORMAT,
-        "spec": old["spec"] | {"direction": OUTBOUND, "repeat": 0},
-        "predicted_mean_bytes_per_s": old["predicted_bytes_per_s"],
-        "laws": {old["predicted_limit"]: old["predicted_bytes_per_s"]},
-        "kind": kind,
-        "advice": "",
-        "idle": None,
-        "loaded": None,
-        # Format 1 counted segments only.
-        "retransmitted_bytes": old["retransmits"] * 1448,
-        "findings": [],
-        "repeats": [old["steady_bytes_per_s"]],
-        "ramp": [],
-    }

@@ -7,21 +7,26 @@ from dataclasses import dataclass
 from emulator import advice, analysis, detectors, laws
 from emulator.analysis import NS
 from emulator.cells import CellResult, CellSpec, Moment
+from emulator.goal import segments_of
 from emulator.hosts import profiles
 from emulator.latency import Latency
 from emulator.measure import iperf3, ss
+from emulator.netem import SUPER_FRAME_BYTES
+from emulator.promptness import Late
 from emulator.verdict import Buffers, Evidence, judge
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The raw observations of one cell; `drops` are by limit, by buffer and by the loss asked for."""
+    """The raw observations of one cell and direction; `drops` are by limit, by buffer and by the loss asked for."""
 
     rtt_ns: int
     run: iperf3.Run
     seen: ss.Seen
     drops: tuple[int | None, int, int | None]
     counters: dict[str, int]
+    memory_short: bool
+    core_percent: float
     sender: Buffers
     receiver: Buffers
     cached_metrics: int
@@ -30,6 +35,10 @@ class Measured:
     loaded: Latency
     kernel: str
     rtt_tolerance_ns: int
+    datapath: str
+    late: tuple[Late, ...]
+    unset: tuple[str, ...] = ()
+    """What of the profile a host does not have."""
 
 
 def wanted_duration_s(spec: CellSpec) -> float:
@@ -67,7 +76,10 @@ def conclude(spec: CellSpec, measured: Measured) -> CellResult:
         limiter=verdict.limiter,
         evidence=verdict.evidence,
         advice=str(hint) if hint else "",
-        invalid=tuple(finding.text for finding in findings if finding.fatal),
+        invalid=(
+            *(finding.text for finding in findings if finding.fatal),
+            *(str(late) for late in measured.late if not late.passed),
+        ),
         window_bytes=seen.in_flight_bytes,
         peer_window_bytes=seen.peer_window_bytes,
         send_buffer_bytes=seen.send_buffer_bytes,
@@ -86,13 +98,16 @@ def conclude(spec: CellSpec, measured: Measured) -> CellResult:
         counters=measured.counters,
         sender_cpu_percent=run.sender_cpu_percent,
         receiver_cpu_percent=run.receiver_cpu_percent,
+        core_percent=measured.core_percent,
         kernel=measured.kernel,
         tool=run.version,
-        notes=tuple(profiles.notes(spec.profile)),
+        notes=(*profiles.notes(spec.profile), *measured.unset),
         findings=tuple(f"{finding.detector}: {finding.text}" for finding in findings),
+        ways=(),
         repeats=(steady.bytes_per_s,),
         intervals=run.intervals,
         ramp=tuple(Moment(end_s, cwnd_bytes, rtt_us * 1000) for end_s, cwnd_bytes, rtt_us in run.ramp),
+        datapath=measured.datapath,
     )
 
 
@@ -110,7 +125,9 @@ def evidence_of(spec: CellSpec, measured: Measured) -> Evidence:
         retransmits=run.retransmits,
         drops_limit=measured.drops[0],
         drops_buffer=measured.drops[1],
+        drop_segments=1 if segments_of(spec.lane) == 1 else -(-SUPER_FRAME_BYTES // analysis.mss_bytes(spec.lane.mtu)),
         memory_pressures=measured.counters["TcpExtTCPMemoryPressures"],
+        memory_short=measured.memory_short,
         rtt_before_ns=measured.rtt_ns,
         rtt_tolerance_ns=measured.rtt_tolerance_ns + spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns,
         duration_s=run.duration_s,
@@ -124,6 +141,7 @@ def evidence_of(spec: CellSpec, measured: Measured) -> Evidence:
         receiver=measured.receiver,
         sender_cpu_percent=run.sender_cpu_percent,
         receiver_cpu_percent=run.receiver_cpu_percent,
+        core_percent=measured.core_percent,
         cached_metrics=measured.cached_metrics,
         drift=measured.drift,
     )

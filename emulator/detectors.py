@@ -14,6 +14,7 @@ from emulator.verdict import CPU_PERCENT, MIB, Evidence
 CEILING_TOLERANCE = 1.01
 SENDER_EXCESS = 0.02
 BLOCK_SHARE = 0.1
+SPURIOUS_SHARE = 0.25
 UNEVEN_BUFFERS = 2
 
 
@@ -39,7 +40,9 @@ def _limit(_: Path, seen: Evidence) -> str:
 
 def _memory(_: Path, seen: Evidence) -> str:
     times = seen.memory_pressures
-    return f"TCP ran into memory pressure {times} times: raise tcp_mem" if times else ""
+    if not times:
+        return "TCP was short of memory before it began: raise tcp_mem" if seen.memory_short else ""
+    return f"TCP ran into memory pressure {times} times: raise tcp_mem"
 
 
 def _impossible(path: Path, seen: Evidence) -> str:
@@ -57,9 +60,12 @@ def _rtt(path: Path, seen: Evidence) -> str:
 
 
 def _retransmits(path: Path, seen: Evidence) -> str:
-    if path.loss or seen.drops_buffer or seen.drops_limit or not seen.retransmits:
+    """TCP sends some again that were only late: the more, the more was dropped. That much is explained."""
+    drops = seen.drops_buffer + (seen.drops_limit or 0)
+    if path.loss or seen.retransmits <= drops * seen.drop_segments * (1 + SPURIOUS_SHARE):
         return ""
-    return f"{seen.retransmits} segments were sent again although nothing was dropped"
+    dropped = f"only {drops} packets were" if drops else "nothing was"
+    return f"{seen.retransmits} segments were sent again although {dropped} dropped"
 
 
 def _changed(_: Path, seen: Evidence) -> str:
@@ -78,8 +84,10 @@ def _cached(_: Path, seen: Evidence) -> str:
 
 
 def _cpu(_: Path, seen: Evidence) -> str:
-    busy = seen.cpu_percent >= CPU_PERCENT
-    return f"iperf3 used {seen.cpu_percent:.0f} % of a core: the CPU may be the limit" if busy else ""
+    if seen.cpu_percent >= CPU_PERCENT:
+        return f"iperf3 used {seen.cpu_percent:.0f} % of a core: the CPU may be the limit"
+    busy = seen.core_percent >= CPU_PERCENT
+    return f"a core was busy for {seen.core_percent:.0f} % of the time: the CPU may be the limit" if busy else ""
 
 
 def _one_end(_: Path, seen: Evidence) -> str:

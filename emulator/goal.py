@@ -74,16 +74,23 @@ def _wires(topology: Topology) -> dict[str, Wire]:
 
 def remembering(have: State, before: Topology | None) -> State:
     """The state observed, with the tables of jitter that the kernel holds but does not tell: they are in `before`."""
-    directions = [d for lane in before.lanes for d in (lane.outbound, lane.inbound)] if before else []
+    ways = [way for lane in before.lanes for way in lane.ways] if before else []
+    directions = [d for way in ways for d in (way.outbound, way.inbound)]
     known = {fingerprint(d.distribution): d.distribution for d in directions if not isinstance(d.distribution, str)}
     return replace(have, ports={n: _with_table(port, known) for n, port in have.ports.items()}) if known else have
 
 
 def _with_table(port: Port, known: Mapping[int, Table]) -> Port:
-    if port.egress is None or port.egress.netem.cell_overhead not in known:
+    if port.egress is None:
         return port
-    netem = replace(port.egress.netem, distribution=known[port.egress.netem.cell_overhead])
-    return replace(port, egress=replace(port.egress, netem=netem))
+    bands = tuple(replace(band, egress=_knowing(band.egress, known)) for band in port.egress.bands)
+    return replace(port, egress=replace(_knowing(port.egress, known), bands=bands))
+
+
+def _knowing(egress: Egress, known: Mapping[int, Table]) -> Egress:
+    netem = egress.netem
+    table = known.get(netem.cell_overhead, netem.distribution)
+    return replace(egress, netem=replace(netem, distribution=table))
 
 
 def nothing(have: State) -> State:
@@ -162,15 +169,21 @@ def _veths(topology: Topology, *, splits: bool) -> Iterator[Veth]:
     hub = topology.hub
     yield Veth(interface_name("x", hub), HOST_PORT, namespace_of(hub), str(topology.address(hub)), mtu)
     for lane in lanes:
-        name, segments = lane.name, GSO_SEGMENTS if splits else _segments(lane)
+        name, segments = lane.name, GSO_SEGMENTS if splits else segments_of(lane)
         yield Veth(interface_name("h", name), interface_name("x", name), mtu=lane.mtu, segments=segments)
         address = str(topology.address(name))
         yield Veth(interface_name("s", name), HOST_PORT, namespace_of(name), address, lane.mtu, segments)
 
 
-def _segments(lane: Lane) -> int:
-    """Netem decides per skb: where packets meet fates of their own, each must be one (sch_netem.c, netem_enqueue)."""
-    return 1 if lane.outbound.per_packet or lane.inbound.per_packet else GSO_SEGMENTS
+def segments_of(lane: Lane) -> int:
+    """The gso_max_segs of the hosts' ends: 1 where a super-frame would fare otherwise than its packets.
+
+    Netem decides per skb (sch_netem.c, netem_enqueue), and tbf cuts apart what is larger than its burst: the drops
+    that the two count could then not be told from each other (sch_tbf.c, tbf_segment).
+    """
+    egresses = zip((lane.outbound, lane.inbound), lower(lane, seed=0, has_seed=False), strict=True)
+    single = lane.per_packet or any(needs_single_packets(wish, egress) for wish, egress in egresses)
+    return 1 if single else GSO_SEGMENTS
 
 
 def _vlans(lane: Lane) -> Iterator[Vlan]:
@@ -222,8 +235,13 @@ def _trunks(topology: Topology, have: State) -> dict[str, Port]:
 
 def _single_packets(topology: Topology, lane: Lane, machine: Machine) -> bool:
     """Whether the lane needs packets one by one; the engine cuts super-frames itself."""
-    egresses = zip((lane.outbound, lane.inbound), _egresses(topology, lane, machine), strict=True)
-    return any(egress and needs_single_packets(wish, egress) for wish, egress in egresses)
+    egresses = zip(("outbound", "inbound"), _egresses(topology, lane, machine), strict=True)
+    return any(
+        needs_single_packets(getattr(way, direction), egress)
+        for direction, whole in egresses
+        if whole is not None
+        for way, (_, egress) in zip(lane.ways, whole.places, strict=True)
+    )
 
 
 def _offloads(origin: Origin, *, single: bool) -> frozenset[str]:

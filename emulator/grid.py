@@ -84,10 +84,17 @@ def _of_lane(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[C
     for profile, initcwnd, streams, algorithm, direction in grid:
         if direction not in DIRECTIONS:
             raise InputError.single(f"no such direction; there are {', '.join(DIRECTIONS)}", "--direction", direction)
-        own = replace(profile, initcwnd=initcwnd) if initcwnd else profile
+        own = _with_initcwnd(profile, initcwnd) if initcwnd else profile
         spec = CellSpec(base, own, streams, algorithm, axes.duration or LONGEST_S, direction)
         found.append(replace(spec, duration_s=axes.duration or duration_s(spec)))
     return found
+
+
+def _with_initcwnd(profile: Profile, initcwnd: int) -> Profile:
+    try:
+        return replace(profile, initcwnd=initcwnd)
+    except ValueError as error:
+        raise InputError.single(str(error), "--initcwnd") from None
 
 
 def of_window(window_bytes: int) -> Profile:

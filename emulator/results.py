@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator import confidence
-from emulator.cells import FORMAT, CellResult, CellSpec, merge, migrated
+from emulator import confidence, durable
+from emulator.cells import FORMAT, CellResult, CellSpec
 from emulator.errors import InputError
+from emulator.formats import migrated
+from emulator.repeats import merge
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,7 @@ def write_atomically(path: Path, text: str) -> None:
     """Write a file whole: after a crash the old content or the new one stands there, never a part."""
     # Threads write too: cells that end at the same moment.
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    durable.write(path, text.encode(), mode=0o666, draft=draft)
 
 
 @dataclass(frozen=True)
@@ -154,10 +152,15 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(file.read_text("utf-8"))
         found = value.get("format")
-    except (ValueError, AttributeError, OSError) as error:
-        raise InputError.single(f"cannot be read: {error}", str(file)) from None
+    except FileNotFoundError:
+        raise InputError.single(f"is no run folder, for it has no {file.name}", str(file.parent)) from None
+    except OSError as error:
+        raise InputError.single(f"cannot be read: {error.strerror}", str(file)) from None
+    except (ValueError, AttributeError) as error:
+        raise InputError.single(f"cannot be read, it is spoilt or cut off: {error}", str(file)) from None
     if found not in range(1, FORMAT + 1):
-        raise InputError.single(f"is of format {found}; this version reads 1 to {FORMAT}", str(file))
+        text = f"is of format {found}; this version reads 1 to {FORMAT}: use the Longhaul that wrote it, or a newer one"
+        raise InputError.single(text, str(file))
     return dict(value)
 
 

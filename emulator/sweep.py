@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator import confidence
-from emulator.cells import CellResult, CellSpec, merge
+from emulator.cells import CellResult, CellSpec
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
+from emulator.repeats import merge
 from emulator.results import Execution, RunFolder
 
 LAB_MEMORY_GIB = 8
@@ -49,8 +50,6 @@ def lab_memory_gib(spec: CellSpec) -> int:
 
 def in_lab(cpus: Sequence[int]) -> Runner:
     """A runner that boots a lab for every cell, each on a CPU of its own."""
-    from emulator.lab import boot
-
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
     for cpu in cpus:
         free.put(cpu)
@@ -58,16 +57,24 @@ def in_lab(cpus: Sequence[int]) -> Runner:
     def run(spec: CellSpec) -> Execution:
         cpu = free.get()
         try:
-            done = boot.capture(
-                ["python3", "-m", "emulator.cell", json.dumps(spec.to_json())],
-                cwd=Path(__file__).parent.parent, memory=f"{lab_memory_gib(spec)}G", seed=spec.topology.seed, cpu=cpu,
-                timeout_s=LAB_TIMEOUT_S,
-            )  # fmt: skip
+            answer = lab_answer(spec, cpu)
         finally:
             free.put(cpu)
-        return read_answer(spec, done.stdout, done.stderr)
+        return read_answer(spec, *answer)
 
     return run
+
+
+def lab_answer(spec: CellSpec, cpu: int | None = None) -> tuple[bytes, bytes]:
+    """What the cell's lab printed on stdout and stderr; without `cpu` it takes one that no other lab has."""
+    from emulator.lab import boot
+
+    done = boot.capture(
+        ["python3", "-m", "emulator.cell", json.dumps(spec.to_json())],
+        cwd=Path(__file__).parent.parent, memory=f"{lab_memory_gib(spec)}G", seed=spec.topology.seed, cpu=cpu,
+        timeout_s=LAB_TIMEOUT_S,
+    )  # fmt: skip
+    return done.stdout, done.stderr
 
 
 def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> Execution:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from emulator import units
-from emulator.topologyform import Duration, Form, example_schema, parse_rate_bps, text_field
+from emulator.fields import Duration, example_schema, parse_rate_bps, text_field
+from emulator.topologyform import Form
 
 
 def _many(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
@@ -54,7 +55,7 @@ class SweepForm(Form):
     streams: Counts | None = Field(default=None, description="parallel streams")
     cc: Words | None = Field(default=None, description="congestion controls: cubic, bbr, reno, htcp")
     initcwnd: Counts | None = Field(default=None, description="first congestion windows, in segments")
-    direction: Words | None = Field(default=None, description="which way the data flows: outbound, inbound")
+    direction: Words | None = Field(default=None, description="which way the data flows: outbound, inbound, both")
     mtu: Counts | None = Field(default=None, description="MTUs of the lane")
     rate: Rates | None = Field(default=None, description="bottlenecks, both ways")
     loss: Losses | None = Field(default=None, description="probabilities of losing a packet, per direction")

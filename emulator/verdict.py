@@ -38,6 +38,8 @@ class Evidence:
     what was unacknowledged in the mean and at most. `drops_limit` None means the kernel cannot tell. `block_bytes`
     is what iperf3 counts in, `interval_bytes` the mean of its intervals, `omit_s` what it was told to leave out,
     `cached_metrics` how many peers the kernel remembered before the test, `drift` what was changed behind our back.
+    `memory_pressures` counts how often TCP ran short of tcp_mem, `memory_short` says that it was before it began.
+    `drop_segments` is how many segments one counted drop may have held; `core_percent` is of the busiest core.
     """
 
     steady_bytes_per_s: float
@@ -50,7 +52,9 @@ class Evidence:
     retransmits: int
     drops_limit: int | None
     drops_buffer: int
+    drop_segments: int
     memory_pressures: int
+    memory_short: bool
     rtt_before_ns: int
     rtt_tolerance_ns: int
     duration_s: float
@@ -64,6 +68,7 @@ class Evidence:
     receiver: Buffers
     sender_cpu_percent: float
     receiver_cpu_percent: float
+    core_percent: float
     cached_metrics: int
     drift: tuple[str, ...]
 
@@ -93,9 +98,9 @@ def judge(path: Path, seen: Evidence) -> Verdict:
 def _emulator(seen: Evidence) -> Verdict | None:
     if seen.drops_limit:
         return Verdict(EMULATOR, "emulator (limit)", f"its own queue dropped {seen.drops_limit} packets")
-    if seen.memory_pressures:
-        text = f"TCP ran short of tcp_mem {seen.memory_pressures} times"
-        return Verdict(EMULATOR, "emulator (memory)", text)
+    if seen.memory_pressures or seen.memory_short:
+        times = f"{seen.memory_pressures} times" if seen.memory_pressures else "before it began"
+        return Verdict(EMULATOR, "emulator (memory)", f"TCP ran short of tcp_mem {times}")
     return None
 
 

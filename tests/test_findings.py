@@ -17,8 +17,14 @@ MIB = 2**20
 CASES: list[tuple[str, dict[str, Any], str]] = [
     ("drops-by-limit", {"drops_limit": 4, "retransmits": 4}, "the emulator's own queue dropped 4 packets (limit)"),
     ("tcp-mem", {"memory_pressures": 2}, "TCP ran into memory pressure 2 times: raise tcp_mem"),
+    ("tcp-mem", {"memory_short": True}, "TCP was short of memory before it began: raise tcp_mem"),
     ("impossible", {"steady_bytes_per_s": 95 * MIB}, "95.0 MiB/s is more than the possible 93.8 MiB/s"),
     ("retransmits-without-loss", {"retransmits": 5}, "5 segments were sent again although nothing was dropped"),
+    (
+        "retransmits-without-loss",
+        {"retransmits": 38, "drops_buffer": 30},
+        "38 segments were sent again although only 30 packets were dropped",
+    ),
     ("rtt-not-as-set", {"rtt_before_ns": 32_011_000}, "the RTT was 32.011 ms where 32.000 ms was asked for"),
     ("changed", {"drift": ("port x: limit 1",)}, "the lane was changed behind our back: port x: limit 1"),
     (
@@ -32,6 +38,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         "iperf3 omitted 3 s on each end's own clock (-O): trim the receiver's intervals instead",
     ),
     ("cpu", {"receiver_cpu_percent": 97.0}, "iperf3 used 97 % of a core: the CPU may be the limit"),
+    ("cpu", {"core_percent": 99.6}, "a core was busy for 100 % of the time: the CPU may be the limit"),
     (
         "one-end-tuned",
         {"sender": Buffers(6 * MIB, 64 * MIB)},
@@ -55,7 +62,9 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "changes", "text"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("name", "changes", "text"), CASES, ids=[f"{case[0]}-{number}" for number, case in enumerate(CASES)]
+)
 def test_each_speaks_alone(name: str, changes: dict[str, Any], text: str) -> None:
     (finding,) = detectors.find(PATH, replace(SEEN, **changes))
     assert (finding.detector, finding.text) == (name, text)
@@ -78,7 +87,8 @@ def test_every_detector_has_a_case() -> None:
 def test_a_sound_cell_has_nothing_against_it() -> None:
     assert detectors.find(PATH, SEEN) == []
     assert detectors.find(PATH, replace(SEEN, rtt_before_ns=32_010_000)) == []
-    assert detectors.find(PATH, replace(SEEN, drops_buffer=3, retransmits=3)) == []
+    assert detectors.find(PATH, replace(SEEN, drops_buffer=30, retransmits=37)) == []
+    assert detectors.find(PATH, replace(SEEN, drops_buffer=3, drop_segments=45, retransmits=135)) == []
     assert detectors.find(replace(PATH, loss=0.01), replace(SEEN, retransmits=3, drops_limit=None)) == []
 
 

@@ -83,7 +83,7 @@ def test_durations_come_from_the_rtt(rtt_ms: int, profile: str, lasts_s: int) ->
     [
         (ONE, {"lane": ("moon",)}, "--lane: moon: no such lane; there are lane"),
         (ONE, {"profile": ("fast",)}, "--profile: fast: no such profile; there are default, founding, max"),
-        (ONE, {"direction": ("up",)}, "--direction: up: no such direction; there are outbound, inbound"),
+        (ONE, {"direction": ("up",)}, "--direction: up: no such direction; there are outbound, inbound, both"),
         (ONE, {"rtt": (1, 1)}, "sweep: named twice: lane-1ns-default-1, lane-1ns-max-1"),
         (STAR, {"rtt": (1,)}, "--rtt: say of which lane: add --lane NAME"),
         (ONE, {"mtu": (100,)}, "sweep: mtu 100 is not within 576..65521"),

@@ -29,6 +29,17 @@ def test_four_streams_are_summed_at_the_receiver() -> None:
     assert sum(interval.bytes for interval in run.intervals) == run.received_bytes
 
 
+def test_a_test_both_ways_has_two_directions() -> None:
+    text = (CAPTURES / "iperf3-20ms-both.json").read_text()
+    there, back = iperf3.parse(text), iperf3.parse(text, reverse=True)
+    assert (there.received_bytes, there.sent_bytes, there.retransmits) == (1875968, 2064384, 13)
+    assert (back.received_bytes, back.sent_bytes, back.retransmits) == (1892352, 2203648, 21)
+    assert (len(there.intervals), len(back.intervals)) == (5, 4)
+    assert sum(interval.bytes for interval in there.intervals) == there.received_bytes
+    # The windows of the end that sends.
+    assert (there.ramp[0][1], back.ramp[0][1]) == (28960, 18824)
+
+
 def test_a_failed_test_is_an_error_in_iperf3s_words() -> None:
     with pytest.raises(MeasureError, match=r"^iperf3: unable to connect to server .* Connection refused$"):
         iperf3.parse((CAPTURES / "iperf3-refused.json").read_text())
@@ -53,6 +64,10 @@ def test_an_answer_without_the_receivers_intervals_is_an_error() -> None:
 def test_blocks_shrink_with_the_rate(rate_bps: int, block: int) -> None:
     argv = iperf3.client_argv("10.0.0.1", 10, 8, "bbr", rate_bps / 8, 0.2)
     assert argv == (f"iperf3 -c 10.0.0.1 -p 5201 -t 10 -P 8 -Z -l {block} -i 0.2 -J --get-server-output -C bbr".split())
+
+
+def test_a_client_may_receive_too() -> None:
+    assert iperf3.client_argv("10.0.0.1", 10, 1, None, 1.0, 0.2, both=True)[-1] == "--bidir"
 
 
 def test_the_server_serves_once_and_notes_as_often_as_asked() -> None:

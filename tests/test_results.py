@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from samples import cell_result, cell_spec, execution
 
-from emulator.cells import FORMAT, CellResult, CellSpec, migrated
+from emulator.cells import FORMAT, CellResult, CellSpec
 from emulator.errors import InputError
+from emulator.formats import migrated
 from emulator.hosts import profiles
 from emulator.results import Asked, RunFolder, run_folders, write_atomically
 
@@ -102,9 +103,12 @@ def test_a_run_of_format_1_is_read(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"format": 1', "cannot be read: Expecting ',' delimiter"),
-        ("[]", "cannot be read: 'list' object has no attribute 'get'"),
-        ('{"format": 99}', "is of format 99; this version reads 1 to 2"),
+        ('{"format": 1', "cannot be read, it is spoilt or cut off: Expecting ',' delimiter"),
+        ("[]", "cannot be read, it is spoilt or cut off: 'list' object has no attribute 'get'"),
+        (
+            '{"format": 99}',
+            "is of format 99; this version reads 1 to 3: use the Longhaul that wrote it, or a newer one",
+        ),
         ('{"format": 2}', "cannot be read as a result: 'spec'; delete it"),
     ],
 )
@@ -127,7 +131,7 @@ def test_a_folder_that_is_there_or_cannot_be_is_an_input_error(folder: RunFolder
         RunFolder.create(folder.path, {}, ASKED)
     with pytest.raises(InputError, match="the run folder cannot be made: Not a directory"):
         RunFolder.create(folder.path / "run.json" / "run", {}, ASKED)
-    with pytest.raises(InputError, match=r"cells/run.json: cannot be read: .*No such file"):
+    with pytest.raises(InputError, match=r"cells: is no run folder, for it has no run\.json"):
         RunFolder(folder.path / "cells").asked()
 
 

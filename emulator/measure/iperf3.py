@@ -57,18 +57,22 @@ def client_argv(
     congestion_control: str | None,
     expected_bytes_per_s: float,
     interval_s: float,
+    *,
+    both: bool = False,
 ) -> list[str]:
-    """A client that sends for `duration_s`, in blocks of about a millisecond (4 KiB to 1 MiB).
+    """A client that sends for `duration_s`, in blocks of about a millisecond (4 KiB to 1 MiB); `both`: and receives.
 
     Both ends count whole blocks: large ones cost less CPU, small ones keep a slow stream's intervals smooth.
     """
     block = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, 1 << (int(expected_bytes_per_s) // 1000).bit_length()))
     algorithm = ["-C", congestion_control] if congestion_control else []
+    ways = ["--bidir"] if both else []
     # -Z sends without copying: half the CPU, the same bytes.
     return [
         *("iperf3", "-c", address, "-p", str(PORT), "-t", str(duration_s), "-P", str(streams)),
         *("-Z", "-l", str(block), "-i", f"{interval_s:g}", "-J", "--get-server-output"),
         *algorithm,
+        *ways,
     ]
 
 
@@ -84,9 +88,23 @@ def received_intervals(text: str) -> tuple[Interval, ...]:
     """What arrived, interval by interval. Raises MeasureError."""
     try:
         report = json.loads(text)
-        return _intervals(report)
+        return _intervals(report["server_output_json"], "sum")
     except (ValueError, KeyError, TypeError):
         raise MeasureError(f"iperf3 answered no intervals but {text.strip()[:200]!r}") from None
+
+
+def received_bps(text: str) -> float:
+    """What arrived of payload, in bit/s, without the seconds that were omitted; from any version of iperf3.
+
+    Raises MeasureError with iperf3's own words.
+    """
+    try:
+        report = json.loads(text)
+        if error := report.get("error"):
+            raise MeasureError(f"iperf3: {error}")
+        return float(report["end"]["sum_received"]["bits_per_second"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise MeasureError(f"iperf3 answered no rate but {text.strip()[:200]!r}") from None
 
 
 def longest_s(duration_s: int, rtt_ns: int) -> float:
@@ -94,8 +112,11 @@ def longest_s(duration_s: int, rtt_ns: int) -> float:
     return duration_s + SETUP_ROUND_TRIPS * rtt_ns / 1e9 + 60
 
 
-def parse(text: str) -> Run:
-    """Read a client's JSON. Raises MeasureError with iperf3's own words when the test failed."""
+def parse(text: str, *, reverse: bool = False) -> Run:
+    """Read a client's JSON; `reverse`: what the server sent, of a test both ways.
+
+    Raises MeasureError with iperf3's own words when the test failed.
+    """
     try:
         report = json.loads(text)
     except ValueError:
@@ -103,33 +124,37 @@ def parse(text: str) -> Run:
     if error := report.get("error"):
         raise MeasureError(f"iperf3: {error}")
     try:
-        return _run(report)
+        return _run(report, reverse=reverse)
     except (KeyError, TypeError, ZeroDivisionError) as gone:
         raise MeasureError(f"iperf3's JSON lacks {gone}: 3.17 or newer is needed at both ends") from None
 
 
-def _run(report: dict[str, Any]) -> Run:
-    received, sent = report["end"]["sum_received"], report["end"]["sum_sent"]
+def _run(report: dict[str, Any], *, reverse: bool) -> Run:
+    way = "_bidir_reverse" if reverse else ""
+    received, sent = report["end"][f"sum_received{way}"], report["end"][f"sum_sent{way}"]
+    client, server = report, report["server_output_json"]
+    sender, receiver = (server, client) if reverse else (client, server)
+    cpu = report["end"]["cpu_utilization_percent"]
+    used = (cpu["host_total"], cpu["remote_total"])
     return Run(
         received_bytes=received["bytes"],
         received_s=received["seconds"],
-        intervals=_intervals(report),
+        intervals=_intervals(receiver, f"sum{way}"),
         sent_bytes=sent["bytes"],
         retransmits=sent["retransmits"],
         congestion_control=report["end"]["sender_tcp_congestion"],
         version=report["start"]["version"],
-        sender_cpu_percent=report["end"]["cpu_utilization_percent"]["host_total"],
-        receiver_cpu_percent=report["end"]["cpu_utilization_percent"]["remote_total"],
+        sender_cpu_percent=used[reverse],
+        receiver_cpu_percent=used[not reverse],
         duration_s=report["start"]["test_start"]["duration"],
         omit_s=report["start"]["test_start"]["omit"],
         block_bytes=report["start"]["test_start"]["blksize"],
-        ramp=tuple(_moment(i["streams"]) for i in report["intervals"]),
+        ramp=tuple(_moment([s for s in i["streams"] if s["sender"]]) for i in sender["intervals"]),
     )
 
 
-def _intervals(report: dict[str, Any]) -> tuple[Interval, ...]:
-    intervals = report["server_output_json"]["intervals"]
-    return tuple(Interval(i["sum"]["start"], i["sum"]["end"], i["sum"]["bytes"]) for i in intervals)
+def _intervals(receiver: dict[str, Any], sums: str) -> tuple[Interval, ...]:
+    return tuple(Interval(i[sums]["start"], i[sums]["end"], i[sums]["bytes"]) for i in receiver["intervals"])
 
 
 def _moment(streams: list[dict[str, Any]]) -> tuple[float, int, int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import Any
 
 from emulator.errors import MeasureError
 from emulator.latency import Probe
@@ -27,20 +29,36 @@ def longest_s(duration_s: float, rtt_ns: int) -> float:
     return duration_s + 20 * rtt_ns / 1e9 + 60
 
 
+@dataclass(frozen=True)
+class Trip:
+    """One probe: when it was sent, "false" or where it was lost ("true_up", "true_down", "true" if that is unknown),
+    and its delays in ns if it was answered."""
+
+    sent_ns: int
+    lost: str
+    rtt_ns: int | None = None
+    there_ns: int | None = None
+    back_ns: int | None = None
+
+
 def parse(text: str) -> tuple[list[Probe], int]:
     """The answered probes in the order of sending, and how many got no answer. Raises MeasureError."""
+    trips = parse_trips(text)
+    probes = [Probe(t.sent_ns, t.rtt_ns, t.there_ns, t.back_ns) for t in trips if t.rtt_ns is not None]
+    return probes, len(trips) - len(probes)
+
+
+def parse_trips(text: str) -> list[Trip]:
+    """Every probe in the order of sending. Raises MeasureError."""
     try:
-        trips = json.loads(text)["round_trips"]
-        answered = [trip for trip in trips if trip["lost"] == "false"]
-        probes = [
-            Probe(
-                trip["timestamps"]["client"]["send"]["wall"],
-                trip["delay"]["rtt"],
-                trip["delay"].get("send"),
-                trip["delay"].get("receive"),
-            )
-            for trip in answered
-        ]
+        return [_trip(trip) for trip in json.loads(text)["round_trips"]]
     except (ValueError, KeyError, TypeError) as error:
         raise MeasureError(f"irtt answered something that cannot be read: {error}") from None
-    return probes, len(trips) - len(answered)
+
+
+def _trip(trip: dict[str, Any]) -> Trip:
+    sent_ns, lost = trip["timestamps"]["client"]["send"]["wall"], trip["lost"]
+    if lost != "false":
+        return Trip(sent_ns, lost)
+    delay = trip["delay"]
+    return Trip(sent_ns, lost, delay["rtt"], delay.get("send"), delay.get("receive"))

@@ -1,4 +1,6 @@
-"""The kernel's TCP counters of one namespace, from /proc/net/netstat and /proc/net/snmp."""
+"""The kernel's TCP counters of one namespace, from /proc/net/netstat and /proc/net/snmp; and whether TCP is short of
+memory at this moment, from /proc/net/protocols.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,10 @@ WATCHED = {
     "TcpExtPruneCalled": "times a receive queue was pruned",
 }
 """The counters a cell reports, and what they count."""
+
+
+PROTOCOLS = "/proc/net/protocols"
+"""What each protocol's sockets hold, and whether it presses them (proto_seq_printf in net/core/sock.c)."""
 
 
 def parse(text: str) -> dict[str, int]:
@@ -40,3 +46,16 @@ def watched(text: str) -> dict[str, int]:
 def increase(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     """What was counted between two readings."""
     return {name: after[name] - before.get(name, 0) for name in after}
+
+
+def short_of_memory(protocols: str, tcp_mem: str) -> bool:
+    """Whether TCP is under memory pressure: it stays so until it holds no more than tcp_mem's first value, in pages.
+
+    The kernel's flag alone does not say so: it is only taken back with the next packet. Raises MeasureError.
+    """
+    rows = {words[0]: words for line in protocols.splitlines() if (words := line.split())}
+    try:
+        pages, pressed = int(rows["TCP"][3]), rows["TCP"][4]
+        return pressed == "yes" and pages > int(tcp_mem.split()[0])
+    except (KeyError, IndexError, ValueError):
+        raise MeasureError(f"{PROTOCOLS} cannot be read: {protocols[:60]!r}, tcp_mem {tcp_mem!r}") from None

@@ -6,6 +6,7 @@ The first echo pays for ARP and is never counted.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from fractions import Fraction
 from emulator.errors import MeasureError
 
 _REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([\d.]+) ms")
+_STAMP = re.compile(r"\[(\d+\.\d+)\] ")
 _SENT = re.compile(r"(\d+) packets transmitted")
 GRID_S = 0.2
+STAMPED_WAIT_S = 2
 
 
 def argv(address: str, count: int, precise: bool = True) -> list[str]:
@@ -27,6 +30,25 @@ def argv(address: str, count: int, precise: bool = True) -> list[str]:
 def endless_argv(address: str, interval_s: float) -> list[str]:
     """A ping that goes on until it is ended, one echo every `interval_s`."""
     return ["ping", "-n", "-i", str(interval_s), address]
+
+
+def stamped_argv(address: str, count: int, interval_s: float, precise: bool = True) -> list[str]:
+    """A ping of `count` counted echoes, one every `interval_s`, and one before them; each line has its time.
+
+    It keeps its grid no better than the kernel's tick allows, so it ends after the time that they should take.
+    """
+    every_digit, longest_s = ["-3"] if precise else [], math.ceil((count + 1) * interval_s) + STAMPED_WAIT_S + 1
+    ends = ["-c", str(count + 1), "-W", str(STAMPED_WAIT_S), "-w", str(longest_s)]
+    return ["ping", "-n", "-D", *every_digit, "-i", f"{interval_s:g}", *ends, address]
+
+
+def parse_stamped(line: str) -> tuple[int, int, int] | None:
+    """The sequence number, when it was sent (ns since 1970, to the us), and the round trip of one line that a ping
+    with `-D` prints; None for any other line, and for an echo that came twice."""
+    stamp, reply = _STAMP.match(line), parse_reply(line)
+    if not stamp or not reply or "DUP!" in line:
+        return None
+    return reply[0], round(Fraction(stamp[1]) * 10**9) - reply[1], reply[1]
 
 
 def parse_reply(line: str) -> tuple[int, int] | None:
@@ -51,6 +73,12 @@ class Ping:
 
     rtts_ns: tuple[int, ...]
     lost: int
+
+
+def sent(text: str) -> int | None:
+    """How many echoes were sent, by the summary; None for any other text."""
+    found = _SENT.search(text)
+    return int(found[1]) if found else None
 
 
 def parse(text: str) -> Ping:

@@ -107,6 +107,12 @@ class Running:
         self.close_stdin()
         return Completed(self.argv, out.decode(errors="replace"), err.decode(errors="replace"), self._popen.returncode)
 
+    def interrupt(self) -> None:
+        """Ask it to end early, as Ctrl-C does; what it printed can still be read."""
+        if self._popen.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._popen.pid, signal.SIGINT)
+
     def kill(self) -> None:
         """End it and whatever it started, now; what it printed can still be read."""
         if self._popen.poll() is None:

@@ -40,9 +40,9 @@ class Socket:
         return self.unacked_segments * self.mss_bytes
 
 
-def argv(address: str, port: int) -> list[str]:
-    """Every connection to a server."""
-    return ["ss", "-tinmH", "dst", address, "dport", "=", f":{port}"]
+def argv(address: str, port: int, *, server: bool = False) -> list[str]:
+    """Every connection to a server; `server`: from its own end, those of the client at the address."""
+    return ["ss", "-tinmH", "dst", address, "sport" if server else "dport", "=", f":{port}"]
 
 
 def parse(text: str) -> list[Socket]:

@@ -18,6 +18,7 @@ MBIT, MS, KIB, MIB = 10**6, 10**6, 2**10, 2**20
 SMALL = Profile("small", (4096, MIB, MIB), (4096, 64 * KIB, 512 * KIB))
 """Enough for the lanes here, and little to drain where a spoilt lane crawls."""
 Spoil = Callable[[Appliance, CellSpec], None]
+TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
 
 
 def spec(
@@ -71,3 +72,8 @@ def netem(words: str) -> Spoil:
         run("tc", "qdisc", "change", "dev", port(appliance), "root", "netem", *words.split())
 
     return spoil
+
+
+def short_of_memory(pages: int) -> Spoil:
+    """TCP may have so many pages, all connections together."""
+    return lambda *_: TCP_MEM.write_text(f"{pages} {pages} {2 * pages}") and None

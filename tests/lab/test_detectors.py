@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
-from collections.abc import Iterator
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring import KIB, SMALL, measure, netem, port, run, spec
+from measuring import KIB, MIB, SMALL, TCP_MEM, measure, netem, port, run, short_of_memory, spec
 
 from emulator import cell
 from emulator.appliance import Appliance
@@ -16,15 +17,9 @@ from emulator.cells import CellResult, CellSpec
 from emulator.hosts import profiles
 from emulator.hosts.namespace import NamespaceHost
 from emulator.kernel import netns
+from emulator.model import Profile
 
-TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
-
-
-@pytest.fixture(autouse=True)
-def memory_as_before() -> Iterator[None]:
-    before = TCP_MEM.read_text()
-    yield
-    TCP_MEM.write_text(before)
+pytestmark = pytest.mark.usefixtures("tcp_memory_as_before")
 
 
 def heard(result: CellResult) -> set[str]:
@@ -56,7 +51,10 @@ def test_an_rtt_that_is_not_as_set(tmp_path: Path) -> None:
 
 
 def test_retransmits_where_nothing_may_be_lost(tmp_path: Path) -> None:
-    assert "retransmits-without-loss" in heard(measure(spec(50), tmp_path, netem("delay 10ms loss 2% limit 5000")))
+    # The bottleneck drops some too, as always.
+    result = measure(spec(), tmp_path, netem("delay 10ms loss 1% limit 5000"))
+    assert result.retransmits > result.drops_buffer > 0
+    assert "retransmits-without-loss" in heard(result)
 
 
 def test_an_impossible_figure(tmp_path: Path) -> None:
@@ -77,8 +75,31 @@ def test_loss_that_would_hit_whole_super_frames(tmp_path: Path) -> None:
 
 
 def test_tcp_memory(tmp_path: Path) -> None:
-    result = measure(spec(rtt_ms=80, profile=SMALL), tmp_path, lambda *_: TCP_MEM.write_text("16 32 64") and None)
+    result = measure(spec(rtt_ms=80, profile=SMALL), tmp_path, short_of_memory(16))
     assert "tcp-mem" in heard(result)
+
+
+def test_tcp_memory_that_was_short_before_it_began(tmp_path: Path) -> None:
+    """Somebody else's connection holds 3 MiB that nobody reads, and the kernel says nothing any more."""
+    with contextlib.ExitStack() as stack:
+
+        def hoard(_: Appliance, one: CellSpec) -> None:
+            with netns.inside("lh-far"):
+                server = stack.enter_context(socket.create_server(("", 7000)))
+            with netns.inside("lh-near"):
+                client = socket.create_connection((str(one.topology.address("far").ip), 7000))
+            stack.enter_context(client)
+            stack.enter_context(server.accept()[0])
+            client.sendall(bytes(2 * MIB))
+            TCP_MEM.write_text("64 128 100000")
+            client.sendall(bytes(MIB))
+            time.sleep(2)
+
+        roomy = Profile("roomy", (4096, 4 * MIB, 4 * MIB), (4096, 4 * MIB, 4 * MIB))
+        result = measure(spec(20, 10, roomy, duration_s=1), tmp_path, hoard)
+    assert result.counters["TcpExtTCPMemoryPressures"] == 0
+    assert "TCP was short of memory before it began: raise tcp_mem" in result.invalid
+    assert (result.kind, result.evidence) == ("emulator", "TCP ran short of tcp_mem before it began")
 
 
 def test_cached_metrics(tmp_path: Path) -> None:
@@ -127,6 +148,18 @@ def test_how_iperf3_was_called(
 
 def test_a_run_too_short_for_its_rtt(tmp_path: Path) -> None:
     assert "short-run" in heard(measure(spec(rtt_ms=100, duration_s=2), tmp_path))
+
+
+def test_both_ways_at_once(tmp_path: Path) -> None:
+    one = spec(duration_s=2, direction="both")
+    slow = replace(one.lane.inbound, rate_bps=5_000_000)
+    result = measure(replace(one, topology=one.topology.with_lane(replace(one.lane, inbound=slow))), tmp_path)
+    outbound, inbound = result.ways
+    assert (outbound.direction, inbound.direction) == ("outbound", "inbound")
+    # Each carries the other's acknowledgements beside its data.
+    assert inbound.steady_bytes_per_s == result.steady_bytes_per_s
+    assert 0.7 * 5e6 / 8 < inbound.steady_bytes_per_s < 5e6 / 8 < outbound.steady_bytes_per_s < 10e6 / 8
+    assert min(outbound.drops_buffer, inbound.drops_buffer) > 0
 
 
 @pytest.mark.parametrize("direction", ["outbound", "inbound"])
