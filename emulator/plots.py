@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator import plots_delays, plots_matrix, plots_ramp, plots_style, plots_throughput
 from emulator.cells import CellResult, CellSpec
 from emulator.errors import MissingError
-from emulator.latency import Latency
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
-
-MIB = 2**20
-SHORTEST_MS = 0.1
-"""Where an RTT of 0 is drawn on a logarithmic axis."""
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666")
-"""Okabe and Ito's, told apart by the colour-blind too."""
-RAMPS = 6
-"""More lines than these nobody tells apart."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One drawing, with the sentence that stands below it."""
+    """One drawing: its title, and the sentence that stands below it and says how to read it."""
 
     name: str
+    title: str
     caption: str
     svg: str
     png: bytes
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What `Figure` will be, and the function that paints it on a canvas of so many inches in height."""
+
+    name: str
+    title: str
+    caption: str
+    height: float
+    paint: Callable[[Canvas], None]
 
 
 def draw(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Figure]:
@@ -41,151 +44,91 @@ def draw(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Fig
     except ImportError:
         raise MissingError("the figures need matplotlib: run scripts/install") from None
     mpl.use("Agg")
-    style: Any = {"svg.hashsalt": "longhaul", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
     cells = [found[spec.id] for spec in specs if spec.id in found]
     if not cells:
         return []
-    drawings = [_throughput(cells), _ramp(cells), _delays(cells), _heat(cells), _certificate(cells)]
+    drawings = [_throughput(cells), _ramp(cells), _delays(cells), _streams(cells), _certificate(cells)]
+    style: Any = plots_style.STYLE
     with mpl.rc_context(style):
-        return [_rendered(*drawing) for drawing in drawings if drawing]
+        return [_rendered(drawing) for drawing in drawings if drawing]
 
 
-Drawing = tuple[str, str, Any]
-"""Name, caption, and the function that draws on axes."""
-
-
-def _rendered(name: str, caption: str, paint: Any) -> Figure:
+def _rendered(drawing: Drawing) -> Figure:
     from matplotlib.figure import Figure as NewCanvas
 
-    canvas: Canvas = NewCanvas(figsize=(7.5, 4.4), layout="constrained")
-    paint(canvas)
+    canvas: Canvas = NewCanvas(figsize=(plots_style.WIDTH_INCHES, drawing.height), layout="constrained")
+    drawing.paint(canvas)
     svg, png = io.StringIO(), io.BytesIO()
-    # No date: the same run gives the same bytes.
-    canvas.savefig(svg, format="svg", metadata={"Date": None})
+    # No date: the same run gives the same bytes. Nor anything else that names where the drawing comes from.
+    canvas.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    # Laid out once; doing it again would cost as much as the drawing and change nothing.
+    canvas.set_layout_engine("none")
     canvas.savefig(png, format="png", dpi=150, metadata={"Software": None})
-    # The XML prolog has no place inside an HTML page.
-    return Figure(name, caption, svg.getvalue()[svg.getvalue().index("<svg") :], png.getvalue())
-
-
-def _columns(cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    """The cells by column of the table, each by rising RTT."""
-    columns: dict[str, list[CellResult]] = {}
-    for cell in sorted(cells, key=lambda cell: cell.spec.lane.rtt_ns):
-        columns.setdefault(cell.spec.column, []).append(cell)
-    return columns
-
-
-def _ms(cell: CellResult) -> float:
-    return max(SHORTEST_MS, cell.spec.lane.rtt_ns / 1e6)
+    return Figure(drawing.name, drawing.title, drawing.caption, svg.getvalue(), png.getvalue())
 
 
 def _throughput(cells: Sequence[CellResult]) -> Drawing:
-    def paint(canvas: Canvas) -> None:
-        axes: Axes = canvas.subplots()
-        for number, (column, inside) in enumerate(_columns(cells).items()):
-            colour = COLOURS[number % len(COLOURS)]
-            x, y = [_ms(cell) for cell in inside], [cell.steady_bytes_per_s / MIB for cell in inside]
-            axes.plot(x, y, "o-", color=colour, label=column)
-            widths = [cell.half_width_bytes_per_s / MIB if len(cell.repeats) > 1 else 0.0 for cell in inside]
-            low, high = ([v + sign * w for v, w in zip(y, widths, strict=True)] for sign in (-1, 1))
-            axes.fill_between(x, low, high, color=colour, alpha=0.2)
-            axes.plot(x, [cell.predicted_bytes_per_s / MIB for cell in inside], ":", color=colour)
-        axes.set(xscale="log", yscale="log", xlabel="RTT in ms", ylabel="MiB/s of payload")
-        axes.legend(fontsize=8)
+    name, title = "throughput", "Throughput against RTT"
+    rtts = {cell.spec.lane.rtt_ns for cell in cells}
+    zero = " An RTT of 0 stands apart at the left." if 0 in rtts else ""
+    if len(rtts) > 1:
+        caption = (
+            "Steady throughput against RTT, both axes logarithmic. Marks are measured, dotted lines are theory with "
+            "the windows that were measured, its bends where another limit takes over. "
+            f"{_certainty(cells)}{zero}"
+        )
+        return Drawing(name, title, caption, 5.2, lambda canvas: plots_throughput.against_rtt(cells, canvas))
+    caption = f"Steady throughput, and what theory allows with the windows that were measured. {_certainty(cells)}"
+    height = 1.4 + 0.45 * len(cells)
+    return Drawing(name, "Throughput", caption, height, lambda canvas: plots_throughput.by_column(cells, canvas))
 
-    caption = (
-        "Steady throughput against RTT. Dots are measured, bands are the 99 % confidence interval, dotted lines theory "
-        f"with the windows that were measured. An RTT of 0 stands at {SHORTEST_MS} ms."
-    )
-    return "throughput", caption, paint
+
+def _certainty(cells: Sequence[CellResult]) -> str:
+    if all(len(cell.repeats) < 2 for cell in cells):
+        return "Each cell was measured once, so there is no confidence interval."
+    most = max(cell.half_width_bytes_per_s / cell.steady_bytes_per_s for cell in cells if len(cell.repeats) > 1)
+    return f"The 99 % confidence interval is drawn; it is \u00b1{most:.1%} at most."
 
 
 def _ramp(cells: Sequence[CellResult]) -> Drawing | None:
-    shown = sorted((c for c in cells if c.ramp), key=lambda c: -c.spec.lane.rtt_ns)[:RAMPS]
+    shown = plots_ramp.drawable(cells)
+    caption = (
+        "From the start of a run: throughput at the receiver, and the sender's congestion windows, all streams "
+        "together. On logarithmic axes the slow start, which doubles each round trip, is a straight line."
+    )
     if not shown:
         return None
-
-    def paint(canvas: Canvas) -> None:
-        top, bottom = canvas.subplots(2, 1, sharex=True)
-        for number, cell in enumerate(shown):
-            colour = COLOURS[number % len(COLOURS)]
-            times = [i.end_s for i in cell.intervals]
-            top.plot(times, [i.bytes_per_s / MIB for i in cell.intervals], color=colour, label=cell.spec.id)
-            bottom.plot([m.end_s for m in cell.ramp], [m.cwnd_bytes / MIB for m in cell.ramp], color=colour)
-        top.set(ylabel="MiB/s")
-        top.legend(fontsize=7)
-        bottom.set(xlabel="seconds from the start", ylabel="window in MiB")
-
-    caption = "The ramp: throughput at the receiver, and the sender's congestion window (all streams together)."
-    return "ramp", caption, paint
+    return Drawing("ramp", "The slow start", caption, 5.6, lambda canvas: plots_ramp.over_time(shown, canvas))
 
 
 def _delays(cells: Sequence[CellResult]) -> Drawing | None:
-    shown = sorted((c for c in cells if c.idle and c.loaded), key=lambda c: -c.spec.lane.rtt_ns)[:RAMPS]
+    shown = plots_delays.chosen(cells)
+    caption = (
+        "Histograms of the round trip: idle, and beside the streams, whose queue at the bottleneck everybody waits in. "
+        "Probes leave on a fixed grid, and those that a late prober left out are put in."
+    )
     if not shown:
         return None
-
-    def paint(canvas: Canvas) -> None:
-        axes: Axes = canvas.subplots()
-        for number, cell in enumerate(shown):
-            colour, rtt_ns = COLOURS[number % len(COLOURS)], cell.spec.lane.rtt_ns
-            for latency, line, word in ((cell.idle, ":", "idle"), (cell.loaded, "-", "loaded")):
-                assert latency
-                x, y = _cumulated(latency, rtt_ns)
-                axes.plot(x, y, line, color=colour, label=f"{cell.spec.id}, {word}", drawstyle="steps-post")
-        axes.set(xscale="symlog", xlabel="RTT above the one asked for, in ms", ylabel="share of probes", ylim=(0, 1.02))
-        axes.legend(fontsize=7)
-
-    caption = (
-        "Histograms of the round trip, summed up: idle (dotted) and beside the streams. Probes leave on a fixed grid, "
-        "and those that a late prober left out are put in."
-    )
-    return "delays", caption, paint
+    height = 1.0 + 2.2 * -(-len(shown) // plots_style.PANELS)
+    title = "Round trips, idle and under load"
+    return Drawing("delays", title, caption, height, lambda canvas: plots_delays.histograms(shown, canvas))
 
 
-def _cumulated(latency: Latency, rtt_ns: int) -> tuple[list[float], list[float]]:
-    total, seen = sum(count for _, count in latency.histogram), 0
-    x, y = list[float](), list[float]()
-    for value_ns, count in latency.histogram:
-        seen += count
-        x.append((value_ns - rtt_ns) / 1e6)
-        y.append(seen / total)
-    return x, y
-
-
-def _heat(cells: Sequence[CellResult]) -> Drawing | None:
-    streams = sorted({cell.spec.streams for cell in cells})
-    rtts = sorted({cell.spec.lane.rtt_ns for cell in cells})
-    if len(streams) < 2 or len(rtts) < 2:
+def _streams(cells: Sequence[CellResult]) -> Drawing | None:
+    streams, _, panels = plots_matrix.streams_panels(cells)
+    caption = "The share of the line that so many streams reach at each RTT, in percent; - where no cell is."
+    if not panels:
         return None
-    best: dict[tuple[int, int], float] = {}
-    for cell in cells:
-        place = (cell.spec.streams, cell.spec.lane.rtt_ns)
-        best[place] = max(best.get(place, 0.0), cell.steady_bytes_per_s / cell.spec.path.line_bytes_per_s)
-
-    def paint(canvas: Canvas) -> None:
-        axes: Axes = canvas.subplots()
-        values = [[best.get((n, rtt), 0.0) * 100 for rtt in rtts] for n in streams]
-        image = axes.imshow(values, vmin=0, vmax=100, cmap="viridis", aspect="auto")
-        axes.grid(visible=False)
-        axes.set_xticks(range(len(rtts)), [f"{rtt / 1e6:g}" for rtt in rtts])
-        axes.set_yticks(range(len(streams)), [str(n) for n in streams])
-        axes.set(xlabel="RTT in ms", ylabel="streams")
-        for row, line in enumerate(values):
-            for place, value in enumerate(line):
-                axes.text(place, row, f"{value:.0f}", ha="center", va="center", color="w" if value < 60 else "k")
-        canvas.colorbar(image, label="% of the line")
-
-    return "streams", "Streams by RTT: the share of the line that the best profile reaches.", paint
+    height = 1.6 + 0.45 * len(streams)
+    title = "Streams by RTT"
+    return Drawing("streams", title, caption, height, lambda canvas: plots_matrix.streams_by_rtt(cells, canvas))
 
 
 def _certificate(cells: Sequence[CellResult]) -> Drawing:
-    rows = sorted({(c.spec.lane.rtt_ns, c.rtt_ns) for c in cells})
-
-    def paint(canvas: Canvas) -> None:
-        axes: Axes = canvas.subplots()
-        axes.bar(range(len(rows)), [(measured - asked) / 1000 for asked, measured in rows], color=COLOURS[0])
-        axes.set_xticks(range(len(rows)), [f"{asked / 1e6:g}" for asked, _ in rows])
-        axes.set(xlabel="RTT asked for, in ms", ylabel="measured - asked, in us")
-
-    return "certificate", "The certificate: by how much the idle RTT differs from the one asked for.", paint
+    caption = (
+        "The certificate: by how many microseconds the idle round trip, and each way of it, differs from what was "
+        "asked for; - where one way was not to be measured."
+    )
+    height = 1.2 + 0.32 * len({cell.spec.lane.rtt_ns for cell in cells})
+    title = "RTT asked against measured"
+    return Drawing("certificate", title, caption, height, lambda canvas: plots_matrix.certificate(cells, canvas))

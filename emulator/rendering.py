@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from emulator import report
+from emulator import presets, report, report_summary
 from emulator.cells import CellResult, CellSpec
+from emulator.errors import MissingError
 from emulator.results import RunFolder
 
 TITLE = "Throughput against RTT"
 
 
 def markdown(specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]) -> str:
-    """All tables as one document, with what would lift the cells and what the detectors said."""
-    tables = [report.overview(specs, found), *report.details(specs, found)]
-    return report.markdown(TITLE, tables, [*said, *report.advice(found), *report.findings(found)])
+    """All of the report that is text as one document: tables, summary, objections, advice, findings."""
+    published = presets.side_by_side(specs, found)
+    tables = [report.overview(specs, found), *([published.table] if published else []), *report.details(specs, found)]
+    lists = [
+        ("Summary", report_summary.sentences(specs, found)),
+        ("What must not be overlooked", said),
+        ("Why theirs differ", published.words if published else ()),
+        ("What would lift a cell", report.advice(found)),
+        ("To know when reading this", report.findings(found)),
+    ]
+    return report.markdown(TITLE, tables, lists)
 
 
 def write_all(
@@ -36,3 +45,16 @@ def write_all(
             written.append(path)
     folder.write("report.html", report_html.page(folder.facts(), folder.machine(), specs, found, said, figures))
     return [folder.path / "report.html", *written]
+
+
+def page(folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]) -> str:
+    """report.html as far as it can be made here: where figures cannot be drawn, without them, and saying so."""
+    from emulator import report_html
+
+    try:
+        return write_all(folder, specs, found, said)[0].read_text("utf-8")
+    except MissingError as error:
+        lacking = [*said, f"There are no figures: {error}"]
+        text = report_html.page(folder.facts(), folder.machine(), specs, found, lacking, [])
+        folder.write("report.html", text)
+        return text

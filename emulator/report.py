@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from emulator import units
-from emulator.cells import CellResult, CellSpec
+from emulator.cells import INBOUND, OUTBOUND, CellResult, CellSpec
 from emulator.compare import Change
 
 MIB = 2**20
@@ -17,6 +17,7 @@ DETAILS = (
     "RTT asked", "RTT measured", "steady", "±", "first 10 s", "predicted", "RTT loaded", "by limit", "by buffer",
     "limited by",
 )  # fmt: skip
+WAYS = (OUTBOUND, INBOUND)
 INVALID_MARK = "✗"
 UNSETTLED_MARK = "~"
 LEGEND = (
@@ -28,11 +29,12 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a header and rows of text, all but the last column of which are numbers."""
+    """A title, a header and rows of text. Columns stand right, as numbers do, unless named in `left`."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    left: tuple[str, ...] = ()
 
 
 def mib(bytes_per_s: float) -> str:
@@ -59,27 +61,35 @@ def overview(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Tabl
     rows: dict[str, dict[str, str]] = {}
     for spec in specs:
         text = steady_text(found[spec.id]) if spec.id in found else "-"
-        rows.setdefault(label(spec, _named(specs)), {})[spec.column] = text
+        rows.setdefault(label(spec, several_lanes(specs)), {})[spec.column] = text
     body = tuple((row, *(cells.get(column, "-") for column in columns)) for row, cells in rows.items())
+    if len(body) == 1 and len(columns) > 1:
+        # A single row reads better downwards.
+        ((label_of_all, *values),) = body
+        return Table("steady MiB/s", ("profile", label_of_all), tuple(zip(columns, values, strict=True)), ("profile",))
     return Table("steady MiB/s", ("RTT", *columns), body)
 
 
-def _named(specs: Sequence[CellSpec]) -> bool:
+def several_lanes(specs: Sequence[CellSpec]) -> bool:
     """Whether the rows are lanes with names worth showing, and not one lane at several RTTs."""
     return len({spec.lane.name.split("-")[0] for spec in specs}) > 1
 
 
 def details(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Table]:
-    """One table a column: every figure of each cell, and what limited it."""
-    tables = []
-    for column in dict.fromkeys(spec.column for spec in specs):
-        inside = [spec for spec in specs if spec.column == column and spec.id in found]
-        rows = tuple(_details_row(found[spec.id], _named(specs)) for spec in inside)
-        tables.append(Table(column, DETAILS, rows))
-    return tables
+    """One table a column: every figure of each cell, and what limited it. Columns of one cell each share one table."""
+    both = any(result.ways for result in found.values())
+    header = (*DETAILS[:-1], *(WAYS if both else ()), DETAILS[-1])
+    columns: dict[str, list[tuple[str, ...]]] = {spec.column: [] for spec in specs}
+    for spec in specs:
+        if spec.id in found:
+            columns[spec.column].append(_details_row(found[spec.id], several_lanes(specs), both=both))
+    if len(columns) > 1 and all(len(rows) < 2 for rows in columns.values()):
+        together = tuple((column, *row) for column, rows in columns.items() for row in rows)
+        return [Table("details", ("profile", *header), together, ("profile", "limited by"))]
+    return [Table(column, header, tuple(rows), ("limited by",)) for column, rows in columns.items()]
 
 
-def _details_row(result: CellResult, named: bool) -> tuple[str, ...]:
+def _details_row(result: CellResult, named: bool, *, both: bool) -> tuple[str, ...]:
     return (
         label(result.spec, named),
         f"{result.rtt_ns / 1e6:.3f} ms",
@@ -90,6 +100,7 @@ def _details_row(result: CellResult, named: bool) -> tuple[str, ...]:
         f"{result.loaded.p99_ns / 1e6:.3f} ms" if result.loaded else "-",
         "unknown" if result.drops_limit is None else str(result.drops_limit),
         str(result.drops_buffer),
+        *(_of_way(result, way, mib, "-") for way in WAYS if both),
         result.limiter,
     )
 
@@ -131,7 +142,7 @@ def comparison(changes: Sequence[Change]) -> Table:
         (change.id, _figure(change.before), _figure(change.after), f"{change.share:+.1%}", change.word)
         for change in changes
     )
-    return Table("compared", ("cell", "before", "after", "change", ""), rows)
+    return Table("compared", ("cell", "before", "after", "change", ""), rows, ("cell", ""))
 
 
 def _figure(result: CellResult) -> str:
@@ -149,18 +160,22 @@ def planned(specs: Sequence[CellSpec]) -> Table:
         rtt = units.format_duration(spec.lane.rtt_ns)
         throughputs = (mib(said.bytes_per_s), mib(said.mean_bytes_per_s))
         rows.append((spec.id, rtt, f"{spec.duration_s} s", *throughputs, said.run_limit))
-    return Table("planned", PLAN, tuple(rows))
+    return Table("planned", PLAN, tuple(rows), ("cell", "limited by"))
 
 
-def markdown(title: str, tables: Sequence[Table], said: Sequence[str]) -> str:
-    """All tables as one Markdown document."""
+Lines = tuple[str, Sequence[str]]
+"""A heading, and what stands below it, one item each."""
+
+
+def markdown(title: str, tables: Sequence[Table], lists: Sequence[Lines]) -> str:
+    """All tables and then the lists as one Markdown document; what is empty is left out."""
     parts = [f"# {title}", LEGEND]
     for table in tables:
         parts.append(f"## {table.title}")
-        lines = [table.header, ("---:",) * (len(table.header) - 1) + (":---",), *table.rows]
+        lines = [table.header, tuple(":---" if name in table.left else "---:" for name in table.header), *table.rows]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-    if said:
-        parts.append("\n".join(f"- {one}" for one in said))
+    for heading, items in lists:
+        parts += [f"## {heading}", "\n".join(f"- {item}" for item in items)] if items else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -170,8 +185,16 @@ CSV_COLUMNS = (
     "steady_gbit_per_s", "mean_bytes_per_s", "first_10s_bytes_per_s", "predicted_bytes_per_s",
     "predicted_mean_bytes_per_s", "predicted_limit", "kind", "limiter", "evidence", "advice", "window_bytes",
     "peer_window_bytes", "idle_p50_ns", "idle_p99_ns", "loaded_p50_ns", "loaded_p99_ns", "there_ns", "back_ns",
-    "retransmits", "drops_limit", "drops_buffer", "drops_loss", "settled", "invalid",
+    "retransmits", "drops_limit", "drops_buffer", "drops_loss", "outbound_bytes_per_s",
+    "inbound_bytes_per_s", "settled", "invalid",
 )  # fmt: skip
+
+
+def _of_way(result: CellResult, direction: str, show: Callable[[float], str], nothing: str) -> str:
+    """The steady mean in one direction; `nothing` where nothing was sent that way."""
+    if result.spec.direction == direction:
+        return show(result.steady_bytes_per_s)
+    return next((show(way.steady_bytes_per_s) for way in result.ways if way.direction == direction), nothing)
 
 
 def csv_text(results: Sequence[CellResult]) -> str:
@@ -203,6 +226,7 @@ def csv_text(results: Sequence[CellResult]) -> str:
             "loaded_p99_ns": loaded.p99_ns if loaded else "",
             "there_ns": idle.there_ns if idle else "",
             "back_ns": idle.back_ns if idle else "",
+            **{f"{way}_bytes_per_s": _of_way(result, way, str, "") for way in WAYS},
             "steady_gbit_per_s": round(result.steady_bytes_per_s * 8 / 1e9, 6),
             "invalid": "; ".join(result.invalid),
         }

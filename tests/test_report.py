@@ -32,7 +32,7 @@ def cells() -> tuple[list[CellSpec], dict[str, CellResult]]:
 def test_markdown(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
     specs, found = cells
     said = report.objections(specs, found, {specs[3].id: "the lab stalled"})
-    text = report.markdown("sweep", [report.overview(specs, found), *report.details(specs, found)], said)
+    text = report.markdown("sweep", [report.overview(specs, found), *report.details(specs, found)], [("Mind", said)])
     assert text == (GOLDEN / "table.md").read_text()
 
 

@@ -43,15 +43,15 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def grid() -> tuple[list[CellSpec], dict[str, CellResult]]:
-    """Two RTTs, two profiles, 1 and 8 streams; one cell with a name that HTML must not take for its own."""
-    specs = [
-        cell_spec(rtt, streams, profile=profile)
-        for rtt in (2 * MS, 346 * MS)
-        for profile in (profiles.DEFAULT, profiles.maximum(10**10, rtt))
-        for streams in (1, 8)
-    ]
+    """The founding experiment at three RTTs, 8 streams at two; one cell says what HTML must not take for its own."""
+    most = profiles.maximum(10**10, 346 * MS)
+    asked = [(rtt, profile, 1) for rtt in (0, 2 * MS, 346 * MS) for profile in (profiles.DEFAULT, most)]
+    asked += [(rtt, profiles.DEFAULT, 8) for rtt in (2 * MS, 346 * MS)]
+    plain = [cell_spec(rtt, streams, profile=profile) for rtt, profile, streams in asked]
+    specs = [replace(spec, topology=replace(spec.topology, name="founding-10g")) for spec in plain]
     found = {spec.id: cell_result(spec, (n + 1) * 100 * MIB) for n, spec in enumerate(specs)}
-    found[specs[0].id] = replace(found[specs[0].id], invalid=("<script>alert(1)</script>",), repeats=(1e8, 1.1e8))
+    spoilt = specs[2].id
+    found[spoilt] = replace(found[spoilt], invalid=("<script>alert(1)</script>",), repeats=(1e8, 1.1e8))
     return specs, found
 
 
@@ -62,8 +62,10 @@ def figures(grid: tuple[list[CellSpec], dict[str, CellResult]]) -> list[plots.Fi
 
 def test_every_figure_is_there_in_both_forms(figures: list[plots.Figure]) -> None:
     assert [figure.name for figure in figures] == ["throughput", "ramp", "delays", "streams", "certificate"]
+    assert figures[0].caption.endswith("An RTT of 0 stands apart at the left.")
     for figure in figures:
-        assert figure.svg.startswith("<svg")
+        assert "<svg" in figure.svg
+        assert "//matplotlib.org" not in figure.svg
         assert figure.png.startswith(b"\x89PNG")
 
 
@@ -88,14 +90,16 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere(
     assert reader.open == []
     assert [a for a in reader.addresses if not a.startswith("#")] == []
     text = " ".join(reader.text)
-    for part in ("seed 7", "steady MiB/s", "default, 8 streams", "What would lift a cell", "a = <b>", "Evidence"):
+    parts = ("seed 7", "steady MiB/s", "default, 8 streams", "tcp_wmem max from 4 MiB to 55 MiB", "<b>", "cell")
+    for part in parts:
         assert part in text, part
     assert "<script>" not in page
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
 
 
-def test_a_run_folder_is_rendered(tmp_path: Path) -> None:
+def test_a_run_folder_is_rendered(tmp_path: Path, figures: list[plots.Figure], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "draw", lambda *_: figures)
     spec = cell_spec()
     folder = RunFolder.create(tmp_path / "run", {"version": "1"}, Asked((spec,), True))
     folder.save(execution(spec))
@@ -116,14 +120,35 @@ def published(name: str, spec: CellSpec, result: CellResult) -> presets.Publishe
 def test_the_founding_table_stands_beside_ours() -> None:
     spec = cell_spec(profile=profiles.maximum(10**10, 32 * MS))
     found = published("founding-10g", spec, cell_result(spec, 1140 * MIB))
-    assert found.table.rows[0][:5] == ("32 ms", "max", "341.4", "1106", "1140")
+    (row,) = found.table.rows
+    assert row[:6] == ("max", "32 ms", "341.4", "1106", "1140", "1151")
+    assert row[6:] == ("10.9", "36.5", "x 3.24: their limit of 1000 packets")
     assert any("artefact" in text for text in found.words)
+
+
+@pytest.mark.parametrize(
+    ("rtt_ms", "profile", "mib", "difference"),
+    [
+        (2, "default", 1140, "+10%"),
+        (8, "default", 340, "+39%: another kernel's buffers, another window"),
+        (64, "default", 43, "x 5.33: they kept less in flight than their own window: packets must have been lost"),
+        (4, "max", 1200, "+13%"),
+        (346, "max", 1140, "not published"),
+    ],
+)
+def test_why_ours_is_not_theirs(rtt_ms: int, profile: str, mib: int, difference: str) -> None:
+    chosen = profiles.choose(profile, {"default": profiles.DEFAULT}, 10**10, rtt_ms * MS)
+    spec = cell_spec(rtt_ms * MS, profile=chosen)
+    assert published("founding-10g", spec, cell_result(spec, mib * MIB)).table.rows[0][-1] == difference
 
 
 def test_the_transcontinental_result_stands_beside_ours() -> None:
     spec = cell_spec(71 * MS, streams=7)
     result = replace(cell_result(spec, 103.3e6), peer_window_bytes=1_020_000)
     assert published("transcontinental-1g", spec, result).table.rows[0][:5] == ("996 KiB", "7", "826", "801.6", "826.4")
+    assert published("transcontinental-1g", spec, result).table.rows[0][-1] == "none"
+    lost = replace(result, peer_window_bytes=2**19)
+    assert published("transcontinental-1g", spec, lost).table.rows[0][-1] == "not published"
 
 
 def test_other_runs_have_nothing_published() -> None:
