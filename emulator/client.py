@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
-from emulator import topologyfile
+from emulator import topologyfile, topologytree
 from emulator.aqm import Aqm
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError
 from emulator.history import KEPT, Author
@@ -152,7 +152,7 @@ class RemoteAppliance:
 
     def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
         """Replace the lane of that name, live."""
-        tree = topologyfile.lane_tree(lane, apart=True)
+        tree = topologytree.lane_tree(lane, apart=True)
         patch = {side: _whole(cast("Mapping[str, object]", tree.get(side, {}))) for side in ("outbound", "inbound")}
         path = f"/api/lanes/{quote(lane.name, safe='')}{_query(confirm=confirm_s)}"
         return _steps(self._client.ask("PATCH", path, json.dumps(patch), **self._headers("application/json")).json())
@@ -165,7 +165,7 @@ class RemoteAppliance:
         waits = told["pending"]
         # What the lanes go back to is not told; only how long it takes is shown.
         pending = PendingStatus(round(waits["seconds_left"] * 1e9), None) if waits else None
-        return Status(topology, _steps(told, "drift"), lanes, told["blocked"], pending)
+        return Status(topology, _steps(told, "drift"), lanes, told["blocked"], pending, told["datapath"])
 
     def confirm(self) -> None:
         """Keep the change that waits to be confirmed."""

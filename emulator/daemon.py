@@ -6,19 +6,25 @@ again at any moment, it goes on.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 from . import journal
-from .appliance import Appliance, Tended
+from .alarm import Alarm, RealAlarm
+from .appliance import Appliance
+from .desire import WISHES, Store
 from .errors import LonghaulError
+from .follow import LEAD_NS, Follower
 from .journal import ERROR, INFO, NOTICE, WARNING, Log
 from .kernel.watch import Watch
+from .mend import Tended
 from .notify import Notifier
 
 BUSY_SHARE = 0.2
@@ -34,16 +40,41 @@ class Ears(Protocol):
 
     def wait(self, timeout_s: float, wake_fd: int | None = None) -> bool: ...
 
+    def close(self) -> None: ...
+
+
+class Tending(Protocol):
+    """Looks after the lanes; see `appliance.Appliance`."""
+
+    def tend(self, *, restore: bool | None = None) -> Tended: ...
+
+    def pending_ns(self) -> int | None: ...
+
+    def follower(self, alarm: Alarm) -> Follower: ...
+
+    @property
+    def state_dir(self) -> Path: ...
+
 
 class Daemon:
-    """The loop. `now` is a clock in s that never goes back."""
+    """The loop. `now` is a clock in s that never goes back, `alarm` the one of schedules."""
 
     def __init__(
-        self, appliance: Appliance, ears: Ears, log: Log, notifier: Notifier, now: Callable[[], float], period_s: float
+        self,
+        appliance: Tending,
+        ears: Ears,
+        log: Log,
+        notifier: Notifier,
+        now: Callable[[], float],
+        period_s: float,
+        alarm: Alarm,
     ) -> None:
         self._appliance, self._ears, self._log, self._notifier = appliance, ears, log, notifier
-        self._now, self._period_s = now, period_s
+        self._now, self._period_s, self._alarm = now, period_s, alarm
+        self._follower = appliance.follower(alarm)
         self._told: list[Line] = []
+        self.looked_at: float | None = None
+        """When it last looked, by `now`."""
 
     def start(self) -> None:
         """Make the machine as it was asked to be, whatever `on_drift` says: after a reboot nothing stands."""
@@ -52,35 +83,66 @@ class Daemon:
         self._log(INFO, "watching", period_s=self._period_s)
 
     def run(self, wake_fd: int, stopped: Callable[[], bool]) -> None:
-        """Look at every burst of news and every period, until `stopped`, which `wake_fd` announces."""
-        rest_until = 0.0
+        """Look at every burst of news and every period, until `stopped`, which `wake_fd` announces; and change the
+        lanes whenever their schedule says so."""
+        rest_until, look_at = 0.0, self._now() + self._period_s
         while not stopped():
-            self._wait(rest_until, wake_fd, stopped)
+            look_at = self._wait(look_at, rest_until, wake_fd, stopped)
             if stopped():
-                return
+                break
+            if self._until_change_s() <= 0:
+                self._play()
+                continue
             began = self._now()
             self.look()
             rest_until = self._now() + (self._now() - began) * (1 / BUSY_SHARE - 1)
+            look_at = self._now() + self._period_s
+        self._follower.note()
 
     def look(self, restore: bool | None = None) -> None:
         """Once. A failure is logged, and tried again the next time."""
         try:
             self._tell(self._appliance.tend(restore=restore))
         except (LonghaulError, OSError) as error:
-            self._tell_new([(ERROR, "failed", {"kind": type(error).__name__, "reason": str(error)})])
+            self._tell_failure(error)
+        self.looked_at = self._now()
         self._notifier.tell("WATCHDOG=1")
 
-    def _wait(self, rest_until: float, wake_fd: int, stopped: Callable[[], bool]) -> None:
-        """For news, though not before `rest_until`, for the period, or for the deadline of what is pending."""
-        end = self._now() + self._period_s
+    def _play(self) -> None:
+        """The next change of the schedule. If it fails, all is looked at: one lost port must not hold up the rest."""
+        try:
+            self._follower.play()
+            self._ears.wait(0)  # what we did ourselves is no news
+        except (LonghaulError, OSError) as error:
+            self._tell_failure(error)
+            self.look(restore=True)
+            self._follower.forget()
+
+    def _until_change_s(self) -> float:
+        """The time until the schedule's next change must be prepared."""
+        try:
+            due_ns = self._follower.due_ns
+        except (LonghaulError, OSError) as error:
+            self._tell_failure(error)
+            due_ns = None
+        return math.inf if due_ns is None else (due_ns - LEAD_NS - self._alarm.now_ns()) / 1e9
+
+    def _wait(self, look_at: float, rest_until: float, wake_fd: int, stopped: Callable[[], bool]) -> float:
+        """Until the schedule has something to do, or it is time to look, which is returned: at `look_at`, at the
+        deadline of what is pending, or at news, though not before `rest_until`."""
         pending_ns = self._appliance.pending_ns()
         if pending_ns is not None:
-            end = min(end, self._now() + max(pending_ns, 0) / 1e9)
-        while not stopped() and (left := end - self._now()) > 0:
+            look_at = min(look_at, self._now() + max(pending_ns, 0) / 1e9)
+        while not stopped() and (left := look_at - self._now()) > 0 and (change := self._until_change_s()) > 0:
             pause = left if self._notifier.ping_s is None else min(left, self._notifier.ping_s)
-            if self._ears.wait(pause, wake_fd):
-                end = min(end, max(rest_until, self._now()))
+            # We may be woken later than asked: by a thousandth of the time, and to the next whole millisecond.
+            if self._ears.wait(min(pause, change * 0.99), wake_fd):
+                look_at = min(look_at, max(rest_until, self._now()))
             self._notifier.tell("WATCHDOG=1")
+        return look_at
+
+    def _tell_failure(self, error: Exception) -> None:
+        self._tell_new([(ERROR, "failed", {"kind": type(error).__name__, "reason": str(error)})])
 
     def _tell(self, found: Tended) -> None:
         if found.reverted:
@@ -105,11 +167,18 @@ class Daemon:
         self._told = lines
 
 
+def ears_of(appliance: Tending) -> Watch:
+    """Ears for what others change on the machine, and for what they ask for. Raises MissingError, OSError."""
+    with (store := Store(appliance.state_dir)).locked():  # which makes the folder, or says what is missing
+        return Watch(store.folder / WISHES)
+
+
 def run(appliance: Callable[[], Appliance], *, once: bool, period_s: float, as_json: bool) -> None:
     """The daemon of this machine, until SIGTERM or SIGINT. The lanes stay as they are."""
     log = journal.logger(sys.stderr, os.environ, as_json)
-    ears = Watch()
-    daemon = Daemon(appliance(), ears, log, notifier := Notifier(os.environ, os.getpid()), time.monotonic, period_s)
+    machine, notifier = appliance(), Notifier(os.environ, os.getpid())
+    ears = ears_of(machine)
+    daemon = Daemon(machine, ears, log, notifier, time.monotonic, period_s, RealAlarm())
     with _stop_signals() as (wake_fd, stopped):
         daemon.start()
         if not once:

@@ -1,6 +1,7 @@
-"""The demo, inside the lab: a star of virtual lanes with traffic on them, and the web server over it.
+"""The demo: a star of virtual lanes with traffic on them, and the web server over it.
 
 `python3 -m emulator.demo` is what `longhaul serve --demo` runs in the lab; the serial line leads to the host's port.
+With the number of a listening socket it is what `--here` runs in namespaces of this machine; see `demohere`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Traffic:
             self._programs[site, "client"] = NamespaceHost(topology.hub).start(words)
 
 
-def main() -> int:
+def main(listening: str = "") -> int:
     """Bring the star up, start the traffic, serve; never returns while all is well."""
     from web import setup
     from web.guard import Guard
@@ -67,9 +68,12 @@ def main() -> int:
     appliance, state = local(), paths.state_dir()
     appliance.up(topologyfile.load(TOPOLOGY))
     guard = Guard(load(state), login=False)
-    server = setup.server(appliance, state, guard, "{}:{}".format(*ADDRESS), lab=False, demo=True)
-    threading.Thread(target=_forward, name="forward", daemon=True).start()
+    listen = socket.socket(fileno=int(listening)) if listening else "{}:{}".format(*ADDRESS)
+    server = setup.server(appliance, state, guard, listen, lab=False, demo=True)
+    if not listening:
+        threading.Thread(target=_forward, name="forward", daemon=True).start()
     threading.Thread(target=_keep, args=(Traffic(local()),), name="traffic", daemon=True).start()
+    server.end_on_signals()
     server.run()
     return 0
 
@@ -90,4 +94,4 @@ def _keep(traffic: Traffic) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

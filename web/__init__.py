@@ -1,1 +1,1 @@
-"""Longhaul's web UI and REST API. Nothing here yet but the name: the daemon brings it."""
+"""Longhaul's web pages and REST API, over the use cases of the appliance."""

@@ -82,15 +82,17 @@ class StatusAnswer(Answer):
     drift: list[StepAnswer]
     blocked: dict[str, str] = Field(description="by lane, why it cannot be put right at present")
     pending: PendingAnswer | None
+    datapath: str = Field(description="what moves the frames: netem or wire")
 
 
 class HealthAnswer(Answer):
-    """The daemon is there; `sampled_s_ago` is how old its last look at the lanes is."""
+    """The daemon is there; its last look at the lanes is so old, and the watchdog's (every 10 s at least)."""
 
     status: str
     version: str
     uptime_s: float
     sampled_s_ago: float | None
+    watched_s_ago: float | None
 
 
 class AuthorAnswer(Answer):
@@ -170,6 +172,7 @@ def status_answer(status: Status, etag: str, blocked: dict[str, str], seconds_le
         drift=step_answers(status.drift),
         blocked=blocked,
         pending=None if seconds_left is None else PendingAnswer(seconds_left=seconds_left),
+        datapath=status.datapath,
     )
 
 

@@ -208,7 +208,7 @@ ECHOES = {"count": Query(whole(1, 100), {"type": "string", "examples": ["10"]}, 
 @table("POST", "/api/certificates", CertificateAnswer, status=201, query=ECHOES, problems=(409, 503))
 def make_certificate(count: int = 10) -> CertificateAnswer:
     """Ping every pair of hosts now and keep the certificate."""
-    return here().certificates.make(here().usecases.status(), count)
+    return here().certificates.make(here().usecases.status, count)
 
 
 @table("GET", "/api/certificates/<name>", CertificateAnswer)
@@ -238,6 +238,12 @@ def prometheus() -> bytes:
 def healthz() -> HealthAnswer:
     """Whether the daemon is there and still looks at the lanes."""
     daemon = here()
-    now, looked = daemon.clock(), daemon.live.looked_at
-    ago = None if looked is None else round(now - looked, 3)
-    return HealthAnswer(status="ok", version=__version__, uptime_s=round(now - daemon.started, 3), sampled_s_ago=ago)
+    now = daemon.clock()
+
+    def ago_s(then: float | None) -> float | None:
+        return None if then is None else round(now - then, 3)
+
+    uptime_s, sampled, watched = round(now - daemon.started, 3), daemon.live.looked_at, daemon.watched_at()
+    return HealthAnswer(
+        status="ok", version=__version__, uptime_s=uptime_s, sampled_s_ago=ago_s(sampled), watched_s_ago=ago_s(watched)
+    )

@@ -13,13 +13,20 @@ from emulator.errors import InputError
 
 from .answers import Answer
 from .daemon import here
-from .endpoints import DRY_RUN, Query, Table, form_body, whole
+from .endpoints import DRY_RUN, JSON, Query, Table, form_body, whole
 from .live import MOST_WATCHERS, columns
 from .runforms import MOST_CELLS, RunAnswer, RunForm, RunsAnswer, run_answer
 from .runs import Run
 
 table = Table()
-REPORTS = {"md": "text/markdown; charset=utf-8", "csv": "text/csv; charset=utf-8"}
+REPORTS = {
+    "md": "text/markdown; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "json": JSON,
+}
+REPORT_CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
+"""A report is one file with its styles and figures inside, and never runs a script nor acts as one of our pages."""
 
 
 class PastAnswer(Answer):
@@ -113,11 +120,12 @@ def _format(text: str) -> str:
 FORMAT = {"format": Query(_format, {"type": "string", "enum": list(REPORTS)}, "md unless said")}
 
 
-@table("GET", "/api/runs/<name>/report", "text/markdown; charset=utf-8", query=FORMAT)
+@table("GET", "/api/runs/<name>/report", tuple(REPORTS.values()), query=FORMAT)
 def run_report(name: str, format: str = "md") -> Response:
-    """The tables of a run, as Markdown or CSV."""
+    """A run as tables (Markdown, CSV), as one page with figures (HTML), or with every figure measured (JSON)."""
     _found(name)
-    return Response(here().runs.report(name, format), content_type=REPORTS[format])
+    headers = {"Content-Security-Policy": REPORT_CSP} if format == "html" else {}
+    return Response(here().runs.report(name, format), content_type=REPORTS[format], headers=headers)
 
 
 def _found(name: str) -> Run:

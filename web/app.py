@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from . import api, api_live, pages, problems
+from . import api, api_live, api_places, pages, problems
 from .daemon import Daemon
 from .guard import Guard
 from .usecases import OPTIONAL
@@ -21,7 +21,7 @@ def create_app(daemon: Daemon, guard: Guard) -> Flask:
     problems.install(app)
     guard.install(app)
     left_out = frozenset(OPTIONAL) - daemon.usecases.can
-    for table in (api.table, api_live.table):
+    for table in (api.table, api_live.table, api_places.table):
         table.install(app, left_out)
     pages.install(app, guard)
     return app

@@ -28,6 +28,8 @@ class Daemon:
     lab: bool = True
     demo: bool = False
     clock: Callable[[], float] = time.monotonic
+    watched_at: Callable[[], float | None] = lambda: None
+    """When the watchdog looked last, by `clock`."""
     started: float = field(init=False)
     told: tuple[Status, str] | None = None
     """The last status as JSON: many who ask within a moment are told the same."""

@@ -60,12 +60,12 @@ CONFIRM = Query(_seconds, {"type": "string", "examples": ["60s"]}, "take the cha
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One method of one path. `answer` is a model, or the media type of what is none."""
+    """One method of one path. `answer` is a model, or the media types of what is none."""
 
     method: str
     path: str
     summary: str
-    answer: type[BaseModel] | str
+    answer: type[BaseModel] | tuple[str, ...]
     role: str
     status: int = 200
     body: Schema | type[BaseModel] | None = None
@@ -82,14 +82,21 @@ class Table:
         self.rows: list[tuple[Endpoint, View]] = []
 
     def __call__(
-        self, method: str, path: str, answer: type[BaseModel] | str, *, role: str | None = None, **said: Any
+        self,
+        method: str,
+        path: str,
+        answer: type[BaseModel] | str | tuple[str, ...],
+        *,
+        role: str | None = None,
+        **said: Any,
     ) -> Callable[[View], View]:
         """A decorator: the view's docstring is the summary; its arguments are those of the path and the query."""
 
         def keep(view: View) -> View:
             needed = role or (READ if method == "GET" else WRITE)
             summary = (view.__doc__ or "").strip()
-            self.rows.append((Endpoint(method, path, summary, answer, needed, **said), view))
+            kinds = (answer,) if isinstance(answer, str) else answer
+            self.rows.append((Endpoint(method, path, summary, kinds, needed, **said), view))
             return view
 
         return keep
@@ -110,7 +117,7 @@ def _runner(endpoint: Endpoint, view: View) -> View:
         if isinstance(answer, Response):
             return answer
         text = answer.model_dump_json() if isinstance(answer, BaseModel) else answer
-        kind = JSON if isinstance(answer, BaseModel) else str(endpoint.answer)
+        kind = JSON if isinstance(endpoint.answer, type) else endpoint.answer[0]
         return current_app.response_class(text, endpoint.status, content_type=kind)
 
     run.role = endpoint.role  # type: ignore[attr-defined]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from emulator.lateness import BUCKETS_NS, Lateness
 from emulator.model import P32
 from emulator.status import LaneStatus, Status
 
@@ -34,6 +36,8 @@ class Lanes(Collector):
         yield from _gauges(lanes)
         yield from _counters(lanes)
         yield GaugeMetricFamily("longhaul_drift_steps", "Steps back to what was asked", value=len(self._status.drift))
+        if self._status.lateness:
+            yield _lateness(self._status.lateness)
         runs = GaugeMetricFamily("longhaul_runs", "Test runs by state", labels=["state"])
         for state, count in self._runs.items():
             runs.add_metric([state], count)
@@ -50,6 +54,16 @@ class Lanes(Collector):
                 if value is not None:
                     family.add_metric([name, of], value / NS)
         return family
+
+
+def _lateness(late: Lateness) -> Metric:
+    ends = [*(str(end / NS) for end in BUCKETS_NS), "+Inf"]
+    return HistogramMetricFamily(
+        "longhaul_schedule_lateness_seconds",
+        "How late the schedule's changes were applied",
+        buckets=list(zip(ends, accumulate(late.histogram), strict=True)),
+        sum_value=late.total_ns / NS,
+    )
 
 
 def _gauges(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:

@@ -95,11 +95,10 @@ def _parameters(row: Endpoint) -> list[dict[str, Any]]:
 
 def _success(row: Endpoint) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": "As asked."}
-    if isinstance(row.answer, str):
-        if row.answer:
-            answer["content"] = {row.answer: {"schema": {} if row.answer in PARSED else {"type": "string"}}}
-    else:
+    if isinstance(row.answer, type):
         answer["content"] = {JSON: {"schema": _reference(row.answer)}}
+    elif kinds := [kind for kind in row.answer if kind]:
+        answer["content"] = {kind: {"schema": {} if kind in PARSED else {"type": "string"}} for kind in kinds}
     if row.etag:
         answer["headers"] = {"ETag": {"schema": {"type": "string"}}}
     return answer

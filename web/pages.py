@@ -75,7 +75,8 @@ def _login(guard: Guard) -> View:
         try:
             role = guard.login_with(given)
         except Denied as denied:
-            return render_template("login.html", title="Log in", wrong=str(denied), next=goal), 429
+            page = render_template("login.html", title="Log in", wrong=str(denied), next=goal)
+            return Response(page, 429, headers={"Retry-After": str(denied.retry_after_s)})
         if role is None:
             wrong = "This token is not known."
             return render_template("login.html", title="Log in", wrong=wrong, next=goal), 401

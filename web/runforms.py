@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from emulator import units
-from emulator.topologyform import Duration, Rate
+from emulator.fields import Duration, Rate
 
 from .answers import Answer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import shutil
@@ -76,6 +77,7 @@ class Runs:
         self._lock = threading.Lock()
         self._work: _Work | None = None
         self._ended: dict[str, tuple[Mapping[str, str], str]] = {}
+        self._drawing, self._drawn = threading.Lock(), dict[str, tuple[int, int]]()
 
     def grid(self, form: RunForm) -> list[CellSpec]:
         """The cells of a request. Raises InputError."""
@@ -136,12 +138,29 @@ class Runs:
                 return
             shutil.rmtree(folder.path)
             self._ended.pop(name, None)
+            self._drawn.pop(name, None)
 
     def report(self, name: str, kind: str) -> str:
-        """The tables as Markdown or CSV. Raises KeyError."""
+        """The run as Markdown, CSV, HTML or JSON. Raises KeyError."""
         run = self.get(name)
         results = [run.found[spec.id] for spec in run.specs if spec.id in run.found]
-        return report.csv_text(results) if kind == "csv" else markdown(run)
+        match kind:
+            case "csv":
+                return report.csv_text(results)
+            case "json":
+                return json.dumps({"run": name, "cells": [result.to_json() for result in results]}, indent=1) + "\n"
+            case "html":
+                return self._page(run)
+        return markdown(run)
+
+    def _page(self, run: Run) -> str:
+        """report.html, drawn anew only when there is more to tell than the last time."""
+        folder, key = self._at(run.id), (len(run.found), len(run.failures))
+        with self._drawing:
+            if self._drawn.get(run.id) != key:
+                rendering.page(folder, run.specs, run.found, _objections(run))
+                self._drawn[run.id] = key
+            return (folder.path / "report.html").read_text("utf-8")
 
     def states(self) -> dict[str, int]:
         """How many runs there are in each state, without reading them."""
@@ -243,8 +262,11 @@ class Runs:
 
 def markdown(run: Run) -> str:
     """The run's tables and all that must not be overlooked."""
-    found = dict(run.found)
-    return rendering.markdown(run.specs, found, report.objections(run.specs, found, dict(run.failures)))
+    return rendering.markdown(run.specs, run.found, _objections(run))
+
+
+def _objections(run: Run) -> list[str]:
+    return report.objections(run.specs, run.found, dict(run.failures))
 
 
 def local_runners(in_lab: bool) -> tuple[sweep.Runner, int]:

@@ -75,10 +75,13 @@ class _Unix(_Strict, UnixWSGIServer):  # type: ignore[misc]
 
 
 class Server:
-    """Listens from the moment it is made. Raises InputError or MissingError when it cannot."""
+    """Listens from the moment it is made, on an address or a socket that has one already.
+
+    Raises InputError or MissingError when it cannot.
+    """
 
     def __init__(
-        self, app: Application, listen: str | None, unix: Path | None = None, *, idle_s: float = IDLE_S,
+        self, app: Application, listen: str | socket.socket | None, unix: Path | None = None, *, idle_s: float = IDLE_S,
         request_s: float = REQUEST_S, threads: int = THREADS,
     ) -> None:  # fmt: skip
         self._map: dict[int, Any] = {}
@@ -95,7 +98,7 @@ class Server:
         self._servers = []
         try:
             if listen:
-                tcp = _bound(listen)
+                tcp = listen if isinstance(listen, socket.socket) else _bound(listen)
                 adjusted = Adjustments(sockets=[tcp], **common)
                 info = (tcp.family, tcp.type, tcp.proto, tcp.getsockname())
                 server = _Tcp(app, self._map, True, tcp, dispatcher, adjusted, info, bind_socket=False)
@@ -116,10 +119,10 @@ class Server:
         """Serve until `end` is called."""
         while not self._ending and self._map:
             wasyncore.loop(timeout=1, map=self._map, use_poll=True, count=1)
+        self._dispatcher.shutdown(timeout=2)  # first: a thread that ends tells its server so
         for server in self._servers:
             server.close()
         wasyncore.close_all(self._map)
-        self._dispatcher.shutdown(timeout=2)
         if self._unix:
             self._unix.unlink(missing_ok=True)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
 from pathlib import Path
 
+from emulator import journal
 from emulator.appliance import Appliance
 from emulator.echo import Echoes
+from emulator.watchdog import Watchdog
 
 from .app import create_app
 from .certificates import Certificates
 from .daemon import Daemon
 from .guard import Guard
-from .live import Live
+from .live import Channel, Live
 from .runforms import run_answer
 from .runs import Run, Runs, local_runners
 from .server import Server
@@ -30,18 +35,32 @@ def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = 
     return Daemon(usecases, live, runs, Certificates(state / "certificates"), lab, demo)
 
 
+def telling(log: journal.Log, channel: Channel) -> journal.Log:
+    """What the watchdog says, to the journal and to all who watch the event stream (`watchdog`)."""
+
+    def tell(priority: int, event: str, **fields: object) -> None:
+        log(priority, event, **fields)
+        said = {name: value if isinstance(value, int | float) else str(value) for name, value in fields.items()}
+        channel.send("watchdog", {"level": journal.NAMES[priority], "event": event, **said})
+
+    return tell
+
+
 class LiveServer(Server):
-    """A server whose daemon is at work while it runs."""
+    """A server whose daemon and watchdog are at work while it runs."""
 
     parts: Daemon
+    watchdog: Watchdog
 
     def run(self) -> None:
         """Serve until `end` is called; the event stream ends first."""
+        self.watchdog.start()
         self.parts.live.start()
         try:
             super().run()
         finally:
             self.parts.stop()
+            self.watchdog.stop()
 
     def end(self) -> None:
         """As Server; watchers of the event stream go at once."""
@@ -50,11 +69,13 @@ class LiveServer(Server):
 
 
 def server(
-    appliance: Appliance, state: Path, guard: Guard, listen: str | None, unix: Path | None = None, *, lab: bool = True,
-    demo: bool = False,
+    appliance: Appliance, state: Path, guard: Guard, listen: str | socket.socket | None, unix: Path | None = None, *,
+    lab: bool = True, demo: bool = False, as_json: bool = False,
 ) -> LiveServer:  # fmt: skip
-    """The server over an appliance, listening already. Raises MissingError when it cannot."""
+    """The server over an appliance, listening already; it logs to stderr. Raises MissingError when it cannot."""
     parts = daemon(appliance, state, lab=lab, demo=demo)
     made = LiveServer(create_app(parts, guard), listen, unix)
-    made.parts = parts
+    log = journal.logger(sys.stderr, os.environ, as_json)
+    made.parts, made.watchdog = parts, Watchdog(parts.usecases, telling(log, parts.live.channel))
+    parts.watched_at = lambda: made.watchdog.daemon.looked_at
     return made

@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from emulator import lanepatch, topologyfile
+from emulator.alarm import Alarm
 from emulator.appliance import Appliance
 from emulator.errors import InputError
+from emulator.follow import Follower
 from emulator.history import Change
+from emulator.mend import Tended
 from emulator.model import Topology
 from emulator.ops import Step
 from emulator.status import Status
@@ -144,11 +148,27 @@ class UseCases:
             for row in rows
         ]  # fmt: skip
 
-    @contextmanager
-    def exclusive(self) -> Iterator[Appliance]:
-        """The appliance alone, for something longer; the others wait."""
-        with self._changing("", False):
-            yield self._appliance
+    def tend(self, *, restore: bool | None = None) -> Tended:
+        """What the watchdog does (see `Appliance.tend`); what it changed is new to watchers."""
+        with self._lock:
+            found = self._appliance.tend(restore=restore)
+            if found.mended or found.reverted:
+                self._changed()
+            return found
+
+    def pending_ns(self) -> int | None:
+        """The time left to confirm what waits for it."""
+        with self._lock:
+            return self._appliance.pending_ns()
+
+    def follower(self, alarm: Alarm) -> Follower:
+        """Whoever plays the schedule of what is up, in turn with the requests."""
+        return self._appliance.follower(alarm, self._lock)
+
+    @property
+    def state_dir(self) -> Path:
+        """Where what is asked for is kept."""
+        return self._appliance.state_dir
 
     def _up(
         self, topology: Topology, dry_run: bool, confirm_s: float | None, sessions: Collection[str] = ()
@@ -179,8 +199,11 @@ class UseCases:
                 yield
             finally:
                 if not dry_run:
-                    self._status = None
-                    self.changes += 1
+                    self._changed()
+
+    def _changed(self) -> None:
+        self._status = None
+        self.changes += 1
 
 
 def etag_of(topology: Topology | None) -> str:

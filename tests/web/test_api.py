@@ -8,21 +8,8 @@ from typing import Any
 import pytest
 from daemons import House, asked, problem, star
 
-from emulator import topologyfile
+from emulator import lossmodels, topologyfile
 from emulator.state import Link
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    """A daemon with nothing up."""
-    return House(tmp_path)
-
-
-@pytest.fixture
-def up(house: House) -> House:
-    """A daemon with the founding star up."""
-    assert house.up().status_code == 200
-    return house
 
 
 def test_put_brings_up_and_answers_the_plan_that_was_performed(house: House) -> None:
@@ -177,3 +164,31 @@ def test_delete_takes_all_down(up: House) -> None:
     assert up.client.delete("/api/topology").json["changed"] is True
     assert up.kernel.bridges == {}
     problem(up.client.get("/api/topology"), 404)
+
+
+EVERY = {
+    "jitter": "2ms", "distribution": "pareto", "order": "free", "loss": "2% burst 4", "duplicate": "0.5%",
+    "corrupt": "ber 1000000e-15", "reorder": "1%", "ecn": "yes", "rate": "50Mbit", "buffer": "5ms", "queue": "fq-codel",
+    "overhead": "22B", "cells": "atm",
+}  # fmt: skip
+
+
+def test_every_impairment_is_patched_and_put_and_taken_away_again(up: House) -> None:
+    def settings() -> dict[str, Any]:
+        return {one["name"]: one["settings"]["inbound"] for one in up.client.get("/api/status").json["lanes"]}["london"]
+
+    before = settings()
+    answer = up.client.patch("/api/lanes/london", json={"inbound": EVERY})
+    assert answer.status_code == 200, answer.text
+    up.tick()
+    told = settings()
+    burst = str(lossmodels.parse(EVERY["loss"]))
+    assert told == {"delay": "40ms", **EVERY, "loss": burst}
+    put = up.client.get("/api/topology").text
+    assert up.client.put("/api/topology", data=put, content_type="application/yaml").json["changed"] is False
+    for name in EVERY.keys() - {"rate", "buffer", "queue", "overhead", "cells", "loss"}:
+        assert up.client.patch("/api/lanes/london", json={"inbound": {name: None}}).status_code == 200
+    rest = dict.fromkeys(("buffer", "queue", "overhead", "cells", "loss"))
+    up.client.patch("/api/lanes/london", json={"inbound": {"rate": "10Gbit", **rest}})
+    up.tick()
+    assert settings() == before

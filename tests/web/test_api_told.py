@@ -10,22 +10,13 @@ import pytest
 from daemons import CountingKernel, House, asked, problem, star
 from prometheus_client.parser import text_string_to_metric_families
 
+from emulator import places as geography
 from emulator.appliance import Appliance
 from emulator.kernel import QueueCounters
+from emulator.lateness import Lateness
 from emulator.state import Link, Nic
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    """A daemon with nothing up."""
-    return House(tmp_path)
-
-
-@pytest.fixture
-def up(house: House) -> House:
-    """A daemon with the founding star up."""
-    assert house.up().status_code == 200
-    return house
+from emulator.status import Status
+from web import metrics
 
 
 def test_status_has_asked_and_present(up: House) -> None:
@@ -138,6 +129,20 @@ def test_metrics_are_in_the_format_of_prometheus(up: House) -> None:
     assert value("longhaul_drift_steps") == 0
 
 
+def test_metrics_of_a_schedule_count_its_changes_by_how_late_they_were() -> None:
+    late = Lateness()
+    for ns in (500, 2_000_000_000):
+        late.add(ns)
+    families = list(
+        text_string_to_metric_families(metrics.text(Status(None, [], (), lateness=late), None, {}, 0).decode())
+    )
+    samples = next(f for f in families if f.name == "longhaul_schedule_lateness_seconds").samples
+    assert {s.labels["le"]: s.value for s in samples if "le" in s.labels} == {
+        "1e-06": 1, "1e-05": 1, "0.0001": 1, "0.001": 1, "0.01": 1, "0.1": 1, "1.0": 1, "+Inf": 2,
+    }  # fmt: skip
+    assert [s.value for s in samples if s.name.endswith("_sum")] == [2.0000005]
+
+
 def test_health_needs_no_token_and_tells_when_the_last_look_was(house: House) -> None:
     stranger = house.someone()
     assert stranger.get("/healthz").json["sampled_s_ago"] is None
@@ -198,3 +203,14 @@ def test_the_openapi_document_has_every_endpoint_and_valid_references(house: Hou
     assert {(path, method) for path, methods in document["paths"].items() for method in methods} == routed
     references = {part.partition('"')[0] for part in json.dumps(document).split('"#/components/schemas/')[1:]}
     assert references <= set(document["components"]["schemas"])
+
+
+def test_places_have_their_round_trips_to_a_hub_that_is_one(house: House) -> None:
+    told = {place["name"]: place for place in house.client.get("/api/places?hub=new-york").json["places"]}
+    assert told.keys() == geography.places().keys()
+    assert told["tokyo"] == {**vars(geography.place("tokyo")), "rtt_ns": 159_410_000, "source": told["tokyo"]["source"]}
+    assert told["tokyo"]["source"].startswith("estimate")
+    assert (told["japan"]["rtt_ns"], told["japan"]["source"]) == (346_000_000, geography.FOUNDING)
+    alone = house.client.get("/api/places").json["places"]
+    assert {place["rtt_ns"] for place in alone} == {None}
+    assert "did you mean tokyo?" in problem(house.client.get("/api/places?hub=tokio"), 422)["detail"]

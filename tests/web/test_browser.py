@@ -1,103 +1,23 @@
-"""The pages in Debian's Chromium against the real server; the kernel is the one in memory.
-
-Nothing waits by the clock: Playwright polls until the page is as expected, for a minute at most.
-"""
+"""The pages in Debian's Chromium against the real server; the kernel is the one in memory."""
 
 from __future__ import annotations
 
 import os
-import threading
+import re
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from daemons import TOKENS, House
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-from samples import execution
+from playwright.sync_api import Browser, Page, expect
+from samples import MS, cell_result, cell_spec
+from visits import Site
 
-from web.server import Server
+from emulator import plots, report_html
 
-CHROMIUM = "/usr/bin/chromium"
 AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
-LIMIT_MS = 60_000
+WHITE = "rgb(255, 255, 255)"
 PAGES = ["/", "/runs", "/topology", "/history", "/nics", "/certificates", "/docs"]
-expect.set_options(timeout=LIMIT_MS)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One Chromium for all tests. As root it cannot have its sandbox; the pages are our own."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
-@dataclass
-class Site:
-    """A daemon with the founding star up, served; its looks are taken by the test."""
-
-    house: House
-    server: Server
-    thread: threading.Thread
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"http://{self.server.address}"
-
-    def look(self) -> None:
-        """A second goes by."""
-        self.house.tick()
-        self.house.live.look()
-
-    def stop(self) -> None:
-        """The daemon is gone."""
-        self.house.live.channel.close()
-        self.server.end()
-        self.thread.join(60)
-
-    def start(self, house: House) -> None:
-        """It is back, at the same address."""
-        self.house, address = house, self.server.address
-        self.server = Server(house.app, address, threads=12)
-        self.thread = threading.Thread(target=self.server.run)
-        self.thread.start()
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    """A daemon that is there."""
-    house = House(tmp_path, runner=execution)
-    house.up()
-    server = Server(house.app, "127.0.0.1:0", threads=12)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    made = Site(house, server, thread)
-    yield made
-    made.stop()
-    made.house.runs.stop()
-
-
-@pytest.fixture
-def page(browser: Browser, site: Site) -> Iterator[Page]:
-    """Somebody who has logged in; every error on the way fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(LIMIT_MS)
-    made = context.new_page()
-    wrong: list[str] = []
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    made.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
-    made.goto(site.url + "/")
-    made.get_by_label("Token").fill(TOKENS.write)
-    made.get_by_role("button", name="Log in").click()
-    expect(made.locator("#link")).to_have_text("live")
-    expect(made.locator("#table tbody tr")).to_have_count(3)
-    yield made
-    context.close()
-    assert wrong == []
 
 
 def test_a_wrong_token_is_told_and_a_page_comes_after_the_login(browser: Browser, site: Site) -> None:
@@ -177,7 +97,7 @@ def test_a_change_counts_down_and_can_be_taken_back(page: Page, site: Site) -> N
     page.get_by_role("button", name="Apply").click()
     expect(page.locator("#notes")).to_contain_text("california is at 50ms")
     site.look()
-    expect(page.locator("#pending")).to_contain_text("taken back in 60 s")
+    expect(page.locator("#pending")).to_contain_text(re.compile(r"taken back in [0-9]+ s"))
     page.get_by_role("button", name="Take it back now").click()
     expect(page.locator("#notes")).to_contain_text("taken back")
     assert site.house.appliance.topology().lane("california").rtt_ns == 32_000_000  # type: ignore[union-attr]
@@ -188,6 +108,9 @@ def test_drift_is_in_plain_sight(page: Page, site: Site) -> None:
     site.look()
     expect(page.locator("#drift")).to_contain_text("lhs-japan")
     expect(page.locator("#star [data-lane=japan]")).to_have_attribute("class", "site wrong")
+    page.get_by_role("button", name="Put it right").click()
+    expect(page.locator("#drift")).to_be_hidden()
+    assert site.house.kernel.ports["lhs-japan"].egress is not None
 
 
 def test_mistakes_in_a_topology_have_their_lines(page: Page, site: Site) -> None:
@@ -258,6 +181,38 @@ def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: 
             page.screenshot(path=Path(folder) / f"{path.strip('/') or 'lanes'}-{scheme}-{width}.png", full_page=True)
     context.close()
     assert found == []
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """report.html of two cells."""
+    specs = [cell_spec(2 * MS), cell_spec(32 * MS)]
+    found = {spec.id: cell_result(spec) for spec in specs}
+    file = tmp_path_factory.mktemp("run") / "report.html"
+    page = report_html.page({}, {"sysctls": {"a": "b"}}, specs, found, ["careful"], plots.draw(specs, found))
+    file.write_text(page)
+    return file
+
+
+@pytest.mark.parametrize(("width", "scheme", "paper"), [(390, "dark", "rgb(22, 24, 27)"), (1600, "light", WHITE)])
+def test_a_report_is_accessible_fits_and_needs_nothing_else(
+    browser: Browser, report: Path, width: int, scheme: str, paper: str
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.add_init_script(AXE)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(report.as_uri())
+    expect(page.get_by_role("img", name="Throughput against RTT")).to_be_visible()
+    ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(element => element.id)")
+    assert len(ids) == len(set(ids))
+    assert page.evaluate("getComputedStyle(document.querySelector('#throughput-patch_1 path')).fill") == paper
+    assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]
+    context.close()
 
 
 def _cookie(house: House) -> str:

@@ -72,6 +72,13 @@ def test_the_whole_story_from_afar(far: Far) -> None:
     assert far.house.kernel.bridges == {}
 
 
+def test_the_wire_engine_is_told_of_from_afar(far: Far) -> None:
+    far.house.kernel.has_netem = False
+    far.run("up", str(STAR))
+    assert far.run("status").startswith("new-york: 3 lanes through the wire engine\n")
+    assert json.loads(far.run("status", "--json")) == json.loads(far.here("status", "--json"))
+
+
 def test_failures_are_those_of_the_machine_itself(far: Far) -> None:
     assert far.run("set", "london", "--rtt", "1ms", code=2) == "london: nothing is up: longhaul up FILE\n"
     far.run("up", str(STAR))

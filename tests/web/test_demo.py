@@ -1,4 +1,4 @@
-"""`longhaul serve --demo`: the whole thing inside the lab, in real time, reached from the host.
+"""`longhaul serve --demo`: the whole thing in real time, inside the lab and in namespaces of this machine's kernel.
 
 Nothing is said here about how fast it is: only what netem can never do, deliver early, is asserted.
 """
@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,18 +17,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser, expect
 
+from emulator import demohere
+from emulator.cli_serve import serve
 from emulator.client import Client
-from emulator.errors import RefusedError
+from emulator.errors import MissingError, RefusedError
 
 LIMIT_S = 120.0
 MS = 10**6
+MEDIAN_IS_AT_LEAST = """ms => {
+  const said = document.querySelector('#charts figcaption').textContent;
+  return Number(/median ([0-9.]+) ms/.exec(said)?.[1] ?? 0) >= ms;
+}"""
+"""What the graph of round trips says of its last point."""
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+@pytest.fixture(scope="module", params=[[], ["--here"]], ids=["lab", "here"])
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """Where the demo is."""
-    command = [sys.executable, "-m", "emulator", "serve", "--demo", "--listen", "127.0.0.1:0", "--json"]
+    command = [sys.executable, "-m", "emulator", "serve", "--demo", *request.param, "--listen", "127.0.0.1:0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout
         told = "".join(process.stdout.readline() for _ in range(4))
@@ -43,8 +53,7 @@ def seen(url: str, wanted: Any) -> dict[str, Any]:
     connection.request("GET", "/api/events")
     response, deadline = connection.getresponse(), time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
-        line = response.readline()
-        if line.startswith(b"data: ") and wanted(look := json.loads(line[6:])):
+        if response.readline() == b"event: look\n" and wanted(look := json.loads(response.readline()[6:])):
             connection.close()
             return dict(look)
     pytest.fail("not seen in time")
@@ -62,11 +71,24 @@ def test_traffic_and_round_trips_are_real(url: str) -> None:
     assert all(lane["min_ns"] >= lane["asked_ns"] for lane in look["lanes"].values())
 
 
-def test_a_change_is_followed_by_the_round_trips(url: str) -> None:
-    client = Client(url)
-    client.ask("PATCH", "/api/lanes/california", json.dumps({"rtt": "500ms"}), Content_Type="application/json")
-    look = seen(url, lambda one: (one["lanes"]["california"]["min_ns"] or 0) >= 500 * MS)
-    assert look["lanes"]["california"]["asked_ns"] == 500 * MS
+def test_a_lane_moved_by_mouse_is_followed_by_the_live_graph(url: str, browser: Browser) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 1600})
+    page.goto(url + "#california", timeout=LIMIT_S * 1000)
+    expect(page.get_by_role("heading", name="Lane california")).to_be_visible(timeout=LIMIT_S * 1000)
+    slider = page.get_by_label("RTT, slider").bounding_box()
+    assert slider
+    page.mouse.move(slider["x"] + 10, slider["y"] + slider["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(slider["x"] + slider["width"] - 2, slider["y"] + slider["height"] / 2, steps=5)
+    page.mouse.up()
+    asked_ms = float(page.get_by_label("RTT", exact=True).input_value())
+    assert asked_ms > 390
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.locator("#notes")).to_contain_text("california is at", timeout=LIMIT_S * 1000)
+    page.wait_for_function(MEDIAN_IS_AT_LEAST, arg=asked_ms, timeout=LIMIT_S * 1000)
+    page.close()
+    look = seen(url, lambda one: (one["lanes"]["california"]["min_ns"] or 0) >= asked_ms * MS)
+    assert look["lanes"]["california"]["asked_ns"] == asked_ms * MS
     assert look["drift"] == 0
 
 
@@ -79,3 +101,11 @@ def test_it_listens_on_loopback_alone() -> None:
     command = [sys.executable, "-m", "emulator", "serve", "--demo", "--listen", "0.0.0.0:0"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert (ran.returncode, "loopback alone" in ran.stderr) == (2, True)
+
+
+def test_here_is_for_the_demo_and_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = CliRunner().invoke(serve, ["--here"])
+    assert (ran.exit_code, "--here goes with --demo" in ran.output) == (2, True)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with socket.socket() as listener, pytest.raises(MissingError, match="needs root; without --here"):
+        demohere.serve(listener)

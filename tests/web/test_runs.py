@@ -12,7 +12,7 @@ import pytest
 from daemons import House
 from samples import execution
 
-from emulator.cells import CellSpec
+from emulator.cells import CellResult, CellSpec
 from emulator.errors import MeasureError, MissingError
 from emulator.results import Execution
 
@@ -86,11 +86,27 @@ def test_a_run_from_its_start_to_its_tables(house: House, gate: Gate) -> None:
     assert (table.content_type, "| 32 ms | 87.5 | - |" in table.text) == ("text/markdown; charset=utf-8", True)
     rows = house.client.get(f"/api/runs/{name}/report?format=csv").text.splitlines()
     assert (len(rows), rows[0].split(",")[0]) == (4, "lane")
+    results = house.client.get(f"/api/runs/{name}/report?format=json").json
+    assert [CellResult.from_json(cell).spec.id for cell in results["cells"]] == CELLS[:3]
     assert house.client.get(f"/api/runs/{name}/report?format=pdf").status_code == 422
     deadline = time.monotonic() + 60
     while house.told[-1].state != "done":
         assert time.monotonic() < deadline
     assert len(house.told[-1].found) + len(house.told[-1].failures) == 4
+
+
+def test_the_report_with_figures_is_a_page_without_scripts_and_drawn_once(
+    house: House, gate: Gate, tmp_path: Path
+) -> None:
+    name = begin(house)
+    gate.open(4)
+    until(house, name, lambda run: run["state"] == "done")
+    first = house.client.get(f"/api/runs/{name}/report?format=html")
+    assert (first.status_code, first.content_type) == (200, "text/html; charset=utf-8")
+    assert first.text.startswith("<!doctype html>") and "<svg" in first.text and "iperf3 had enough" in first.text
+    assert "sandbox" in first.headers["Content-Security-Policy"] and "script" not in first.text
+    (tmp_path / "runs" / name / "report.html").write_text("as it was drawn")
+    assert house.client.get(f"/api/runs/{name}/report?format=html").text == "as it was drawn"
 
 
 def test_what_is_planned_is_told_before(house: House, gate: Gate) -> None:

@@ -21,15 +21,16 @@ export async function ask(method, path, body, kind = 'application/json', headers
     options.body = kind === 'application/json' ? JSON.stringify(body) : body;
   }
   let response;
+  let text;
   try {
     response = await fetch(path, options);
+    text = await response.text();
   } catch {
     throw new Problem({ status: 0, detail: 'The daemon does not answer.' });
   }
   if (response.status === 401) {
     location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
   }
-  const text = await response.text();
   const type = response.headers.get('Content-Type') ?? '';
   const value = type.includes('json') && text ? JSON.parse(text) : text;
   if (!response.ok) throw new Problem(typeof value === 'object' ? value : { status: response.status, detail: text });
@@ -73,7 +74,7 @@ export function onClick(id, work) {
   });
 }
 
-const listeners = { look: [], run: [], back: [] };
+const listeners = { look: [], run: [], watchdog: [], trouble: [], back: [] };
 export const listen = (kind, work) => listeners[kind].push(work);
 const tell = (kind, value) => listeners[kind].forEach((work) => work(value));
 
@@ -87,7 +88,7 @@ function connect() {
     if (wasGone) tell('back');
     wasGone = false;
   });
-  for (const kind of ['look', 'run']) {
+  for (const kind of ['look', 'run', 'watchdog', 'trouble']) {
     events.addEventListener(kind, (event) => {
       heard = Date.now();
       shown('live');
@@ -129,6 +130,24 @@ listen('look', (look) => {
   $('pending').hidden = !waits;
   if (waits) $('pending-left').textContent = Math.max(0, Math.round(look.seconds_left));
 });
+
+// What the watchdog does in the background, in words; what it merely begins or ends is no news.
+const WATCHDOG = {
+  mended: (said) => `The watchdog has mended a lane: ${said.why}.`,
+  reverted: () => 'The change was not confirmed in time: it was taken back.',
+  drift: (said) => `Not as asked any more: ${said.why}.`,
+  blocked: (said) => `${said.lane} cannot be put right: ${said.reason}`,
+  failed: (said) => `The watchdog could not mend a lane: ${said.reason}`,
+  'as-asked': () => 'Everything is as asked again.',
+};
+listen('watchdog', (said) => WATCHDOG[said.event] && say(WATCHDOG[said.event](said), ['blocked', 'failed', 'drift'].includes(said.event)));
+
+listen('trouble', (said) => {
+  $('trouble').hidden = false;
+  $('trouble').textContent = `The lanes cannot be looked at: ${said.text}`;
+});
+listen('look', () => { $('trouble').hidden = true; });
+
 onClick('confirm', async () => {
   await ask('POST', '/api/confirm');
   $('pending').hidden = true;

@@ -17,7 +17,7 @@ function details(operation) {
 async function show() {
   const document_ = await ask('GET', '/api/openapi.json');
   const rows = Object.entries(document_.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) =>
-    el('details', { class: 'endpoint' }, el('summary', {}, el('span', { class: 'method' }, method.toUpperCase()), ' ', el('code', {}, path), ` ${operation.summary}`), details(operation))));
+    el('details', { class: 'endpoint' }, el('summary', {}, el('span', { class: `method ${method}` }, method.toUpperCase()), el('code', {}, path), el('span', { class: 'soft' }, operation.summary.replaceAll('`', ''))), details(operation))));
   const models = Object.entries(document_.components.schemas).map(([name, schema]) =>
     el('details', { class: 'endpoint' }, el('summary', {}, name), el('pre', { tabindex: '0' }, JSON.stringify(schema, null, 1))));
   $('endpoints').replaceChildren(el('h2', {}, 'Endpoints'), ...rows, el('h2', {}, 'Shapes'), ...models);

@@ -33,7 +33,7 @@ const CHARTS = [
   },
   {
     title: 'Drops per second', floor: true,
-    series: [['drops_limit', 'by the limit', 'red', 1], ['drops_buffer', 'by the buffer', 'in', 1], ['drops_loss', 'by asked loss', 'out', 1]],
+    series: [['drops_limit', 'by the limit', 'red', 1], ['drops_buffer', 'by the buffer', 'violet', 1], ['drops_loss', 'by asked loss', 'out', 1]],
     says: (now) => `by the emulator's limit ${now.drops_limit ?? 'unknown'}, by the bottleneck's buffer ${now.drops_buffer}, by the loss asked for ${now.drops_loss ?? 'unknown'}`,
   },
 ];

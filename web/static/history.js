@@ -3,13 +3,15 @@
 import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
 
 let changes = -1;
+const TONE = { '+': 'added', '-': 'removed' };
+const lineOf = (line) => el('span', { class: TONE[line[0]] ?? '' }, `${line}\n`);
 
 async function refresh() {
   const { entries } = await ask('GET', '/api/history');
   $('none').hidden = entries.length > 0;
   const rows = entries.map((entry) => el('li', {},
     el('time', { datetime: entry.when }, new Date(entry.when).toLocaleString()), ` ${entry.author.user} (${entry.author.command})${entry.times > 1 ? `, ${entry.times} times` : ''}: `, el('strong', {}, entry.summary),
-    entry.diff ? el('pre', { tabindex: '0' }, entry.diff) : ''));
+    entry.diff ? el('pre', { tabindex: '0', class: 'diff' }, ...entry.diff.trimEnd().split('\n').filter((line) => !/^(---|\+\+\+|@@)/.test(line)).map(lineOf)) : ''));
   $('entries').replaceChildren(...rows);
 }
 

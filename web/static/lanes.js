@@ -1,8 +1,9 @@
 // The page of the lanes: map, table, panel and graphs of the lane that is chosen.
 
-import { $, ask, el, listen, say, sayFailure } from './api.js';
+import { $, ask, el, listen, mayWrite, say, sayFailure } from './api.js';
 import { controls, Graphs } from './graphs.js';
 import { Panel } from './panel.js';
+import { loadPlaces } from './places.js';
 import { draw, loadWorld, update } from './star.js';
 import { ms, rate } from './units.js';
 
@@ -19,11 +20,7 @@ async function refresh() {
   const up = status.topology !== null;
   $('empty').hidden = up;
   $('board').hidden = !up;
-  const blocked = Object.entries(status.blocked).map(([name, why]) => `${name} cannot be put right: ${why}. `).join('');
-  $('drift').hidden = !status.drift.length && !blocked;
-  const first = status.drift.slice(0, 5).map((step) => `${step.why}: ${step.command}`);
-  const more = status.drift.length > 5 ? `\n… and ${status.drift.length - 5} more` : '';
-  $('drift').textContent = blocked + (status.drift.length ? `Not as asked any more. ${first.join('; ')}${more}` : '');
+  drift();
   if (!up) return;
   $('map-title').textContent = `${status.topology}: ${status.lanes.length} lanes`;
   if (!status.lanes.some((lane) => lane.name === chosen)) chosen = status.lanes[0]?.name ?? '';
@@ -31,6 +28,25 @@ async function refresh() {
   if (look) fill(look);
   show();
   if (chosen) choose(chosen, false);
+}
+
+// What is not as asked any more, why, and the steps back.
+function drift() {
+  const blocked = Object.entries(status.blocked).map(([name, why]) => el('p', {}, `${name} cannot be put right: ${why}.`));
+  const { length } = status.drift;
+  $('drift').hidden = !length && !blocked.length;
+  $('drift').replaceChildren(...blocked);
+  if (!length) return;
+  const whys = [...new Set(status.drift.map((step) => step.why))].slice(0, 3).join('; ');
+  const steps = el('details', {}, el('summary', {}, length === 1 ? '1 step would put it right' : `${length} steps would put it right`),
+    el('pre', { tabindex: '0' }, status.drift.map((step) => `${step.command}\n    # ${step.why}`).join('\n')));
+  $('drift').append(el('p', {}, el('strong', {}, 'Not as asked any more: '), whys), steps);
+  if (mayWrite) $('drift').append(el('button', { type: 'button', onclick: () => mend().catch(sayFailure) }, 'Put it right'));
+}
+
+async function mend() {
+  const asked = await ask('GET', '/api/topology');
+  await changed((await ask('PUT', '/api/topology', asked, 'application/yaml', { 'If-Match': status.etag })).summary);
 }
 
 function show() {
@@ -101,4 +117,4 @@ function fill(seen) {
 listen('look', tick);
 listen('back', () => refresh().catch(sayFailure));
 new ResizeObserver(() => status?.topology && show()).observe($('star'));
-loadWorld().then(refresh).catch(sayFailure);
+Promise.all([loadWorld(), loadPlaces()]).then(refresh).catch(sayFailure);

@@ -1,19 +1,36 @@
 // The panel of one lane: what is asked of it, to be changed, previewed and applied.
 
 import { $, ask, can, el, mayWrite, onClick, sayFailure } from './api.js';
-import { PLACES, rttMs } from './places.js';
+import { Choice, Loss, Whole } from './choices.js';
+import { around, PLACES } from './places.js';
 import { Quantity } from './quantity.js';
-import { ms, RATE, SHARE, SIZE, TIME } from './units.js';
+import { ms, OCTETS, RATE, SHARE, SIZE, TIME } from './units.js';
 
 const SIDES = ['outbound', 'inbound'];
 const NAMED = { outbound: 'Outbound (hub to site)', inbound: 'Inbound (site to hub)' };
+// What each direction has: what it is made of, and how it looks. `needs` the rate: without one it has no effect.
 const SETTINGS = [
-  { name: 'delay', label: 'Delay', units: TIME, high: 2e8 },
-  { name: 'jitter', label: 'Jitter', units: TIME, high: 5e7 },
-  { name: 'loss', label: 'Loss', units: SHARE, low: 1e-4, high: 100, log: true, none: 'none' },
-  { name: 'rate', label: 'Rate', units: RATE, low: 1e6, high: 1e11, log: true, none: 'none' },
-  { name: 'buffer', label: 'Buffer', units: SIZE, low: 2 ** 13, high: 2 ** 30, log: true, none: 'auto' },
+  { kind: Quantity, name: 'delay', label: 'Delay', units: TIME, high: 2e8 },
+  { kind: Quantity, name: 'jitter', label: 'Jitter', units: TIME, high: 5e7 },
+  { kind: Loss, name: 'loss', label: 'Loss', units: SHARE, low: 1e-4, high: 100, log: true, none: 'none' },
+  { kind: Quantity, name: 'rate', label: 'Rate', units: RATE, low: 1e6, high: 1e11, log: true, none: 'none' },
+  { kind: Quantity, name: 'buffer', label: 'Buffer', units: SIZE, low: 2 ** 13, high: 2 ** 30, log: true, none: 'auto', extra: ['ms', 'p'], needs: true },
 ];
+const PACKETS = { units: SHARE, low: 1e-4, high: 100, log: true, none: 'none' };
+const MORE = [
+  { kind: Choice, name: 'distribution', label: 'Jitter shape', choices: { uniform: 'uniform', normal: 'normal', pareto: 'Pareto', paretonormal: 'Pareto-normal' } },
+  { kind: Choice, name: 'order', label: 'Order', choices: { keep: 'kept, whatever the jitter', free: 'free: jitter may reorder' } },
+  { kind: Quantity, name: 'reorder', label: 'Reordered', ...PACKETS },
+  { kind: Quantity, name: 'duplicate', label: 'Duplicated', ...PACKETS },
+  { kind: Quantity, name: 'corrupt', label: 'Corrupted', ...PACKETS, extra: ['bit errors'], prefixed: { 'bit errors': 'ber' } },
+  { kind: Choice, name: 'queue', label: 'Queue', choices: { 'drop-tail': 'drop-tail', codel: 'CoDel', 'fq-codel': 'FQ-CoDel', red: 'RED' }, needs: true },
+  { kind: Choice, name: 'ecn', label: 'ECN', choices: { no: 'off: packets are dropped', yes: 'on: marked where they can be' } },
+  { kind: Quantity, name: 'overhead', label: 'Overhead', units: OCTETS, low: 1, high: 255, log: true, none: 'none', needs: true },
+  { kind: Choice, name: 'cells', label: 'Cells', choices: { none: 'none', atm: 'ATM: 53 bytes for 48' }, needs: true },
+  { kind: Whole, name: 'seed', label: 'Seed', hint: 'from the topology', apart: true },
+];
+const ALL = [...SETTINGS, ...MORE];
+const BY_NAME = Object.fromEntries(ALL.map((one) => [one.name, one]));
 const AT_REST = { delay: '0ms', jitter: '0ms' };
 
 export class Panel {
@@ -45,8 +62,8 @@ export class Panel {
     const disabled = !mayWrite;
     this.rtt = new Quantity({ name: 'rtt', label: 'RTT', units: TIME, high: 4e8, disabled });
     this.rtt.changed = () => this.#fromRtt();
-    this.sides = Object.fromEntries(SIDES.map((side) => [side, SETTINGS.map((one) => {
-      const made = new Quantity({ ...one, label: [NAMED[side], one.label], disabled });
+    this.sides = Object.fromEntries(SIDES.map((side) => [side, ALL.map((one) => {
+      const made = new one.kind({ ...one, label: [NAMED[side], one.label], disabled });
       made.changed = () => this.#edited(side, made);
       return made;
     })]));
@@ -54,7 +71,7 @@ export class Panel {
     this.alike = el('input', { type: 'checkbox', disabled });
     this.even.addEventListener('change', () => this.#fromRtt());
     this.alike.addEventListener('change', () => this.#shown());
-    this.fields = Object.fromEntries(SIDES.map((side) => [side, el('fieldset', {}, el('legend', {}, NAMED[side]), ...this.sides[side].map((one) => one.row))]));
+    this.fields = Object.fromEntries(SIDES.map((side) => [side, this.#fieldset(side)]));
     this.wrong = el('p', { class: 'wrong', role: 'alert' });
     const parts = [
       el('fieldset', {}, el('legend', {}, 'Round trip'), this.rtt.row, this.#places(),
@@ -66,16 +83,22 @@ export class Panel {
     this.form.replaceChildren(...parts);
   }
 
+  #fieldset(side) {
+    const rows = this.sides[side].map((one) => one.row);
+    const more = el('details', { class: 'more' }, el('summary', {}, 'More'), ...rows.slice(SETTINGS.length));
+    return el('fieldset', {}, el('legend', {}, NAMED[side]), ...rows.slice(0, SETTINGS.length), more);
+  }
+
   // Presets: as far as some place is from the hub.
   #places() {
-    const here = PLACES[this.hub];
-    if (!here || !mayWrite) return '';
-    const choices = Object.keys(PLACES).filter((name) => name !== this.hub)
-      .map((name) => el('option', { value: String(rttMs(here, PLACES[name])) }, `${name}, ${rttMs(here, PLACES[name])} ms`));
-    const select = el('select', {}, el('option', { value: '' }, 'as far as …'), ...choices);
+    if (!(this.hub in PLACES) || !mayWrite) return '';
+    const select = el('select', {}, el('option', { value: '' }, 'as far as …'));
+    around(this.hub)
+      .then((places) => select.append(...places.map((one) => el('option', { value: `${one.rtt_ns / 1e6}ms`, title: one.source }, `${one.name}, ${ms(one.rtt_ns)}`))))
+      .catch(sayFailure);
     select.addEventListener('change', () => {
       if (!select.value) return;
-      this.rtt.text = `${select.value}ms`;
+      this.rtt.text = select.value;
       this.#fromRtt();
     });
     return el('label', { class: 'hint' }, 'Preset ', select);
@@ -109,9 +132,18 @@ export class Panel {
     for (const side of SIDES) for (const one of this.sides[side]) one.text = settings[side]?.[one.name] ?? AT_REST[one.name] ?? null;
     const [out, back] = SIDES.map((side) => this.#delay(side));
     this.even.checked = Math.abs(out - back) <= 1;
-    const rest = (side) => JSON.stringify({ ...settings[side], delay: 0 });
+    const rest = (side) => JSON.stringify({ ...settings[side], delay: 0, seed: 0 });
     this.alike.checked = rest('outbound') === rest('inbound');
     this.#shown();
+    this.first = this.#said;
+    this.first.even = this.even.checked;
+    for (const field of Object.values(this.fields)) field.querySelector('.more').open = field.querySelector('.more').dataset.set !== '0';
+  }
+
+  // All that the form says, as texts.
+  get #said() {
+    const sides = SIDES.map((side) => [side, Object.fromEntries(this.sides[side].map((one) => [one.name, one.text]))]);
+    return { rtt: this.rtt.text, ...Object.fromEntries(sides) };
   }
 
   #delay(side) {
@@ -120,14 +152,31 @@ export class Panel {
   }
 
   #shown() {
-    if (this.alike.checked) {
-      this.sides.inbound.slice(1).forEach((one, i) => { one.text = this.sides.outbound[i + 1].text; });
-    }
-    this.fields.inbound.hidden = this.alike.checked && this.even.checked;
-    this.sides.inbound.slice(1).forEach((one) => { one.row.hidden = this.alike.checked; });
-    for (const side of SIDES) this.sides[side][0].row.hidden = this.even.checked;
+    const alike = this.alike.checked;
+    this.sides.inbound.forEach((one, i) => {
+      if (one.name === 'delay') return;
+      if (alike && !BY_NAME[one.name].apart) one.text = this.sides.outbound[i].text;
+      one.row.hidden = alike;
+    });
+    this.sides.outbound.forEach((one) => { if (BY_NAME[one.name].apart) one.row.hidden = alike; });
+    this.fields.inbound.hidden = alike && this.even.checked;
+    this.fields.inbound.querySelector('.more').hidden = alike;
+    for (const side of SIDES) this.#inSide(side);
     const both = this.alike.checked && this.even.checked;
     this.fields.outbound.querySelector('legend').textContent = both ? 'Each direction' : this.alike.checked ? 'Outbound; both directions alike' : NAMED.outbound;
+  }
+
+  #inSide(side) {
+    this.sides[side][0].row.hidden = this.even.checked;
+    const unlimited = this.#control(side, 'rate').text === null;
+    for (const one of this.sides[side]) if (BY_NAME[one.name].needs) one.asleep = unlimited;
+    const more = this.fields[side].querySelector('.more');
+    more.dataset.set = String(MORE.filter(({ name }) => this.#control(side, name).text !== null).length);
+    more.querySelector('summary').textContent = more.dataset.set === '0' ? 'More impairments' : `More impairments, ${more.dataset.set} set`;
+  }
+
+  #control(side, name) {
+    return this.sides[side].find((one) => one.name === name);
   }
 
   #fromRtt() {
@@ -147,17 +196,22 @@ export class Panel {
 
   #edited(side, one) {
     if (one.name === 'delay') this.rtt.text = `${(this.#delay('outbound') + this.#delay('inbound')) / 1e6}ms`;
-    else if (this.alike.checked && side === 'outbound') this.sides.inbound.find((other) => other.name === one.name).text = one.text;
+    this.#shown();
   }
 
-  // The partial lane: exactly what the form says, nulls for what is at rest.
+  // The partial lane: what the form says otherwise than the lane is, nulls for what is at rest.
   get #patch() {
+    const { first } = this;
+    const said = this.#said;
     const patch = {};
-    if (this.even.checked) patch.rtt = this.rtt.text ?? '0ms';
     for (const side of SIDES) {
-      patch[side] = Object.fromEntries(this.sides[side].map((one) => [one.name, one.text]));
-      if (this.even.checked) delete patch[side].delay;
-      if (patch[side].rate === null) patch[side].buffer = null;
+      patch[side] = Object.fromEntries(Object.entries(said[side]).filter(([name, text]) => text !== first[side][name]));
+      delete patch[side].delay;
+    }
+    if (this.even.checked) {
+      if (said.rtt !== first.rtt || !first.even) patch.rtt = said.rtt ?? '0ms';
+    } else if (SIDES.some((side) => said[side].delay !== first[side].delay)) {
+      for (const side of SIDES) patch[side].delay = said[side].delay ?? '0ms';
     }
     return patch;
   }
@@ -193,8 +247,10 @@ export class Panel {
     for (const mistake of problem.mistakes ?? []) {
       const [, , first, second] = mistake.path.split('.');
       const field = first === 'rtt' ? this.rtt : this.sides[first]?.find((one) => one.name === second);
-      if (field && !field.row.hidden) field.tell(mistake.text);
-      else left.push(mistake.text);
+      if (field && !field.row.hidden) {
+        field.tell(mistake.text);
+        field.row.closest('details')?.setAttribute('open', '');
+      } else left.push(mistake.text);
     }
     if (!problem.mistakes?.length) left.push(problem.message);
     this.wrong.textContent = left.join(' ');

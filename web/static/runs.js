@@ -44,6 +44,7 @@ function predict() {
 async function names(select = '') {
   const { runs } = await ask('GET', '/api/runs');
   $('none').hidden = runs.length > 0;
+  $('pick').hidden = !runs.length;
   $('shown').hidden = runs.length === 0;
   const options = () => runs.map((name) => el('option', { value: name }, name));
   $('run').replaceChildren(...options());
@@ -57,10 +58,11 @@ async function choose(name) {
   shown = name;
   $('run').value = name;
   const base = `/api/runs/${name}`;
-  $('md').href = `${base}/report?format=md`;
-  $('csv').href = `${base}/report?format=csv`;
-  $('json').href = base;
-  for (const [id, kind] of [['md', 'md'], ['csv', 'csv'], ['json', 'json']]) $(id).download = `${name}.${kind}`;
+  $('report').href = `${base}/report?format=html`;
+  for (const kind of ['html', 'md', 'csv', 'json']) {
+    $(kind).href = `${base}/report?format=${kind}`;
+    $(kind).download = `${name}.${kind}`;
+  }
   show(await ask('GET', base));
 }
 
@@ -119,6 +121,7 @@ async function start() {
   for (const id of ['start', 'cancel', 'forget', 'resume']) $(id).disabled = !mayWrite;
   const status = await ask('GET', '/api/status');
   $('lanes').replaceChildren(...status.lanes.map((lane) => el('option', { value: lane.name }, `${lane.name}, ${ms(lane.rtt_ns, 0)}`)));
+  $('lanes-field').hidden = !status.lanes.length;
   predict();
   await names();
 }

@@ -1,6 +1,6 @@
 // The topology as text: checked while one writes, every mistake at its line, brought up when it is right.
 
-import { $, ask, can, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
+import { $, Problem, ask, can, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
 
 const YAML = 'application/yaml';
 const EXAMPLE = `name: new-york
@@ -16,7 +16,7 @@ let etag = '';
 let waiting = 0;
 
 async function load() {
-  const response = await fetch('/api/topology');
+  const response = await fetch('/api/topology').catch(() => { throw new Problem({ status: 0, detail: 'The daemon does not answer.' }); });
   if (response.ok) {
     text.value = await response.text();
     etag = response.headers.get('ETag');

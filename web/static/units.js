@@ -4,14 +4,16 @@ const AMOUNT = /^\s*([0-9.]+)\s*([a-zA-Zµ%]*)(?:\/s)?\s*$/;
 export const TIME = { us: 1e3, ms: 1e6, s: 1e9 };
 export const RATE = { kbit: 1e3, Mbit: 1e6, Gbit: 1e9 };
 export const SHARE = { '%': 1 };
+export const OCTETS = { B: 1 };
 export const SIZE = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
 const ALSO = { ns: 1, min: 6e10, h: 3.6e12, bit: 1, Tbit: 1e12, B: 1, kB: 1e3, MB: 1e6, GB: 1e9 };
 
-// "1.5ms" as {number: "1.5", unit: "ms"}; in a unit of `units` whatever it was written in.
-export function split(text, units) {
+// "1.5ms" as {number: "1.5", unit: "ms"}; in a unit of `units` or `extra` whatever it was written in.
+export function split(text, units, extra = []) {
   const match = AMOUNT.exec(text ?? '');
   if (!match) return null;
-  if (match[2] in units) return { number: match[1], unit: match[2] };
+  if (extra.includes('ms') && match[2] in TIME) return { number: String(Number(match[1]) * (TIME[match[2]] / TIME.ms)), unit: 'ms' };
+  if (match[2] in units || extra.includes(match[2])) return { number: match[1], unit: match[2] };
   if (!(match[2] in ALSO)) return null;
   return best(Number(match[1]) * ALSO[match[2]], units);
 }

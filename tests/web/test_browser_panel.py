@@ -1,0 +1,109 @@
+"""The panel of a lane in a real browser: every impairment there is, and nothing lost that was not touched."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+from visits import Site
+
+from emulator import lossmodels, units
+from emulator.impairment import Buffer, Impairment
+from emulator.model import Lane
+
+OUT = "Outbound (hub to site)"
+FIRST = Impairment(
+    delay_ns=40_000_000, jitter_ns=2_000_000, distribution="normal", keep_order=False, rate_bps=10**8,
+    buffer=Buffer(packets=100), loss_model=lossmodels.parse("gilbert 1% 20% 80% 0.1%"),  # type: ignore[arg-type]
+    duplicate_p32=units.parse_probability_p32("0.5%"), ber_e15=10**6, reorder_p32=units.parse_probability_p32("1%"),
+    ecn=True, queue="codel", overhead_bytes=22, atm=True,
+)  # fmt: skip
+
+
+def lane(site: Site, name: str) -> Lane:
+    """What is asked for."""
+    topology = site.house.appliance.topology()
+    assert topology
+    return topology.lane(name)
+
+
+def apply(page: Page, said: str) -> None:
+    """Apply, and wait until it is done."""
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.locator("#notes .note").last).to_contain_text(said)
+    page.locator("#notes").evaluate("notes => notes.replaceChildren()")
+
+
+def quantity(page: Page, label: str, number: str, unit: str) -> None:
+    """Set a number with its unit."""
+    page.get_by_label(f"{OUT} {label}, unit", exact=True).select_option(unit)
+    page.get_by_label(f"{OUT} {label}", exact=True).fill(number)
+
+
+def test_every_impairment_is_set_shown_again_and_kept_when_another_changes(page: Page, site: Site) -> None:
+    page.locator("#star [data-lane=london] .dot").click()
+    expect(page.get_by_role("heading", name="Lane london")).to_be_visible()
+    page.get_by_text("More impairments").first.click()
+    quantity(page, "Jitter", "2", "ms")
+    quantity(page, "Rate", "100", "Mbit")
+    quantity(page, "Buffer", "100", "p")
+    quantity(page, "Loss", "1", "%")
+    page.get_by_label(f"{OUT} Loss pattern", exact=True).select_option("gilbert")
+    for name, share in (("p: into a bad spell", "1"), ("r: out of it", "20"), ("1-h: lost when bad", "80")):
+        page.get_by_label(f"{OUT} {name}").fill(share)
+    page.get_by_label(f"{OUT} 1-k: lost when good").fill("0.1")
+    quantity(page, "Duplicated", "0.5", "%")
+    quantity(page, "Corrupted", "1e-9", "bit errors")
+    quantity(page, "Reordered", "1", "%")
+    quantity(page, "Overhead", "22", "B")
+    for label, word in (
+        ("Jitter shape", "normal"), ("Order", "free"), ("Queue", "codel"), ("ECN", "yes"), ("Cells", "atm"),
+    ):  # fmt: skip
+        page.get_by_label(f"{OUT} {label}", exact=True).select_option(word)
+    apply(page, "london is at 80ms")
+    assert (lane(site, "london").outbound, lane(site, "london").inbound) == (FIRST, FIRST)
+
+    page.reload()
+    expect(page.get_by_text("More impairments, 9 set").first).to_be_visible()
+    page.get_by_label("RTT", exact=True).fill("100")
+    apply(page, "london is at 100ms")
+    changed = Impairment(**{**FIRST.__dict__, "delay_ns": 50_000_000})
+    assert (lane(site, "london").outbound, lane(site, "london").inbound) == (changed, changed)
+
+
+def test_without_a_rate_what_the_bottleneck_had_goes_too(page: Page, site: Site) -> None:
+    site.house.client.patch("/api/lanes/california", json={"rate": "10Mbit", "buffer": "5ms", "queue": "red"})
+    site.look()
+    expect(page.get_by_label(f"{OUT} Buffer", exact=True)).to_have_value("5")
+    expect(page.get_by_label(f"{OUT} Queue", exact=True)).to_have_value("red")
+    page.get_by_label(f"{OUT} Rate, unit", exact=True).select_option("none")
+    expect(page.get_by_label(f"{OUT} Queue", exact=True)).to_be_disabled()
+    apply(page, "california is at 32ms")
+    assert lane(site, "california").outbound == Impairment(delay_ns=16_000_000)
+
+
+def test_losses_in_bursts_and_seeds_apart(page: Page, site: Site) -> None:
+    page.get_by_label("both directions alike").uncheck()
+    quantity(page, "Loss", "2", "%")
+    page.get_by_label(f"{OUT} Loss pattern", exact=True).select_option("burst")
+    page.get_by_label(f"{OUT} Loss, packets in a row").fill("4")
+    page.get_by_text("More impairments").first.click()
+    page.get_by_label(f"{OUT} Seed").fill("7")
+    apply(page, "california is at 32ms")
+    california = lane(site, "california")
+    assert (california.outbound.loss_model, california.outbound.seed) == (lossmodels.parse("2% burst 4"), 7)
+    assert california.inbound == Impairment(delay_ns=16_000_000, rate_bps=10**10)
+
+
+def test_what_is_wrong_with_an_impairment_stands_at_it(page: Page) -> None:
+    page.get_by_text("More impairments").first.click()
+    quantity(page, "Duplicated", "150", "%")
+    page.get_by_text("More impairments").first.click()
+    page.get_by_role("button", name="Apply", exact=True).click()
+    row = page.locator(".quantity", has=page.get_by_label(f"{OUT} Duplicated", exact=True))
+    expect(row.locator(".wrong")).to_have_text("'150%' is above 100%")
+
+
+def test_a_preset_is_the_round_trip_to_a_place(page: Page) -> None:
+    page.locator("#star [data-lane=london] .dot").click()
+    expect(page.get_by_role("heading", name="Lane london")).to_be_visible()
+    page.get_by_label("Preset").select_option("tokyo, 159.4 ms")
+    expect(page.get_by_label("RTT", exact=True)).to_have_value("159.41")
