@@ -1,32 +1,28 @@
 """Run the tests of lab/ and mininet/ where they belong: inside the lab.
 
 On the host every test file is one boot, in which pytest runs that file's chosen tests; each inner report comes back
-as a report of the outer session. So they are chosen, counted and shown as any other test. As many boots run at once
-as there are CPUs. Inside the lab this file does nothing.
+as a report of the outer session. So they are chosen, counted and shown as any other test. The tests of the host go
+first; the labs boot meanwhile on all CPUs but one, and then on that one too. Inside the lab this file does nothing.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import hypothesis
 import pytest
-from hypothesis import settings
-
-# CPUs are shared: a slow example is no mistake.
-settings.register_profile("shared", deadline=None)
-settings.load_profile("shared")
+from labs import REPORTS
 
 IN_THE_LAB = [Path(__file__).parent / name for name in ("lab", "mininet")]
 IN_LAB = "LONGHAUL_LAB" in os.environ
-REPORTS = "LONGHAUL_TEST_REPORTS"
-TIMEOUT_S = 900.0
-
+LONGEST = ("test_verdicts_path.py", "test_verdicts_windows.py")
+"""They boot first: what ends last should be short. The others follow in any order."""
 
 # CPUs are shared: a slow example is no mistake.
 hypothesis.settings.register_profile("longhaul", deadline=None)
@@ -39,39 +35,57 @@ def is_for_the_lab(item: pytest.Item) -> bool:
 
 
 class Boots:
-    """One boot per test file, started together when the first of its tests is due."""
+    """One boot per test file, the longest first, by `labs.py`. Nothing happens before `begin`."""
 
     def __init__(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        self._config = config
-        self._pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-        self._files: dict[Path, list[str]] = {}
-        for item in items:
-            if is_for_the_lab(item):
-                self._files.setdefault(item.path, []).append(item.nodeid)
-        self._boots: dict[Path, Future[tuple[list[pytest.TestReport], str]]] = {}
+        self._config, self._files = config, sorted({item.path for item in items if is_for_the_lab(item)}, key=_last)
+        self._ids = [[item.nodeid for item in items if item.path == path] for path in self._files]
+        self._process: subprocess.Popen[str] | None = None
+        self._host_is_done = False
+        self._done: set[int] = set()
+        self.stalled: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Start them, unless they are."""
+        if self._process or not self._files:
+            return
+        root = self._config.rootpath
+        self._folder = tempfile.TemporaryDirectory(dir=root, prefix=".lab-reports-")
+        argv = [sys.executable, str(Path(__file__).with_name("labs.py"))]
+        self._process = subprocess.Popen(argv, cwd=root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._say(json.dumps({"folder": self._folder.name, "files": self._ids}))
+
+    def end(self) -> None:
+        """What runs still is ended."""
+        if self._process:
+            self._process.communicate()
+            self._folder.cleanup()
 
     def reports(self, item: pytest.Item) -> tuple[list[pytest.TestReport], str]:
-        """The inner reports of one test, and what its boot printed."""
-        if not self._boots:
-            from emulator.lab import image, kernel
-
-            kernel.build(lambda *_: None), image.build(lambda *_: None)
-            self._boots = {path: self._pool.submit(self._boot, ids) for path, ids in self._files.items()}
-        reports, output = self._boots[item.path].result()
-        return [r for r in reports if r.nodeid == item.nodeid], output
-
-    def _boot(self, node_ids: list[str]) -> tuple[list[pytest.TestReport], str]:
-        from emulator.lab import boot
-
-        root = self._config.rootpath
-        with tempfile.NamedTemporaryFile(dir=root, prefix=".lab-reports-") as file:
-            argv = ["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *node_ids]
-            env = {REPORTS: file.name, "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis"}
-            done = boot.capture(argv, cwd=root, env=env, timeout_s=TIMEOUT_S)
-            lines = [json.loads(line) for line in Path(file.name).read_text().splitlines()]
+        """The inner reports of one test, and what its boot printed. Now the host needs no CPU of its own any more."""
+        number = self._files.index(item.path)
+        if not self._host_is_done:
+            self._host_is_done = True
+            self._say("the tests of the host are done")
+        assert self._process and self._process.stdout
+        while number not in self._done:
+            self._done.add(int(self._process.stdout.readline()))
+        result = json.loads((Path(self._folder.name) / f"{number}.json").read_text())
+        if result["stalled"]:
+            self.stalled[item.path.name] = result["stalled"]
         restore = self._config.hook.pytest_report_from_serializable
-        output = (done.stdout + done.stderr).decode(errors="replace")
-        return [restore(config=self._config, data=line) for line in lines], output
+        mine = [data for data in result["reports"] if data["nodeid"] == item.nodeid]
+        return [restore(config=self._config, data=data) for data in mine], result["printed"]
+
+    def _say(self, line: str) -> None:
+        assert self._process and self._process.stdin
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+
+def _last(path: Path) -> tuple[bool, Path]:
+    """What files are sorted by."""
+    return path.name not in LONGEST, path
 
 
 class OnTheHost:
@@ -79,11 +93,16 @@ class OnTheHost:
 
     boots: Boots
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=is_for_the_lab)
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.boots = Boots(session.config, session.items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        self.boots.begin()
         if not is_for_the_lab(item):
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -92,10 +111,18 @@ class OnTheHost:
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
+    def pytest_sessionfinish(self) -> None:
+        self.boots.end()
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for name, why in self.boots.stalled.items():
+            terminalreporter.section(f"{name}: its lab stood still and was booted once more")
+            terminalreporter.write_line(why)
+
     def _reports(self, item: pytest.Item) -> Iterator[pytest.TestReport]:
         try:
             reports, output = self.boots.reports(item)
-        except Exception as error:
+        except (OSError, ValueError) as error:  # it was killed, by hand or for want of memory
             reports, output = [], f"{type(error).__name__}: {error}"
         if any(report.when == "call" or report.outcome != "passed" for report in reports):
             yield from reports

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +18,7 @@ from pathlib import Path
 from ..errors import LabError, LabStalled, LabTimeout
 from . import image, kernel
 from .cache import Progress
+from .runtime import cpu_of_its_own, runtime_folder
 from .usage import group_cpu_s
 
 START_NS = 10**18
@@ -31,7 +30,6 @@ STALL_CPU_S = 120.0
 POLL_S = 0.02
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHONPATH = "/opt/longhaul/src:/opt/longhaul/site-packages"
-RUNTIME_PREFIX = "longhaul-lab-"
 
 
 @dataclass(frozen=True)
@@ -65,21 +63,25 @@ def run(
     start_ns: int = START_NS,
     stall_cpu_s: float = STALL_CPU_S,
     cpu: int | None = None,
+    serial: tuple[Path, Path] | None = None,
     stdout: Sink | None = None,
     stderr: Sink | None = None,
     progress: Progress = lambda *_: None,
 ) -> int:
     """Run `argv` as root of a lab and return its exit code; builds the lab first when it is not there.
 
-    Raises LabTimeout, LabStalled, or LabError with the console's last lines when the lab does not boot.
+    `serial` are two FIFOs, to the lab and from it: inside they are /dev/ttyS0. Raises LabTimeout, LabStalled, or
+    LabError with the console's last lines when the lab does not boot.
     """
     linux, root = kernel.build(progress), image.build(progress)
     here = (cwd or Path.cwd()).resolve()
-    with _runtime_folder() as runtime, _cpu(cpu) as pinned:
+    with runtime_folder() as runtime, cpu_of_its_own(cpu) as pinned:
         spec = _spec(argv, here, env or {}, seed, runtime, real_time=real_time)
         (runtime / "spec.json").write_text(json.dumps(spec))
         clock = [] if real_time else ["time-travel=inf-cpu", f"time-travel-start={start_ns}"]
-        command = [*_pinned(pinned), *_kernel_argv(linux, root, runtime, memory), *clock, "con0=null,fd:1"]
+        opened, line = ([], []) if serial is None else _serial(*serial)
+        started = [*opened, *_pinned(pinned), *_kernel_argv(linux, root, runtime, memory)]
+        command = [*started, *clock, "con0=null,fd:1", *line]
         sinks = (stdout or _to(sys.stdout.fileno()), stderr or _to(sys.stderr.fileno()))
         with _Guest(command, runtime) as guest:
             return guest.follow(sinks, timeout_s, None if real_time else stall_cpu_s, " ".join(argv))
@@ -90,7 +92,7 @@ def shell(memory: str = "8G") -> int:
     if not sys.stdin.isatty():
         raise LabError("a shell needs a terminal; for a command use: longhaul lab run -- COMMAND")
     linux, root = kernel.build(lambda *_: None), image.build(lambda *_: None)
-    with _runtime_folder() as runtime:
+    with runtime_folder() as runtime:
         spec = _spec(["bash", "-i"], Path.cwd(), {}, 1, runtime, real_time=True) | {"terminal": True}
         (runtime / "spec.json").write_text(json.dumps(spec))
         command = [*_kernel_argv(linux, root, runtime, memory), "con0=fd:0,fd:1"]
@@ -104,24 +106,10 @@ def shell(memory: str = "8G") -> int:
         return int((runtime / "exit").read_text() or 0) if (runtime / "exit").exists() else 1
 
 
-def why_not() -> list[str]:
-    """The reasons why the lab cannot run on this machine; none when it can."""
-    reasons = []
-    if sys.platform != "linux" or os.uname().machine != "x86_64":
-        reasons.append(f"the lab needs Linux on x86-64, this is {sys.platform} on {os.uname().machine}")
-    if not os.access(_runtime_parent(), os.W_OK):
-        reasons.append(f"{_runtime_parent()} is not writable: set TMPDIR to a folder that is")
-    elif os.statvfs(_runtime_parent()).f_flag & os.ST_NOEXEC:
-        reasons.append(f"{_runtime_parent()} is mounted noexec: set TMPDIR to a folder that is not")
-    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
-    if scope.exists() and scope.read_text().strip() == "3":
-        reasons.append("ptrace is forbidden: set kernel.yama.ptrace_scope to 2 or less")
-    return reasons
-
-
 def _spec(
     argv: Sequence[str], cwd: Path, env: Mapping[str, str], seed: int, runtime: Path, *, real_time: bool
 ) -> dict[str, object]:
+    """What guest.py is told to run, and with what around it."""
     inside = {
         "PATH": PATH,
         "PYTHONPATH": PYTHONPATH,
@@ -145,6 +133,7 @@ def _spec(
 
 
 def _kernel_argv(linux: Path, root: Path, runtime: Path, memory: str) -> list[str]:
+    """The kernel and its parameters; puts guest.py where it finds it."""
     shutil.copy(Path(__file__).with_name("guest.py"), runtime)
     return [
         str(linux), f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", f"rootflags={root}", "ro", "quiet",
@@ -152,6 +141,15 @@ def _kernel_argv(linux: Path, root: Path, runtime: Path, memory: str) -> list[st
         # No interface but lo: these drivers would make some unasked.
         "dummy.numdummies=0", "ifb.numifbs=0", "bonding.max_bonds=0", "fb_tunnels=none",
     ]  # fmt: skip
+
+
+def _serial(inward: Path, outward: Path) -> tuple[list[str], list[str]]:
+    """What stands before the kernel's command line, and behind it.
+
+    The kernel names descriptors; a shell opens them, for the lab is started without any.
+    """
+    opening = 'to=$0 from=$1; shift; exec "$@" 8<>"$to" 9<>"$from"'
+    return ["sh", "-c", opening, str(inward), str(outward)], ["ssl0=fd:8,fd:9"]
 
 
 def _pinned(cpu: int | None) -> list[str]:
@@ -174,69 +172,13 @@ def _host_env(runtime: Path) -> dict[str, str]:
 
 
 def _to(fd: int) -> Sink:
+    """All that comes goes to a descriptor."""
+
     def write(data: bytes) -> None:
         while data:
             data = data[os.write(fd, data) :]
 
     return write
-
-
-def _runtime_parent() -> Path:
-    return Path(os.environ.get("TMPDIR") or "/dev/shm")
-
-
-@contextmanager
-def _runtime_folder() -> Iterator[Path]:
-    """A folder for one boot. Its lock tells the living from what a killed launcher left, which is swept away here."""
-    if reasons := why_not():
-        raise LabError("\n".join(reasons))
-    with _gate():
-        for old in _runtime_parent().glob(f"{RUNTIME_PREFIX}*"):
-            with suppress(OSError), (old / "lock").open("r") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(old, ignore_errors=True)
-        folder = Path(tempfile.mkdtemp(prefix=RUNTIME_PREFIX, dir=_runtime_parent()))
-        lock = (folder / "lock").open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.close()
-
-
-@contextmanager
-def _gate() -> Iterator[None]:
-    """One launcher of this user at a time: a folder that is made but not locked yet would look left behind."""
-    path = _runtime_parent() / f"longhaul-gate-{os.getuid()}"
-    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def _cpu(asked: int | None) -> Iterator[int]:
-    """A CPU that no other lab of this user has; shared only when there are more labs than CPUs."""
-    cpus = [asked] if asked is not None else sorted(os.sched_getaffinity(0))
-    held = None
-    for cpu in cpus:
-        path = _runtime_parent() / f"longhaul-cpu{cpu}-{os.getuid()}"
-        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            continue
-        held = (cpu, fd)
-        break
-    try:
-        yield held[0] if held else cpus[time.monotonic_ns() % len(cpus)]
-    finally:
-        if held:
-            os.close(held[1])
 
 
 class _Guest:

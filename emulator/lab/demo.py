@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
@@ -11,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import MissingError
-from . import boot, image, kernel
+from . import boot
 from .cache import Progress
 from .forward import Forward
+from .runtime import runtime_folder
 
 MEMORY = "2G"
 COMMAND = ("python3", "-m", "emulator.demo")
@@ -21,26 +21,20 @@ COMMAND = ("python3", "-m", "emulator.demo")
 
 def serve(listen: tuple[str, int], tell: Callable[[str], object], progress: Progress = lambda *_: None) -> int:
     """Serve until interrupted, or until the lab ends; returns its exit code. `tell` is called with the address."""
-    linux, root = kernel.build(progress), image.build(progress)
-    with _listener(listen) as listener, boot._runtime_folder() as runtime, boot._cpu(None) as cpu:
-        lines = [runtime / "to-lab", runtime / "from-lab"]
+    with listening(listen) as listener, runtime_folder() as folder:
+        lines = (folder / "to-lab", folder / "from-lab")
         for line in lines:
             os.mkfifo(line, 0o600)
-        spec = boot._spec(COMMAND, runtime, {}, 1, runtime, real_time=True)
-        (runtime / "spec.json").write_text(json.dumps(spec))
-        # The kernel's command line names descriptors; the shell opens them, for the lab is started without any.
-        opened = ["sh", "-c", 'exec "$@" 8<>"$0/to-lab" 9<>"$0/from-lab"', str(runtime)]
-        argv = [*opened, *boot._pinned(cpu), *boot._kernel_argv(linux, root, runtime, MEMORY)]
-        with (
-            boot._Guest([*argv, "con0=null,fd:1", "ssl0=fd:8,fd:9"], runtime) as guest,
-            _forwarding(listener, lines, tell),
-        ):
-            sinks = (lambda _: None, boot._to(2))
-            return guest.follow(sinks, None, None, " ".join(COMMAND))
+        with _forwarding(listener, lines, tell):
+            return boot.run(
+                COMMAND, cwd=folder, real_time=True, memory=MEMORY, serial=lines, stdout=lambda _: None,
+                progress=progress,
+            )  # fmt: skip
 
 
 @contextmanager
-def _listener(listen: tuple[str, int]) -> Iterator[socket.socket]:
+def listening(listen: tuple[str, int]) -> Iterator[socket.socket]:
+    """A socket that listens there. Raises MissingError when it cannot."""
     try:
         made = socket.create_server(listen, family=socket.AF_INET6 if ":" in listen[0] else socket.AF_INET)
     except OSError as error:
@@ -51,7 +45,7 @@ def _listener(listen: tuple[str, int]) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _forwarding(listener: socket.socket, lines: list[Path], tell: Callable[[str], object]) -> Iterator[None]:
+def _forwarding(listener: socket.socket, lines: tuple[Path, Path], tell: Callable[[str], object]) -> Iterator[None]:
     """Forward in a thread of its own for as long as the body runs."""
     host, port = listener.getsockname()[:2]
     outward, inward = (os.open(line, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC) for line in lines)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -44,14 +42,6 @@ lanes:
     inbound: {rate: 10Mbit, buffer: 50ms, overhead: 22B, cells: atm}
 """
 DIRECTIONS = [f"{lane} {way}" for lane in topologyfile.loads(ALL).sites for way in ("outbound", "inbound")]
-
-
-@pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[Appliance]:
-    kernel = NetlinkKernel()
-    yield (appliance := Appliance(kernel, tmp_path))
-    appliance.down()
-    kernel.close()
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ def test_a_walk_with_deaths_leaves_no_trace(seed: int, before: dict[str, Any], t
 def test_the_oracle_sees_what_a_leak_would_be(before: dict[str, Any]) -> None:
     for leak, mend in (
         ("tc qdisc add dev nic0 root netem delay 1ms", "tc qdisc del dev nic0 root"),
+        ("tc qdisc add dev nic1 root netem delay 1ms", "tc qdisc del dev nic1 root"),  # is down: leaves a noop
         ("ethtool -K nic0 tso off", "ethtool -K nic0 tso on"),
         ("ip link set nic0 mtu 1400", "ip link set nic0 mtu 1500"),
         ("ip link set nic0 promisc on", "ip link set nic0 promisc off"),

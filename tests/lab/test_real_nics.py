@@ -12,18 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from failing import FailingKernel, go
 from handmade import cards, mac, oracle, ping_ms, sh
 
 from emulator.appliance import Appliance
 from emulator.errors import KernelError, RefusedError
 from emulator.goal import wanted
-from emulator.kernel import Kernel, netns
+from emulator.kernel import netns
 from emulator.kernel.fake import FakeKernel
-from emulator.kernel.netlink import NetlinkKernel
 from emulator.model import Impairment, Lane, Ports, Topology
-from emulator.ops import Op
 from emulator.plan import plan
-from emulator.reconcile import apply
 
 MS = 10**6
 SLOW = Impairment(16 * MS)
@@ -46,20 +44,6 @@ TOPOLOGIES = [
 ]
 
 
-class FailingKernel(NetlinkKernel):
-    """The real kernel, with one operation that fails."""
-
-    fail_at: int | None = None
-
-    def apply(self, op: Op) -> None:
-        if self.fail_at == 0:
-            self.fail_at = None
-            raise KernelError(op, 5, "injected")
-        if self.fail_at is not None:
-            self.fail_at -= 1
-        super().apply(op)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def hardware() -> Iterator[None]:
     with cards():
@@ -72,13 +56,6 @@ def kernel() -> Iterator[FailingKernel]:
     yield door
     go(door, Topology("nothing", "hub"))
     door.close()
-
-
-def go(kernel: Kernel, topology: Topology) -> None:
-    have = kernel.observe()
-    apply(kernel, wanted(topology, have), have)
-    after = kernel.observe()
-    assert after == wanted(topology, after)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)

@@ -1,0 +1,87 @@
+"""Boots the lab once for every test file, in a process of its own: the tests of the host may change all of theirs.
+
+The first line of stdin says what: JSON of `folder` (for the results, seen from inside the lab too), and `files`, each
+the ids of its tests. A second line says that the tests of the host are done: until then one CPU is left to them. The
+end of stdin ends everything. The number of each file that is done goes to stdout, its result to FOLDER/NUMBER.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+REPORTS = "LONGHAUL_TEST_REPORTS"
+TIMEOUT_S = 900.0
+
+
+def run(ids: list[str], reports: Path, cpu: int) -> dict[str, object]:
+    """Boot on this CPU, run these tests; their reports, and what was printed.
+
+    About once in a thousand walks with SIGKILLs a lab's clock stands still, and nobody knows why. Then all its tests
+    run once more in another boot, and `stalled` says so: what live-locks by itself will do so again.
+    """
+    from emulator.errors import LabStalled
+
+    try:
+        return _boot(ids, reports, cpu) | {"stalled": ""}
+    except LabStalled as stall:
+        stalled = str(stall)
+    reports.write_text("")
+    try:
+        return _boot(ids, reports, cpu) | {"stalled": stalled}
+    except LabStalled as again:
+        return {"reports": _read(reports), "printed": f"twice: {again}", "stalled": stalled}
+
+
+def _boot(ids: list[str], reports: Path, cpu: int) -> dict[str, object]:
+    from emulator.errors import LabStalled
+    from emulator.lab import boot
+
+    reports.touch()
+    argv = ["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *ids]
+    env = {REPORTS: str(reports), "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis"}
+    try:
+        done = boot.capture(argv, cwd=Path.cwd(), env=env, timeout_s=TIMEOUT_S, cpu=cpu)
+        printed = (done.stdout + done.stderr).decode(errors="replace")
+    except LabStalled:
+        raise
+    except Exception as error:
+        printed = f"{type(error).__name__}: {error}"
+    return {"reports": _read(reports), "printed": printed}
+
+
+def _read(reports: Path) -> list[object]:
+    lines = reports.read_text().splitlines(keepends=True)
+    # The last is cut off where the lab was ended in the middle of it.
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def main() -> None:
+    asked, host_is_done = json.loads(sys.stdin.readline()), threading.Event()
+    folder = Path(asked["folder"])
+    # From the last one down: the labs that tests of the host boot take the first that is free.
+    cpus = sorted(os.sched_getaffinity(0))
+
+    def work(number: int, ids: list[str]) -> None:
+        cpu = cpus.pop()
+        result = run(ids, folder / f"{number}.reports", cpu)
+        cpus.append(cpu)
+        (folder / f"{number}.json").write_text(json.dumps(result))
+        os.write(1, b"%d\n" % number)
+
+    pool = ThreadPoolExecutor(len(cpus))
+    pool.submit(host_is_done.wait)
+    for number, ids in enumerate(asked["files"]):
+        pool.submit(work, number, ids)
+    if sys.stdin.readline():
+        host_is_done.set()
+        sys.stdin.readline()
+    os._exit(0)  # the labs that run die with their launcher
+
+
+if __name__ == "__main__":
+    main()
