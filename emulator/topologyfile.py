@@ -7,6 +7,7 @@ rate and buffer hold per direction, exactly as given: nothing is ever halved.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from emulator import scheduleform, units, yamltree
+from emulator import scheduleform, topologytree, yamltree
 from emulator.errors import InputError
-from emulator.model import Buffer, Impairment, Lane, Ports, Topology, split_delays, split_rtt
+from emulator.model import Buffer, Flow, Impairment, Lane, Match, Ports, Topology, split_delays
 from emulator.scheduleform import FileForm, form_at
 from emulator.timeline import Timeline
-from emulator.topologyform import DefaultsForm, DirectionForm, LaneForm
+from emulator.topologyform import DefaultsForm, DirectionForm, FlowForm, Form, LaneForm
 
 
 def load(path: str | Path) -> Topology:
@@ -98,12 +99,12 @@ def _validated(source: yamltree.Source, folder: Path | None) -> FileForm | None:
     except ValidationError as invalid:
         for error in invalid.errors():
             path = tuple(str(part) for part in error["loc"])
-            source.wrong(path, _explain(error, path))
+            source.wrong(path, explain(error, path, form_at))
         return None
 
 
-def _explain(error: Any, path: yamltree.Path) -> str:
-    """What pydantic found wrong, in our words: what was found and what was expected."""
+def explain(error: Any, path: yamltree.Path, form_at: Callable[[yamltree.Path], type[Form]]) -> str:
+    """What pydantic found wrong, in our words: what was found and what was expected. `form_at` knows each path's."""
     match error["type"]:
         case "value_error":
             return str(error["ctx"]["error"])
@@ -144,6 +145,7 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
         name,
         outbound=_direction(outbound_ns, form.outbound, form, defaults),
         inbound=_direction(inbound_ns, form.inbound, form, defaults),
+        flows=tuple(_flow(*flow, outbound_ns, inbound_ns) for flow in form.flows.items()),
         ports=Ports(form.ports.hub, form.ports.site, form.ports.vlan) if form.ports else None,
         off=form.disabled,
         host=form.host,
@@ -158,11 +160,28 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
     )
 
 
-def _direction(delay_ns: int, own: DirectionForm, lane: LaneForm, defaults: DefaultsForm) -> Impairment:
-    """One direction: its own word first, then the lane's, then the defaults'."""
+def _flow(name: str, form: FlowForm, outbound_ns: int, inbound_ns: int) -> Flow:
+    """What a flow's form means on a lane with these delays."""
+    own = form.outbound.delay, form.inbound.delay
+    if form.rtt is not None:
+        outbound_ns, inbound_ns = split_delays(form.rtt, *own)
+    else:
+        outbound_ns, inbound_ns = (
+            said if said is not None else d for said, d in zip(own, (outbound_ns, inbound_ns), strict=True)
+        )
+    said = form.match.model_dump()
+    try:
+        ways = (_direction(outbound_ns, form.outbound, form), _direction(inbound_ns, form.inbound, form))
+        return Flow(name, Match(**said), *ways)
+    except ValueError as error:
+        raise ValueError(f"flow {name}: {error}") from None
+
+
+def _direction(delay_ns: int, own: DirectionForm, *wider: LaneForm | DefaultsForm | FlowForm) -> Impairment:
+    """One direction: its own word first, then the wider ones' in order."""
 
     def said(key: str) -> Any:
-        return next((v for form in (own, lane, defaults) if (v := getattr(form, key)) is not None), None)
+        return next((v for form in (own, *wider) if (v := getattr(form, key)) is not None), None)
 
     parts, loss = said("buffer"), said("loss") or 0
     return Impairment(
@@ -187,86 +206,12 @@ def _direction(delay_ns: int, own: DirectionForm, lane: LaneForm, defaults: Defa
 
 def dumps(topology: Topology) -> str:
     """YAML text that `loads` reads back to an equal topology."""
-    return yaml.safe_dump(tree(topology), sort_keys=False, default_flow_style=None, width=1000)
-
-
-def tree(topology: Topology) -> dict[str, Any]:
-    """The topology as a file holds it."""
-    found: dict[str, Any] = {
-        "name": topology.name,
-        "hub": topology.hub,
-        **({"hub_host": topology.hub_host} if topology.hub_host else {}),
-        "subnet": str(topology.subnet),
-        "seed": topology.seed,
-        "on_drift": topology.on_drift,
-        "datapath": topology.datapath,
-        "on_failure": topology.on_failure,
-        "lanes": {lane.name: lane_tree(lane) for lane in topology.lanes},
-    }
-    if topology.schedule:
-        found["schedule"] = scheduleform.tree(topology.schedule)
-    return found
-
-
-def lane_tree(lane: Lane, *, apart: bool = False) -> dict[str, object]:
-    """A lane as one would write it: an RTT and common impairments where both directions are alike.
-
-    With `apart` each direction is written in full, its delay too.
-    """
-    even = not apart and (lane.outbound.delay_ns, lane.inbound.delay_ns) == split_rtt(lane.rtt_ns)
-    outbound, inbound = (_direction_tree(d, with_delay=not even) for d in (lane.outbound, lane.inbound))
-    tree: dict[str, object] = {"rtt": units.compact(units.format_duration(lane.rtt_ns))} if even else {}
-    if even and outbound == inbound and "seed" not in outbound:
-        tree |= outbound
-    else:
-        tree |= {name: d for name, d in (("outbound", outbound), ("inbound", inbound)) if d}
-    tree |= {"mtu": lane.mtu, "line_rate": units.compact(units.format_rate(lane.line_rate_bps))}
-    if lane.off:
-        tree["disabled"] = True
-    if lane.ports:
-        vlan = {} if lane.vlan is None else {"vlan": lane.vlan}
-        tree["ports"] = {"hub": lane.ports.hub, "site": lane.ports.site} | vlan
-    tree |= {key: str(value) for key, value in (("host", lane.host), ("address", lane.address)) if value}
-    return tree
-
-
-def _direction_tree(direction: Impairment, *, with_delay: bool) -> dict[str, object]:
-    """One direction's settings that are not at rest."""
-    d, probability = direction, units.format_probability
-    texts = {
-        "delay": units.format_duration(d.delay_ns) if with_delay else "",
-        "jitter": units.format_duration(d.jitter_ns) if d.jitter_ns else "",
-        "loss": probability(d.loss_p32) if d.loss_p32 else "",
-        "rate": units.format_rate(d.rate_bps) if d.rate_bps else "",
-        "buffer": buffer_text(d.buffer) if d.buffer else "",
-        "duplicate": probability(d.duplicate_p32) if d.duplicate_p32 else "",
-        "corrupt": probability(d.corrupt_p32) if d.corrupt_p32 else "",
-        "reorder": probability(d.reorder_p32) if d.reorder_p32 else "",
-        "overhead": units.format_size(d.overhead_bytes) if d.overhead_bytes else "",
-    }
-    words = {
-        "distribution": "" if d.distribution == "uniform" else d.distribution,
-        "order": "" if d.keep_order else "free",
-        "loss": str(d.loss_model) if d.loss_model else "",
-        "corrupt": f"ber {d.ber_e15}e-15" if d.ber_e15 else "",
-        "ecn": "yes" if d.ecn else "",
-        "cells": "atm" if d.atm else "",
-        "queue": "" if d.queue == "drop-tail" else d.queue,
-        "seed": "" if d.seed is None else d.seed,
-    }
-    tree: dict[str, object] = {key: units.compact(text) for key, text in texts.items() if text}
-    return tree | {key: list(word) if isinstance(word, tuple) else word for key, word in words.items() if word != ""}
+    return yaml.safe_dump(topologytree.tree(topology), sort_keys=False, default_flow_style=None, width=1000)
 
 
 def direction_keys() -> list[str]:
     """The names of all settings that a direction may have."""
     return list(DirectionForm.model_fields)
-
-
-def buffer_text(buffer: Buffer) -> str:
-    """A buffer as people read it: "8 MiB", "100 p", "5 ms"."""
-    parts = {"bytes": buffer.bytes, "packets": buffer.packets, "ns": buffer.ns}
-    return units.format_buffer({k: v for k, v in parts.items() if v is not None})  # type: ignore[arg-type]
 
 
 def json_schema() -> dict[str, Any]:

@@ -11,12 +11,12 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import Any, TypeVar, Union, cast
 
 T = TypeVar("T")
 ATOMS = (type(None), bool, int, float, str)
-TEXTS = (IPv4Address, IPv4Network)
+TEXTS = (IPv4Address, IPv4Network, IPv6Network)
 """Classes written as text, which their constructor reads back."""
 
 
