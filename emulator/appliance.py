@@ -8,46 +8,39 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from . import desire, paths, reconcile, reverter
+from .alarm import Alarm
 from .clock import Clock, SystemClock
 from .desire import Desire, Store
 from .errors import InputError, RefusedError
-from .goal import datapath, nothing, remembering, wanted
-from .history import Author, Change, History, here
+from .follow import NOBODY, Follower, noted
+from .goal import datapath, nothing, remembering
+from .history import REVERT, WATCHDOG, Author, Change, History, here
+from .hosts import record
 from .inventory import NicRow, nic_rows, port_names
 from .kernel import Kernel
-from .mend import mending
+from .mend import Tended, mending_now, revived
 from .model import Lane, Topology
+from .moment import began, present, wanted_at
 from .ops import Step
 from .plan import plan
 from .refusal import memory_reasons, refuse, warnings
 from .scope import narrow, ports_of
 from .session import ssh_addresses
 from .state import State
-from .status import LaneCounters, PendingStatus, Status, lane_status
-
-WATCHDOG, REVERT = "watchdog", "revert"
-
-
-@dataclass(frozen=True)
-class Tended:
-    """What the watchdog found: whether it took a change back, what it mended or would, what it cannot mend."""
-
-    reverted: bool
-    mended: list[Step]
-    drift: list[Step]
-    blocked: dict[str, str]
+from .status import PendingStatus, Status, lane_status
 
 
 class Appliance:
     """One machine's lanes. Desire and history are kept in `state_dir`, state in the kernel.
 
     `guard` is what watches over a change that waits to be confirmed, from before it is made. `sessions` are addresses
-    of this machine on which somebody is connected: their port is never taken.
+    of this machine on which somebody is connected: their port is never taken. `recover` puts back what measurements
+    that were killed have left on the hosts.
     """
 
     def __init__(
@@ -59,10 +52,11 @@ class Appliance:
         author: Author | None = None,
         clock: Clock | None = None,
         guard: Callable[[Path], None] = reverter.start,
+        recover: Callable[[], object] = list,
     ) -> None:
         self._kernel, self._store, self._history = kernel, Store(state_dir), History(state_dir / "changes")
         self._author, self._clock, self._guard = author or here("longhaul"), clock or SystemClock(), guard
-        self._sessions = sessions
+        self._sessions, self._recover = sessions, recover
 
     def close(self) -> None:
         """Let go of the kernel; the lanes stay as they are."""
@@ -72,14 +66,17 @@ class Appliance:
         """The topology that is asked for, None when nothing is."""
         return self._store.read().topology
 
-    def up(self, topology: Topology, confirm_s: float | None = None, *, sessions: Collection[str] = ()) -> list[Step]:
+    def up(
+        self, topology: Topology, confirm_s: float | None = None, *, sessions: Collection[str] = (), anew: bool = False
+    ) -> list[Step]:
         """Make the machine be this topology. Raises RefusedError, KernelError, VerifyError; then nothing changed.
 
         With `confirm_s` it is taken back after so many seconds unless `confirm` is called before. `sessions`: further
-        addresses of this machine that must not be cut, such as an API client's.
+        addresses of this machine that must not be cut, such as an API client's. A schedule that is up already goes on
+        in its phase, unless it is to begin `anew`.
         """
         with self._changing():
-            return self._make(topology, f"up {topology.name}", confirm_s, sessions=sessions)
+            return self._make(topology, f"up {topology.name}", confirm_s, sessions=sessions, anew=anew)
 
     def down(self) -> list[Step]:
         """Take away all that is ours and give the ports back as they were. Ends what waits to be confirmed."""
@@ -117,7 +114,9 @@ class Appliance:
         """What `up` would do."""
         have = self._kernel.observe()
         refuse(topology, have, self._sessions)
-        return plan(wanted(topology, have), have)
+        now, at_ns = self._store.read(), self._clock.unix_ns()
+        moment = present(topology, began(topology, now.topology, now.began_ns, at_ns), at_ns)
+        return plan(wanted_at(topology, moment, have), have)
 
     def warnings(self, topology: Topology) -> list[str]:
         """What `up` will do although it is likely not meant; virtual lanes give no reason for any."""
@@ -131,8 +130,7 @@ class Appliance:
 
     def plan_down(self) -> list[Step]:
         """What `down` would do."""
-        have = self._kernel.observe()
-        return plan(nothing(have), have)
+        return plan(nothing(have := self._kernel.observe()), have)
 
     def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
         """Replace the lane of that name, live. Raises InputError when there is none."""
@@ -158,43 +156,40 @@ class Appliance:
 
     def status(self) -> Status:
         """Asked and present side by side."""
-        now, have = self._store.read(), self._kernel.observe()
-        found, counted = mending(now.topology, have), self._kernel.counters()
-        lanes = tuple(lane_status(lane, have, counted) for lane in (now.topology.lanes if now.topology else ()))
+        now, at_ns, have = self._store.read(), self._clock.unix_ns(), self._kernel.observe()
+        found, counted = mending_now(now.topology, now.began_ns, at_ns, have), self._kernel.counters()
+        asked = present(now.topology, now.began_ns, at_ns).lanes if now.topology else ()
+        lanes = tuple(lane_status(lane, have, counted) for lane in asked)
         pending = PendingStatus(now.pending.left_ns(self._clock), now.pending.base) if now.pending else None
         path = datapath(now.topology, have.machine) if now.topology else "netem"
-        return Status(now.topology, found.steps, lanes, dict(found.blocked), pending, path)
-
-    def counters(self) -> dict[str, LaneCounters]:
-        """By lane, both directions' counters."""
-        return {s.lane.name: LaneCounters(s.outbound.counters, s.inbound.counters) for s in self.status().lanes}
+        late = noted(self.state_dir, now.began_ns)
+        return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late)
 
     def tend(self, *, restore: bool | None = None) -> Tended:
         """What the watchdog does: take back what is overdue, look for drift, and mend it.
 
-        `restore` None does as the topology says (`on_drift`). What is healthy is not touched.
+        `restore` None does as the topology says (`on_drift`); an engine that died is started again in any case, for
+        that is nobody's change. What is healthy is not touched.
         """
         with self._store.locked():
             reverted = self._settle()
-            now = self._store.read()
+            self._recover()
+            now, at_ns = self._store.read(), self._clock.unix_ns()
             have = remembering(self._kernel.observe(), now.topology)
-            found = mending(now.topology, have)
+            found = mending_now(now.topology, now.began_ns, at_ns, have, patient=restore is not True)
             wish = bool(now.topology and now.topology.on_drift == "restore") if restore is None else restore
-            if not found.steps or not wish:
-                return Tended(reverted, [], found.steps, dict(found.blocked))
-            steps = reconcile.apply(self._kernel, found.goal, have)
+            goal = found.goal if wish else revived(found.goal, have)
+            steps = reconcile.apply(self._kernel, goal, have)
             self._note_repair(now, steps, replace(self._author, command=WATCHDOG))
-            return Tended(reverted, steps, [], dict(found.blocked))
+            return Tended(reverted, steps, plan(found.goal, goal), dict(found.blocked))
 
     def pending_ns(self) -> int | None:
         """The time left to confirm what waits for it, None when nothing does."""
-        pending = self._store.read().pending
-        return pending.left_ns(self._clock) if pending else None
+        return pending.left_ns(self._clock) if (pending := self._store.read().pending) else None
 
-    @property
-    def kernel(self) -> Kernel:
-        """The machine's door, for what needs no planning from the start (schedules)."""
-        return self._kernel
+    def follower(self, alarm: Alarm, guard: AbstractContextManager[object] = NOBODY) -> Follower:
+        """Whoever plays the schedule of what is up; `guard` keeps it from the kernel while others are at it."""
+        return Follower(self._kernel, self._store, alarm, guard)
 
     @property
     def state_dir(self) -> Path:
@@ -226,15 +221,18 @@ class Appliance:
         settled: bool = False,
         only: Sequence[str] = (),
         sessions: Collection[str] = (),
+        anew: bool = False,
     ) -> list[Step]:
         """Under the lock: desire and history to the disk, the kernel after it; any failure leaves both as they were.
 
         `settled`: nothing is pending any more. `only` names the lanes that a change is about.
         """
+        self._recover()
         old = self._store.read()
-        goal, have, look = self._view(old.topology, topology, only, {*self._sessions, *sessions})
+        began_ns = began(topology, old.topology, None if anew else old.began_ns, self._clock.unix_ns())
+        new = replace(old, topology=topology, pending=None if settled else old.pending, began_ns=began_ns)
+        goal, have, look = self._view(old.topology, new, only, {*self._sessions, *sessions})
         confirm_ns = None if confirm_s is None else round(confirm_s * 1e9)
-        new = replace(old, topology=topology, pending=None if settled else old.pending)
         new = desire.renewed(new, self._clock, confirm_ns, old.topology)
         new = self._noted(old, new, summary, author or self._author)
         try:
@@ -246,17 +244,17 @@ class Appliance:
             raise
         if confirm_ns is not None:
             self._store.write(desire.renewed(new, self._clock, confirm_ns, old.topology))
-        elif steps and old.topology == topology:
+        elif old.topology == topology:
             self._note_repair(new, steps, author or self._author)
         return steps
 
     def _view(
-        self, old: Topology | None, new: Topology | None, only: Sequence[str], sessions: Collection[str]
+        self, old: Topology | None, asked: Desire, only: Sequence[str], sessions: Collection[str]
     ) -> tuple[State, State, Callable[[], State] | None]:
-        """Where to go, from where, and how to look: at the changed lanes alone where that will do."""
+        """Where to go, from where, how to look: at the changed lanes alone where that will do."""
+        new = asked.topology
         if old and new and only:
-            lanes = [lane for lane in old.lanes if lane.name in only]
-            ports = ports_of(lanes)
+            ports = ports_of(lanes := [lane for lane in old.lanes if lane.name in only])
             # What is plugged in takes more looking at: other names, TX queues, offloads, trunks.
             have = State() if any(lane.ports for lane in lanes) else self._kernel.ports_of(ports)
             if pair := narrow(old, new, only, have):
@@ -264,9 +262,10 @@ class Appliance:
                     raise RefusedError("\n".join(reasons))
                 return *pair, lambda: self._kernel.ports_of(ports)
         have = remembering(self._kernel.observe(), old)
-        if new is not None:
-            refuse(new, have, sessions)
-        return wanted(new, have) if new else nothing(have), have, None
+        if new is None:
+            return nothing(have), have, None
+        refuse(new, have, sessions)
+        return wanted_at(new, present(new, asked.began_ns, self._clock.unix_ns()), have), have, None
 
     def _noted(self, old: Desire, new: Desire, summary: str, author: Author) -> Desire:
         """The new desire on the disk, the change that leads to it before."""
@@ -279,14 +278,14 @@ class Appliance:
         return new
 
     def _note_repair(self, now: Desire, steps: list[Step], author: Author) -> None:
-        """One entry for all repairs in a row, or they would push out the changes that can be undone."""
-        summary = f"{len(steps)} step{'s' if len(steps) > 1 else ''}: {steps[0].why}"
-        last, today = self._history.read(now.change), self._clock.today().isoformat()
-        if last and last.before == last.after and last.author.command == author.command:
-            self._history.write(replace(last, when=today, author=author, summary=summary, times=last.times + 1))
-            return
-        self._history.write(Change(now.change + 1, today, author, summary, now.topology, now.topology))
-        self._store.write(replace(now, change=now.change + 1))
+        if steps:
+            summary, today = (
+                f"{len(steps)} step{'s' * (len(steps) > 1)}: {steps[0].why}",
+                self._clock.today().isoformat(),
+            )
+            repair = Change(now.change, today, author, summary, now.topology, now.topology)
+            if (number := self._history.repaired(repair)) != now.change:
+                self._store.write(replace(now, change=number))
 
 
 def local(state_dir: Path | None = None, command: str | None = None) -> Appliance:
@@ -296,5 +295,5 @@ def local(state_dir: Path | None = None, command: str | None = None) -> Applianc
     """
     from .kernel.netlink import NetlinkKernel
 
-    author = here(shlex.join(["longhaul", *sys.argv[1:]]) if command is None else command)
-    return Appliance(NetlinkKernel(), state_dir or paths.state_dir(), ssh_addresses(), author=author)
+    author, folder = here(command or shlex.join(["longhaul", *sys.argv[1:]])), state_dir or paths.state_dir()
+    return Appliance(NetlinkKernel(), folder, ssh_addresses(), author=author, recover=record.recover)

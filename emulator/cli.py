@@ -39,6 +39,8 @@ class LazyGroup(click.Group):
         "init": ("emulator.cli_nics:init", "Write a topology file from what is plugged in."),
         "tune": ("emulator.cli_nics:tune", "Give every port cores of its own."),
         "schedule": ("emulator.cli_schedule:schedule", "Let lanes change over time."),
+        "record": ("emulator.cli_record:record", "Measure a real path and write its path profile."),
+        "replay": ("emulator.cli_replay:replay", "Play a path profile on a lane."),
         "places": ("emulator.cli_places:places", "List places and the round trips between them."),
         "star": ("emulator.cli_places:star", "Write a topology from places."),
         "sweep": ("emulator.cli_sweep:sweep", "Measure throughput against RTT and print the table."),

@@ -82,10 +82,18 @@ def status(ctx: click.Context, as_json: bool) -> None:
         ctx.exit(EXIT_NOT_AS_ASKED)
 
 
-@click.command(epilog="\b\nExample:\n  longhaul schema > topology.schema.json")
+@click.command(
+    epilog="\b\nExamples:\n  longhaul schema > topology.schema.json\n  longhaul schema --path-profile > path.json"
+)
+@click.option("--path-profile", is_flag=True, help="Of the files that `longhaul record` writes.")
 @click.option("--json", is_flag=True, expose_value=False, help="As it is anyway.")
-def schema() -> None:
-    """Print the JSON Schema of a topology file, for editors."""
+def schema(path_profile: bool) -> None:
+    """Print the JSON Schema of a topology file, or of a path profile, for editors."""
+    if path_profile:
+        from emulator.record import file
+
+        emit_json(file.json_schema())
+        return
     from emulator import topologyfile
 
     emit_json(topologyfile.json_schema())

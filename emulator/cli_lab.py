@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,29 +12,29 @@ from typing import TYPE_CHECKING
 
 import click
 
+from emulator import units
+from emulator.cli_output import json_option
+
 if TYPE_CHECKING:
     from emulator.lab.cache import Progress
 
-DURATION = {"s": 1, "m": 60, "h": 3600}
 
-
-@click.group()
+@click.group(
+    epilog="\b\nExamples:\n"
+    "  longhaul lab build\n"
+    "  longhaul lab run -- longhaul up topologies/new-york.yaml\n"
+    "  longhaul lab shell"
+)
 def lab() -> None:
-    """Linux's own TCP, bridge and netem in virtual time: no root, no netem, no NICs needed.
-
-    \b
-    longhaul lab run -- longhaul up topologies/new-york.yaml
-    longhaul lab shell
-    """
+    """Linux's own TCP, bridge and netem in virtual time: no root, no netem, no NICs needed."""
 
 
-@lab.command()
-@click.option("--json", "as_json", is_flag=True, help="Tell the result as JSON.")
+@lab.command(epilog="\b\nExample:\n  longhaul lab build")
+@json_option
 def build(as_json: bool) -> None:
-    """Build the kernel and the root image unless they are there.
+    """Build the kernel and the root image.
 
-    \b
-    longhaul lab build
+    Once: where they are there, nothing is done.
     """
     from emulator.lab import image, kernel
 
@@ -42,15 +43,14 @@ def build(as_json: bool) -> None:
     click.echo(json.dumps({"kernel": str(linux), "image": str(root)}) if as_json else f"{linux}\n{root}")
 
 
-@lab.command()
-@click.option("--json", "as_json", is_flag=True, help="Tell the same as JSON.")
+@lab.command(epilog="\b\nExamples:\n  longhaul lab info\n  longhaul lab info --json")
+@json_option
 def info(as_json: bool) -> None:
-    """Kernel, image, their sizes, and whether the lab can run here.
+    """Tell whether the lab can run here.
 
-    \b
-    longhaul lab info --json
+    And where its kernel and image are, and how big.
     """
-    from emulator.lab import boot, cache, image, kernel
+    from emulator.lab import cache, image, kernel, runtime
 
     linux, root = kernel.place() / "linux", image.place() / "root"
     facts = {
@@ -59,7 +59,7 @@ def info(as_json: bool) -> None:
         "kernel_bytes": linux.stat().st_size if linux.exists() else None,
         "image": str(root),
         "image_bytes": _size(root) if root.exists() else None,
-        "why_not": boot.why_not(),
+        "why_not": runtime.why_not(),
     }
     if as_json:
         click.echo(json.dumps(facts, indent=2))
@@ -67,27 +67,41 @@ def info(as_json: bool) -> None:
     for name, size in (("kernel", facts["kernel_bytes"]), ("image", facts["image_bytes"])):
         state = f"{size / 2**20:.0f} MiB" if isinstance(size, int) else "not built yet: longhaul lab build"
         click.echo(f"{name:8}{facts[name]}  ({state})")
-    reasons = boot.why_not()
+    reasons = runtime.why_not()
     click.echo("runs here" if not reasons else "cannot run here: " + "; ".join(reasons))
 
 
-@lab.command(context_settings={"ignore_unknown_options": False})
+@lab.command(
+    context_settings={"ignore_unknown_options": False},
+    epilog="\b\nExamples:\n"
+    "  longhaul lab run -- ip link\n"
+    "  longhaul lab run --seed 7 --timeout 10min -- python3 -m pytest tests/lab",
+)
 @click.option("--real-time", is_flag=True, help="Let the clock run as outside; figures are then not exact.")
-@click.option("--mem", default="8G", show_default=True, help="The guest's memory.")
-@click.option("--seed", default=1, show_default=True, help="Where all the guest's random numbers come from.")
-@click.option("--timeout", help="End the command after so long by the wall clock (90s, 10m, 1h); exit code 124.")
-@click.option("--start-date", default="2001-09-09T01:46:40", show_default=True, help="The virtual clock's start, UTC.")
-@click.option("--stall", default=120.0, show_default=True, help="CPU seconds without the clock moving; exit code 125.")
+@click.option("--mem", default="8G", show_default=True, metavar="SIZE", help="The guest's memory.")
+@click.option(
+    "--seed", default=1, show_default=True, metavar="N", help="Where all the guest's random numbers come from."
+)
+@click.option("--timeout", metavar="TIME", help="End the command after so long by the wall clock; exit code 124.")
+@click.option(
+    "--start-date",
+    default="2001-09-09T01:46:40",
+    show_default=True,
+    metavar="DATE",
+    help="The virtual clock's start, UTC.",
+)
+@click.option(
+    "--stall",
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="CPU seconds without the clock moving; exit code 125.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     real_time: bool, mem: str, seed: int, timeout: str | None, start_date: str, stall: float, command: tuple[str, ...]
 ) -> None:
-    """Run COMMAND as root of the lab, with this folder visible and writable. Exits as COMMAND does.
-
-    \b
-    longhaul lab run -- ip link
-    longhaul lab run --seed 7 --timeout 10m -- python3 -m pytest tests/lab
-    """
+    """Run COMMAND as root of the lab. This folder is visible and writable; exits as COMMAND does."""
     from emulator.lab import boot
 
     with progress_bar() as progress:
@@ -105,14 +119,10 @@ def run(
     sys.exit(code)
 
 
-@lab.command()
-@click.option("--mem", default="8G", show_default=True, help="The guest's memory.")
+@lab.command(epilog="\b\nExample:\n  longhaul lab shell")
+@click.option("--mem", default="8G", show_default=True, metavar="SIZE", help="The guest's memory.")
 def shell(mem: str) -> None:
-    """An interactive shell in the lab, in real time.
-
-    \b
-    longhaul lab shell
-    """
+    """Open an interactive shell in the lab, in real time."""
     from emulator.lab import boot
 
     sys.exit(boot.shell(mem))
@@ -121,11 +131,11 @@ def shell(mem: str) -> None:
 def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
-    number, unit = (text[:-1], DURATION[text[-1]]) if text[-1:] in DURATION else (text, 1)
     try:
-        return float(number) * unit
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no time: write 90s, 10m or 1h", param_hint="--timeout") from None
+        # A bare number is seconds, and 10m was minutes here before there were units.
+        return float(text) if text.isdigit() else units.parse_duration_ns(re.sub(r"^(\d+)m$", r"\1min", text)) / 1e9
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--timeout") from None
 
 
 def _start_ns(text: str) -> int:

@@ -91,7 +91,7 @@ class SiteRtt(click.ParamType):  # type: ignore[type-arg]
     "  longhaul init lab.yaml --hub new-york --rtt london=80ms --rtt japan=346ms --by mac"
 )
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--hub", default="hub", show_default=True, help="What the local data centre is called.")
+@click.option("--hub", default="hub", show_default=True, metavar="NAME", help="What the local data centre is called.")
 @click.option("--rtt", "rtts", type=SiteRtt(), multiple=True, help="A site and its RTT; as often as there are lanes.")
 @click.option(
     "--by", type=click.Choice(["name", "mac", "pci"]), default="name", show_default=True, help="How to name the ports."
@@ -147,7 +147,7 @@ def _ask(pairs: list[tuple[NicRow, NicRow]]) -> list[tuple[str, int]]:
     epilog="\b\nExamples:\n  longhaul tune --dry-run\n  sudo longhaul tune\n"
     "  sudo longhaul tune eth2 eth3\n  sudo longhaul tune --restore"
 )
-@click.argument("ports", nargs=-1)
+@click.argument("ports", nargs=-1, metavar="[PORT]...")
 @click.option("--restore", is_flag=True, help="Give back what was there before the first tune.")
 @click.option("--dry-run", is_flag=True, help="Show before and after, and change nothing.")
 @json_option
@@ -155,7 +155,7 @@ def _ask(pairs: list[tuple[NicRow, NicRow]]) -> list[tuple[str, int]]:
 def tune(ctx: click.Context, ports: tuple[str, ...], restore: bool, dry_run: bool, as_json: bool) -> None:
     """Give every port cores of its own, one for each 10 Gbit/s, on its NUMA node: interrupts, RPS and XPS.
 
-    PORTS are those of the topology that is up unless named. What was there before is saved first.
+    Without a PORT, those of the topology that is up. What was there before is saved first.
     """
     from emulator import paths
     from emulator.kernel.tunables import Tunables

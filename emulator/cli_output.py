@@ -10,6 +10,7 @@ import click
 
 from emulator import units
 from emulator.distributions import name_of
+from emulator.lateness import BUCKETS_NS, Lateness
 from emulator.lossmodels import P32, FourState, GilbertElliott
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ def status_json(status: Status) -> dict[str, Any]:
                 "off": one.lane.off,
                 "outbound": _direction_json(one.outbound),
                 "inbound": _direction_json(one.inbound),
+                "flows": {
+                    flow.name: {"outbound": _direction_json(out), "inbound": _direction_json(back)}
+                    for flow, out, back in zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
+                },
             }
             for one in status.lanes
         ],
@@ -74,6 +79,7 @@ def status_json(status: Status) -> dict[str, Any]:
         "drift": [{"command": str(step.op), "why": step.why} for step in status.drift],
         "blocked": dict(status.blocked),
         "pending": _pending_json(status.pending),
+        "schedule": lateness_json(status.lateness) if status.lateness else None,
     }
 
 
@@ -137,6 +143,9 @@ def emit_status(status: Status) -> None:
             "\nDrops by limit are the emulator's fault and void a measurement; drops by buffer are the bottleneck's."
         )
         _emit_paths(status)
+    if status.lateness:
+        click.echo("\nThe schedule so far:")
+        emit_lateness(status.lateness, as_json=False)
     for step in status.drift:
         click.echo(f"drift: {step.why}; as asked again by: {step.op}")
     for lane, why in status.blocked.items():
@@ -149,15 +158,32 @@ def emit_status(status: Status) -> None:
 def _emit_paths(status: Status) -> None:
     """Asked RTTs from site to site as a triangle; both lanes add up. --json has them for larger stars, too."""
     assert status.topology
-    sites, topology = status.topology.sites, status.topology
+    sites = status.topology.sites
     if not 2 <= len(sites) <= WIDEST_TRIANGLE:
         return
-    click.echo(f"\nRTT asked from site to site, by way of {topology.hub}:")
-    rows = [
-        [one, *("" if j <= i else units.format_duration(topology.rtt_ns(one, sites[j])) for j in range(1, len(sites)))]
-        for i, one in enumerate(sites[:-1])
-    ]
+    click.echo(f"\nRTT asked from site to site, by way of {status.topology.hub}:")
+    rtts = {(path.one, path.other): units.format_duration(path.rtt_ns) for path in status.paths}
+    rows = [[one, *(rtts.get((one, other), "") for other in sites[1:])] for one in sites[:-1]]
     emit_table(("", *sites[1:]), rows, left=("",))
+
+
+def emit_lateness(late: Lateness, as_json: bool) -> None:
+    """How late a schedule's changes were: a line and a histogram, or JSON."""
+    if as_json:
+        emit_json(lateness_json(late))
+        return
+    names = [f"below {units.format_duration(end)}" for end in BUCKETS_NS] + ["later"]
+    click.echo(
+        f"{count(late.changes, 'change')}, {late.skipped} skipped, {late.drifts} mended; "
+        f"late by {late.mean_ns / 1000:.1f} us on average, {late.max_ns / 1000:.1f} us at most"
+    )
+    rows = [[name, str(number)] for name, number in zip(names, late.histogram, strict=True) if number]
+    emit_table(("late", "changes"), rows, left=("late",))
+
+
+def lateness_json(late: Lateness) -> dict[str, Any]:
+    """For programs."""
+    return vars(late) | {"mean_ns": late.mean_ns, "buckets_ns": list(BUCKETS_NS)}
 
 
 def count(number: int, word: str) -> str:
@@ -183,7 +209,17 @@ def _rows(one: LaneStatus) -> list[list[str]]:
     return [
         [one.lane.name, rtt, "outbound", *_cells(one.outbound)],
         ["", "", "inbound", *_cells(one.inbound)],
+        *_flow_rows(one),
     ]
+
+
+def _flow_rows(one: LaneStatus) -> list[list[str]]:
+    """Two rows for each flow, in the order in which they are tried."""
+    rows = []
+    for flow, out, back in zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False):
+        rtt = units.format_duration(flow.outbound.delay_ns + flow.inbound.delay_ns)
+        rows += [[f"  {flow.name}", rtt, "outbound", *_cells(out)], ["", "", "inbound", *_cells(back)]]
+    return rows
 
 
 def _loss(netem: Netem) -> str:

@@ -6,7 +6,7 @@ import click
 
 from emulator.cli_options import PROBABILITY
 from emulator.cli_output import emit_json, json_option
-from emulator.cli_types import RATE, RTT, SIZE
+from emulator.cli_types import ADDRESS, RATE, RTT, SIZE
 
 
 @click.command(
@@ -17,11 +17,17 @@ from emulator.cli_types import RATE, RTT, SIZE
 )
 @click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck.")
 @click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms.")
-@click.option("--mtu", type=click.IntRange(576, 65521), default=1500, show_default=True)
+@click.option(
+    "--mtu", type=click.IntRange(576, 65521), metavar="BYTES", default=1500, show_default=True, help="Of the path."
+)
 @click.option("--window", "window_bytes", type=SIZE, help="What one stream may have in flight.")
-@click.option("--streams", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--streams", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Parallel streams."
+)
 @click.option("--loss", "loss_p32", type=PROBABILITY, default="0", show_default=True, help="Random loss.")
-@click.option("--cc", "algorithm", default="cubic", show_default=True, help="Congestion control, for loss.")
+@click.option(
+    "--cc", "algorithm", default="cubic", show_default=True, metavar="NAME", help="Congestion control, for loss."
+)
 @json_option
 def bdp(
     rate_bps: int, rtt_ns: int, mtu: int, window_bytes: int | None, streams: int, loss_p32: int,
@@ -46,26 +52,35 @@ def bdp(
 @click.command(
     epilog="\b\nExamples:\n"
     "  longhaul advise --rate 10Gbit --rtt 346ms\n"
-    "  longhaul advise --rate 1Gbit --rtt 71ms --loss 0.01%"
+    "  longhaul advise --rate 1Gbit --rtt 71ms --loss 0.01%\n"
+    "  longhaul advise --rtt 80 --to 10.77.0.3"
 )
 @click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck.")
 @click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms.")
-@click.option("--mtu", type=click.IntRange(576, 65521), default=1500, show_default=True)
-@click.option("--streams", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--mtu", type=click.IntRange(576, 65521), metavar="BYTES", default=1500, show_default=True, help="Of the path."
+)
+@click.option(
+    "--streams", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Parallel streams."
+)
 @click.option("--loss", "loss_p32", type=PROBABILITY, default="0", show_default=True, help="Random loss.")
+@click.option("--to", "peer", type=ADDRESS, help="The other host; else the default route is taken to lead there.")
 @json_option
-def advise(rate_bps: int, rtt_ns: int, mtu: int, streams: int, loss_p32: int, as_json: bool) -> None:
+def advise(rate_bps: int, rtt_ns: int, mtu: int, streams: int, loss_p32: int, peer: str | None, as_json: bool) -> None:
     """Print the commands that set both hosts up for a path, and what they are worth."""
     from emulator import arithmetic
     from emulator.analysis import Path as TcpPath
     from emulator.model import P32
 
-    advice = arithmetic.host_advice(TcpPath(rate_bps, rtt_ns, mtu, loss_p32 / P32, streams))
+    advice = arithmetic.host_advice(TcpPath(rate_bps, rtt_ns, mtu, loss_p32 / P32, streams), peer)
     if as_json:
-        emit_json({"commands": advice.commands, "before_bytes_per_s": advice.before, "after_bytes_per_s": advice.after})
+        figures = {"before_bytes_per_s": advice.before, "after_bytes_per_s": advice.after, "limit": advice.then}
+        emit_json({"commands": advice.commands, **figures, "streams_needed": advice.streams})
         return
     for command in advice.commands:
         click.echo(command)
     click.echo(
         f"# on both hosts: from {advice.before / 2**20:.1f} to {advice.after / 2**20:.1f} MiB/s, then {advice.then}"
     )
+    if advice.streams > streams:
+        click.echo(f"# {advice.streams} streams of these windows fill the line")

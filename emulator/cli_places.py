@@ -20,10 +20,10 @@ COLUMNS = ("from", "to", "great circle", "least RTT", "RTT", "source")
     "  longhaul places new-york tokyo\n"
     "  longhaul places new-york london tokyo --json"
 )
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, metavar="[PLACE]...")
 @json_option
 def places(names: tuple[str, ...], as_json: bool) -> None:
-    """List the places that are known, or with NAMES the round trips from the first to each of the others.
+    """List the places that are known, or the round trips from the first PLACE to each of the others.
 
     An RTT is measured where a table has it, else estimated: the great circle at the speed of light in fibre, times
     1.5 for the way that cables take.
@@ -59,9 +59,15 @@ def _list(known: list[geography.Place], as_json: bool) -> None:
     "  longhaul star --hub new-york --sites london,tokyo,sao-paulo > lab.yaml\n"
     "  longhaul star --hub london --sites sydney --rate 1Gbit --access lte --output field.yaml"
 )
-@click.option("--hub", required=True, help="The place in the middle.")
-@click.option("--sites", required=True, help="The places around it, with commas between.")
-@click.option("--rate", default="10Gbit", show_default=True, help="Bottleneck of every direction; 'none' for none.")
+@click.option("--hub", required=True, metavar="PLACE", help="The place in the middle.")
+@click.option("--sites", required=True, metavar="PLACE,...", help="The places around it.")
+@click.option(
+    "--rate",
+    default="10Gbit",
+    show_default=True,
+    metavar="RATE",
+    help="Bottleneck of every direction; 'none' for none.",
+)
 @click.option(
     "--access", type=click.Choice(list(geography.ACCESS_NS)), help="What the sites' last mile adds to the RTT."
 )

@@ -9,24 +9,28 @@ import click
 from emulator.cli_complete import lane_names
 from emulator.cli_options import appliance_of
 from emulator.cli_output import emit_json, emit_table, json_option
+from emulator.cli_types import SECONDS
 from emulator.errors import InputError
 
 if TYPE_CHECKING:
     from emulator.rfc6349 import Survey
 
-DURATION_S = 10
+DURATION = "10s"
+LEAST_DURATION_S = 2
 
 
 @click.command(
     epilog="\b\nExamples:\n"
     "  longhaul rfc6349 japan\n"
-    "  longhaul rfc6349 far --duration 30 --streams 8\n"
+    "  longhaul rfc6349 far --duration 30s --streams 8\n"
     "  longhaul lab run -- sh -c 'longhaul up topologies/single-lane.yaml && longhaul rfc6349 far'"
 )
 @click.argument("lane", shell_complete=lane_names)
-@click.option("--duration", type=click.IntRange(min=2), default=DURATION_S, show_default=True, help="Seconds a test.")
-@click.option("--streams", type=click.IntRange(min=2), default=4, show_default=True, help="Of the multiple tests.")
-@click.option("--profile", default="max", show_default=True, help="TCP profile of the hosts meanwhile.")
+@click.option("--duration", type=SECONDS, default=DURATION, show_default=True, help="Of each test, 2s at least.")
+@click.option(
+    "--streams", type=click.IntRange(min=2), default=4, show_default=True, metavar="N", help="Of the multiple tests."
+)
+@click.option("--profile", default="max", show_default=True, metavar="NAME", help="TCP profile of the hosts meanwhile.")
 @json_option
 @click.pass_context
 def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile: str, as_json: bool) -> None:
@@ -38,6 +42,8 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile:
     from emulator import survey
     from emulator.hosts import profiles, reach
 
+    if duration < LEAST_DURATION_S:
+        raise click.BadParameter(f"{duration} s are too short: {LEAST_DURATION_S}s at least", param_hint="--duration")
     topology = appliance_of(ctx).topology()
     if topology is None:
         raise InputError.single("nothing is up: longhaul up FILE", path=lane)
@@ -50,7 +56,9 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile:
     chosen = profiles.choose(profile, profiles.load_profiles(None), rate_bps, wish.rtt_ns)
     with reach.reached(topology) as hosts:
         ends = hosts[topology.hub], hosts[lane]
-        with profiles.applied(chosen, *ends):
+        with profiles.applied(chosen, *ends) as unset:
+            for text in unset:
+                click.echo(text, err=True)
             found = survey.run(topology, wish, ends, duration, streams, lambda text: click.echo(text, err=True))
     if as_json:
         emit_json(_json(found))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.cli_output import emit_json, emit_table, json_option
+from emulator.cli_output import count, emit_json, emit_table, json_option
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
+
+if TYPE_CHECKING:
+    from emulator.results import RunFolder
 
 RUN = click.Path(exists=True, file_okay=False)
 
@@ -42,11 +46,12 @@ def report(run: str, form: str, as_json: bool) -> None:
         if as_json:
             emit_json({"run": run, "written": [str(path) for path in written]})
         else:
-            click.echo(f"{written[0]}: {len(found)} of {len(asked.specs)} cells, {len(written) - 1} figures")
+            figures = len({path.stem for path in written[1:]})
+            click.echo(f"{written[0]}: {len(found)} of {len(asked.specs)} cells, {count(figures, 'figure')}")
 
 
 @click.command(epilog="\b\nExample:\n  longhaul compare runs/20260102-030405 runs/20260109-030405")
-@click.argument("runs", type=RUN, nargs=-1, required=True)
+@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN RUN...")
 @json_option
 @click.pass_context
 def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
@@ -62,6 +67,8 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
         raise InputError.single("two runs at least are needed to compare", "compare")
     first, *rest = [(run, (folder := RunFolder(Path(run))).measured(folder.asked())) for run in runs]
     compared = [(run, comparing.changes(first[1], found)) for run, found in rest]
+    if strangers := [run for run, changes in compared if not changes]:
+        raise InputError.single(f"has no cell in common with {first[0]}", strangers[0])
     if as_json:
         rows = [
             {"run": run, "cell": change.id, "before_bytes_per_s": change.before.steady_bytes_per_s,
@@ -73,30 +80,47 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
         for run, changes in compared:
             click.echo(f"{first[0]} -> {run}\n")
             table = tables.comparison(changes)
-            emit_table(table.header, table.rows, left=("cell", ""))
+            emit_table(table.header, table.rows, left=table.left)
     if any(change.regressed for _, changes in compared for change in changes):
         ctx.exit(EXIT_NOT_AS_ASKED)
 
 
 @click.command(epilog="\b\nExamples:\n  longhaul runs\n  longhaul runs --runs other/folder")
-@click.option("--runs", "folder", type=click.Path(file_okay=False), default="runs", show_default=True)
+@click.option(
+    "--runs", "folder", type=click.Path(file_okay=False), default="runs", show_default=True,
+    help="Where the run folders are.",
+)  # fmt: skip
 @json_option
 def runs(folder: str, as_json: bool) -> None:
-    """List the runs: when, how many cells are done, how many of them are invalid."""
+    """List the runs: when, how many cells are done, how many of them are invalid.
+
+    A run that cannot be read is listed all the same, with the reason.
+    """
     from emulator.results import run_folders
 
-    rows = []
-    for run in run_folders(Path(folder)):
-        facts, asked = run.facts(), run.asked()
-        found = run.measured(asked)
-        invalid = sum(bool(result.invalid) for result in found.values())
-        rows.append((str(run.path), str(facts.get("created", "")), len(asked.specs), len(found), invalid))
+    rows = [_listed(run) for run in run_folders(Path(folder))]
     if as_json:
-        keys = ("run", "created", "cells", "measured", "invalid")
-        emit_json([dict(zip(keys, row, strict=True)) for row in rows])
+        emit_json(rows)
         return
     if not rows:
         click.echo(f"no runs in {folder}: longhaul sweep makes them")
         return
-    table = [(run, created, str(cells), str(done), str(bad)) for run, created, cells, done, bad in rows]
-    emit_table(("run", "created", "cells", "measured", "invalid"), table, left=("run", "created"))
+    names = ("run", "created", "cells", "measured", "invalid")
+    table = [tuple("-" if row[name] is None else str(row[name]) for name in names) for row in rows]
+    emit_table(names, table, left=("run", "created"))
+    for row in rows:
+        if row["trouble"]:
+            click.echo(row["trouble"], err=True)
+
+
+def _listed(run: RunFolder) -> dict[str, Any]:
+    """One run for the list; `trouble` says why it cannot be read."""
+    row: dict[str, Any] = dict.fromkeys(("created", "cells", "measured", "invalid"))
+    try:
+        facts, asked = run.facts(), run.asked()
+        row |= {"created": str(facts.get("created", "")), "cells": len(asked.specs)}
+        found = run.measured(asked)
+    except InputError as error:
+        return {"run": str(run.path), **row, "trouble": str(error)}
+    invalid = sum(bool(result.invalid) for result in found.values())
+    return {"run": str(run.path), **row, "measured": len(found), "invalid": invalid, "trouble": ""}

@@ -61,8 +61,10 @@ def history(ctx: click.Context, number: int, as_json: bool) -> None:
 
 @click.command(epilog="\b\nExamples:\n  longhaul daemon\n  longhaul daemon --once\n  longhaul daemon --json")
 @click.option("--once", is_flag=True, help="Bring up what is asked for, look once, and end.")
-@click.option("--period", "period_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
-              help="Look at least this often, in seconds, even if nothing is heard.")  # fmt: skip
+@click.option(
+    "--period", "period_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
+    help="Look at least this often, even if nothing is heard.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Log in JSON, one object a line.")
 @click.pass_context
 def daemon(ctx: click.Context, once: bool, period_s: float, as_json: bool) -> None:

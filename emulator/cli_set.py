@@ -37,7 +37,7 @@ CHANGE_FIELDS = ("rtt_ns", "outbound_delay_ns", "inbound_delay_ns", "jitter_ns",
 
 
 def _corruption(text: str) -> dict[str, int]:
-    from emulator.topologyform import parse_corruption
+    from emulator.fields import parse_corruption
 
     return parse_corruption(text)
 

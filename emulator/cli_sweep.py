@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +15,8 @@ import click
 from emulator import __version__
 from emulator.cli_complete import lane_names
 from emulator.cli_options import appliance_of
-from emulator.cli_output import emit_json, emit_table, json_option
-from emulator.cli_types import COUNTS, LOSSES, RATES, RTTS, SIZES, WORDS, progress
+from emulator.cli_output import count, emit_json, emit_table, json_option
+from emulator.cli_types import COUNTS, LOSSES, RATES, RTTS, SECONDS, SIZES, WORDS, progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from emulator.grid import Axes
     from emulator.model import Topology
     from emulator.results import Asked, RunFolder
+    from emulator.sweep import Runner
 
 
 @click.command(
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
     "  longhaul sweep --in-lab topologies/new-york.yaml --lane japan --cc cubic,bbr --direction outbound,inbound\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline runs/20260102-030405\n"
     "  longhaul sweep --lane japan --profile default     between the SSH hosts of the topology that is up\n"
+    "  longhaul sweep --scheduler tcp://cluster:8786 --rtt 0,32,80,346\n"
     "  longhaul sweep --resume runs/20260102-030405"
 )
-@click.argument("topology", type=click.Path(dir_okay=False), required=False)
+@click.argument("topology", type=click.Path(dir_okay=False), required=False, metavar="[FILE]")
 @click.option("--rtt", type=RTTS, help="Round-trip times; bare numbers are ms.")
 @click.option(
     "--lane", type=WORDS, shell_complete=lane_names,
@@ -46,15 +49,22 @@ if TYPE_CHECKING:
 @click.option("--streams", type=COUNTS, help="Parallel streams; 1 unless the file says others.")
 @click.option("--cc", type=WORDS, help="Congestion controls: cubic, bbr, reno, htcp.")
 @click.option("--initcwnd", type=COUNTS, help="First congestion windows, in segments.")
-@click.option("--direction", type=WORDS, help="Which way the data flows: outbound, inbound.")
+@click.option("--direction", type=WORDS, help="Which way the data flows: outbound, inbound, both at once.")
 @click.option("--mtu", type=COUNTS, help="MTUs of the lane.")
 @click.option("--rate", type=RATES, help="Bottlenecks both ways; else the lane's, else 10Gbit.")
 @click.option("--loss", type=LOSSES, help="Probabilities of losing a packet, in each direction.")
-@click.option("--duration", type=click.IntRange(min=1), help="Seconds per measurement; else from the RTT.")
-@click.option("--repeats", type=click.IntRange(1, 30), help="Measurements of a cell at most; 10 unless said.")
-@click.option("--seed", type=click.IntRange(min=0), help="For every random thing; else the topology's.")
-@click.option("--order-seed", type=click.IntRange(min=0), help="For the order of the cells; else a new one.")
+@click.option("--duration", type=SECONDS, help="Of each measurement, such as 30s; else from the RTT.")
+@click.option(
+    "--repeats", type=click.IntRange(1, 30), metavar="N", help="Measurements of a cell at most; 10 unless said."
+)
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="For every random thing; else the topology's.")
+@click.option(
+    "--order-seed", type=click.IntRange(min=0), metavar="N", help="For the order of the cells; else a new one."
+)
 @click.option("--in-lab", is_flag=True, help="Each cell in a lab of its own, one per CPU.")
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="As --in-lab, by a Dask cluster: tcp://HOST:8786, or local for one in here."
+)
 @click.option("--runs", type=click.Path(file_okay=False), default="runs", show_default=True, help="Run folders.")
 @click.option("--resume", type=click.Path(exists=True, file_okay=False), help="Go on with this run folder.")
 @click.option(
@@ -72,6 +82,9 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
     """
     from emulator.results import RunFolder
 
+    given["in_lab"] = given["in_lab"] or bool(given["scheduler"])
+    before = RunFolder(Path(given["baseline"])) if given["baseline"] else None
+    old = before.measured(before.asked()) if before else {}
     if given["resume"]:
         folder = RunFolder(Path(given["resume"]))
         asked = folder.asked()
@@ -80,18 +93,23 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         if given["dry_run"]:
             _show_plan(asked, given["as_json"])
             return
+        _comparable(asked, old, given["baseline"])
         folder = _new_folder(Path(given["runs"]), base, asked)
-    before = RunFolder(Path(given["baseline"])) if given["baseline"] else None
-    old = before.measured(before.asked()) if before else {}
     found, failures = folder.finished(asked), dict[str, str]()
     try:
-        _run(asked, folder, found, failures)
+        _run(asked, folder, given["scheduler"], found, failures)
     finally:
         found = {spec.id: found[spec.id] for spec in asked.specs if spec.id in found}
         _conclude(asked.specs, found, failures, folder, given["as_json"])
     regressed = _against(old, found, given["as_json"]) if before else False
     if failures or regressed or any(result.invalid for result in found.values()):
         ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _comparable(asked: Asked, old: dict[str, CellResult], baseline: str | None) -> None:
+    """Refuse a baseline that cannot tell anything about these cells."""
+    if baseline and not any(spec.id in old for spec in asked.specs):
+        raise InputError.single("this run has no cell in common with the sweep", "--baseline", baseline)
 
 
 def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
@@ -105,21 +123,38 @@ def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
     return folder
 
 
-def _run(asked: Asked, folder: RunFolder, found: dict[str, CellResult], failures: dict[str, str]) -> None:
+@contextmanager
+def _labs(asked: Asked, scheduler: str | None) -> Iterator[tuple[Runner, int]]:
+    """What measures one cell, and how many of them at once."""
+    from emulator import farm
+    from emulator import sweep as sweeping
+
+    if scheduler and not asked.in_lab:
+        raise InputError.single("this run measures on one machine itself, not in labs", "--scheduler", scheduler)
+    if scheduler:
+        with farm.farm(scheduler) as labs:
+            yield labs
+    elif asked.in_lab:
+        cpus = sweeping.cpus()
+        yield sweeping.in_lab(cpus), len(cpus)
+    else:
+        yield sweeping.here(), 1
+
+
+def _run(
+    asked: Asked, folder: RunFolder, scheduler: str | None, found: dict[str, CellResult], failures: dict[str, str]
+) -> None:
     """Measure what is missing; results and failures are put into the two dictionaries as they come."""
     from emulator import confidence, grid
     from emulator import sweep as sweeping
 
     todo = sweeping.in_order([spec for spec in asked.specs if spec.id not in found], asked.order_seed)
     repeats = min(confidence.LEAST_REPEATS, asked.most_repeats)
-    cpus = sweeping.cpus()
-    runner = sweeping.in_lab(cpus) if asked.in_lab else sweeping.here()
-    workers = len(cpus) if asked.in_lab else 1
 
     def say(text: str) -> None:
         click.echo(text, err=True)
 
-    with progress(grid.cost_s(todo, repeats), "sweep") as advance:
+    with _labs(asked, scheduler) as (runner, workers), progress(grid.cost_s(todo, repeats), "sweep") as advance:
         for outcome in sweeping.run_cells(todo, folder, runner, workers, say, asked.most_repeats):
             if outcome.result:
                 found[outcome.spec.id] = outcome.result
@@ -202,7 +237,7 @@ def _show_plan(asked: Asked, as_json: bool) -> None:
     emit_table(table.header, table.rows, left=("cell", "limited by"))
     often = f"{repeats} to {asked.most_repeats} times" if asked.most_repeats > repeats else f"{repeats} times"
     lasts = units.format_duration(streaming_s * 10**9)
-    click.echo(f"\nMiB/s; {len(asked.specs)} cells, each measured {often}: streams run for {lasts} at least.")
+    click.echo(f"\nMiB/s; {count(len(asked.specs), 'cell')}, each measured {often}: streams run for {lasts} at least.")
 
 
 def _conclude(

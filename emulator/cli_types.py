@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,8 @@ import click
 
 from emulator import units
 from emulator.cli_options import Quantity
+
+LEAST_RATE_BPS = 8
 
 
 class Listed(click.ParamType[list[Any]]):
@@ -48,15 +51,39 @@ def _positive(text: str) -> int:
     return number
 
 
+def _window_bytes(text: str) -> int:
+    size_bytes = units.parse_size_bytes(text)
+    if not size_bytes:
+        raise ValueError("a window of 0 lets nothing through")
+    return size_bytes
+
+
+def _rate_bps(text: str) -> int:
+    rate_bps = units.parse_rate_bps(text)
+    if rate_bps < LEAST_RATE_BPS:
+        raise ValueError(f"{text!r} is below one byte a second")
+    return rate_bps
+
+
+def _whole_seconds(text: str) -> int:
+    """A duration; a bare number is in s."""
+    duration_ns = units.parse_duration_ns(f"{text}s" if text.isdigit() else text)
+    if not duration_ns or duration_ns % 10**9:
+        raise ValueError(f"{text!r} is not understood: whole seconds were expected, such as 30s")
+    return duration_ns // 10**9
+
+
 RTTS = Listed(_rtt_ns, "RTT,...")
 WORDS = Listed(_word, "NAME,...")
 COUNTS = Listed(_positive, "N,...")
-RATES = Listed(units.parse_rate_bps, "RATE,...")
-SIZES = Listed(units.parse_size_bytes, "SIZE,...")
+RATES = Listed(_rate_bps, "RATE,...")
+SIZES = Listed(_window_bytes, "SIZE,...")
 LOSSES = Listed(units.parse_probability_p32, "LOSS,...")
-RATE = Quantity("RATE", units.parse_rate_bps)
+RATE = Quantity("RATE", _rate_bps)
 RTT = Quantity("RTT", _rtt_ns)
-SIZE = Quantity("SIZE", units.parse_size_bytes)
+SECONDS = Quantity("TIME", _whole_seconds)
+ADDRESS = Quantity("ADDRESS", lambda text: str(ipaddress.IPv4Address(text)))
+SIZE = Quantity("SIZE", _window_bytes)
 
 
 @contextmanager

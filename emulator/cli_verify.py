@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator import __version__, units
+from emulator import units
 from emulator.cli_complete import lane_names
 from emulator.cli_options import TIME, appliance_of
 from emulator.cli_output import emit_json, emit_table, json_option
@@ -17,6 +16,7 @@ from emulator.cli_types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 
 if TYPE_CHECKING:
+    from emulator.promptness import Late
     from emulator.verify import Pair
 
 
@@ -29,11 +29,18 @@ if TYPE_CHECKING:
     "  longhaul lab run -- sh -c 'longhaul up topologies/new-york.yaml && longhaul verify'"
 )
 @click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=lane_names)
-@click.option("--count", type=click.IntRange(min=1), default=10, show_default=True, help="Echoes per pair.")
+@click.option(
+    "--count", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Echoes per pair."
+)
 @click.option("--tolerance", "tolerance_ns", type=TIME, help="Allowed difference; 10us in the lab, else 1ms.")
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the certificate (JSON) here.")
 @click.option("--impairments", is_flag=True, help="Measure loss, jitter, rate... of every direction instead.")
-@click.option("--packets", type=click.IntRange(min=100), help="Per direction; 20000 in the lab, else 1000.")
+@click.option(
+    "--packets",
+    type=click.IntRange(min=100),
+    metavar="N",
+    help="Per direction, 100 at least; 20000 in the lab, else 1000.",
+)
 @json_option
 @click.pass_context
 def verify(
@@ -66,16 +73,14 @@ def verify(
         for pair in certify.measure(status.topology, count, allowed_ns, at_once, lanes):
             pairs.append(pair)
             advance(1, f"{pair.one} - {pair.other}")
-    certificate = certify.Certificate(
-        status.topology, os.uname().release, __version__, count, allowed_ns,
-        certify.installed(status.lanes), tuple(pairs), status.datapath,
-    )  # fmt: skip
+    certificate = certify.certificate(status, appliance_of(ctx).status(), count, allowed_ns, pairs)
     if output:
         _write_certificate(Path(output), certificate.to_json())
     if as_json:
         emit_json(certificate.to_json())
     else:
         _emit_pairs(pairs, allowed_ns)
+        _emit_lateness(certificate.late)
     if not certificate.passed:
         ctx.exit(EXIT_NOT_AS_ASKED)
 
@@ -106,3 +111,14 @@ def _emit_pairs(pairs: Sequence[Pair], allowed_ns: int) -> None:
     bad = sum(not pair.passed for pair in pairs)
     verdict = f"{bad} of {len(pairs)} pairs are" if bad else "no pair is"
     click.echo(f"\nRTT in ms; {verdict} off by more than {units.format_duration(allowed_ns)}.")
+
+
+def _emit_lateness(late: Sequence[Late]) -> None:
+    """What the machine added through the wire engine, and where that was too much."""
+    if not late:
+        return
+    worst = max(late, key=lambda one: one.p99_ns)
+    click.echo(f"Frames left the wire engine at most {worst.p99_ns / 1e3:.1f} us late (99 of 100).")
+    for one in late:
+        if not one.passed:
+            click.echo(f"FAILED: {one}: this machine is too busy for these figures to be believed.")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from emulator import topologyfile, yamltree
+from emulator import topologyfile, topologytree, yamltree
 from emulator.errors import InputError
 from emulator.model import Topology
 
@@ -29,7 +29,7 @@ def patched(topology: Topology, name: str, patch: Mapping[str, Any], where: str 
         raise InputError.single(text, where, f"lanes.{name}")
     _check_shape(patch, name, yamltree.Source(where, lined=False))
     merged = _merge(lane_tree(topology, name), patch)
-    tree = topologyfile.tree(replace(topology, lanes=(topology.lane(name),)))
+    tree = topologytree.tree(replace(topology, lanes=(topology.lane(name),)))
     source = yamltree.of_json(tree | {"lanes": {name: merged}}, where)
     return topology.with_lane(topologyfile.build(source).lane(name))
 
@@ -37,7 +37,7 @@ def patched(topology: Topology, name: str, patch: Mapping[str, Any], where: str 
 def lane_tree(topology: Topology, name: str) -> dict[str, Any]:
     """The lane as a topology file may hold it, with everything said per direction, delays included."""
     lane = topology.lane(name)
-    tree = topologyfile.lane_tree(lane, apart=True)
+    tree = topologytree.lane_tree(lane, apart=True)
     return {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
 
 

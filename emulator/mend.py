@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from .errors import RefusedError
-from .goal import lane_ports, nothing, resolved_lane, unknown_ports, wanted
+from .goal import lane_ports, nothing, resolved_lane, unknown_ports
 from .model import Lane, Topology
+from .moment import instants, present, wanted_at
 from .ops import Step
 from .plan import plan
 from .refusal import refuse
@@ -32,22 +33,61 @@ class Mending:
     blocked: Mapping[str, str] = field(default_factory=dict)
 
 
-def mending(topology: Topology | None, have: State) -> Mending:
-    """The way from what there is to what was asked for, as far as there is one."""
+@dataclass(frozen=True)
+class Tended:
+    """What the watchdog found: whether it took a change back, what it mended or would, what it cannot mend."""
+
+    reverted: bool
+    mended: list[Step]
+    drift: list[Step]
+    blocked: dict[str, str]
+
+
+def mending_now(
+    topology: Topology | None, began_ns: int | None, now_ns: int, have: State, *, patient: bool = True
+) -> Mending:
+    """The way from what there is to what was asked for at this moment, as far as there is one.
+
+    Under a schedule, lanes that are as they were to be a moment ago are right for the `patient`: somebody plays it.
+    """
+    if topology is None or topology.schedule is None or began_ns is None:
+        return mending(topology, have)
+    times = [now_ns, *(instants(topology, began_ns, now_ns) if patient else ())]
+    every = (mending(present(topology, began_ns, t), have, topology) for t in times)
+    found = next(every)
+    return found if not found.steps else next((one for one in every if not one.steps), found)
+
+
+def mending(topology: Topology | None, have: State, of: Topology | None = None) -> Mending:
+    """The way from what there is to what was asked for, as far as there is one.
+
+    The topology may be one moment `of` another, under its schedule.
+    """
     if topology is None:
         return Mending(nothing(have), plan(nothing(have), have))
     if not unknown_ports(topology, have):
-        goal = wanted(topology, have)
+        goal = wanted_at(of or topology, topology, have)
         steps = plan(goal, have)
         if not steps or not (blocked := _blocked(topology, have)):
             return Mending(goal, steps)
     else:
         blocked = _blocked(topology, have)
-    goal = wanted(topology, _with_all_ports(topology, have))
+    goal = wanted_at(of or topology, topology, _with_all_ports(topology, have))
     for lane in topology.lanes:
         if lane.name in blocked:
             goal = _left_alone(lane, goal, have)
     return Mending(goal, plan(goal, have), blocked)
+
+
+def revived(goal: State, have: State) -> State:
+    """What there is, but that the engines which died run again: nobody's change is taken back by that."""
+    dead = {
+        name: wire
+        for name, wire in goal.wires.items()
+        if name in have.wires and not have.wires[name].running and {wire.hub, wire.site} <= have.ports.keys()
+    }
+    bridges = {name: goal.bridges[name] for name in dead if name in have.bridges}
+    return replace(have, wires={**have.wires, **dead}, bridges={**have.bridges, **bridges})
 
 
 def _blocked(topology: Topology, have: State) -> dict[str, str]:

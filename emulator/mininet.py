@@ -14,8 +14,8 @@ from typing import Any
 
 from emulator.appliance import local
 from emulator.errors import MissingError, RefusedError
+from emulator.goal import segments_of
 from emulator.model import Ports, Topology
-from emulator.state import GSO_SEGMENTS
 from emulator.topologyfile import load
 
 try:
@@ -88,9 +88,9 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
         super().stop()
 
     def _fit_links(self) -> None:
-        """Give every cable its lane's MTU; where packets are lost, each must be one for netem, so no GSO there."""
+        """Give every cable its lane's MTU; where packets must come one by one, no GSO."""
         for number, lane in enumerate(self.topology.lanes, 1):
-            segments = 1 if lane.outbound.per_packet or lane.inbound.per_packet else GSO_SEGMENTS
+            segments = segments_of(lane)
             ends = [end for link in self.linksBetween(*self.get(SWITCH, f"lane{number}")) for end in _ends(link)]
             ends += [end for link in self.linksBetween(*self.get(f"lane{number}", lane.name)) for end in _ends(link)]
             for end in ends:

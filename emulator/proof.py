@@ -93,13 +93,21 @@ def jitter_width_ns(wish: Impairment) -> int:
     return reach_ns(wish.jitter_ns, table) - deviation_ns(wish.jitter_ns, min(table))
 
 
-def stream_rows(lane: Lane, wish: Impairment, sent: int, seen: Sequence[Seen], slack_ns: int) -> list[Row]:
-    """All that a stream of single frames shows. `slack_ns`: by how much a measured delay may be off."""
+def stream_rows(
+    lane: Lane, wish: Impairment, sent: int, seen: Sequence[Seen], slack_ns: int, switched_bytes: int = 0
+) -> list[Row]:
+    """All that a stream of single frames shows. `slack_ns`: by how much a measured delay may be off.
+
+    `switched_bytes` is the frames' size where a switch stands behind the lane: it drops what comes from a group's
+    address (br_handle_frame), and one bit flipped at random makes the sender's one.
+    """
     times = Counter(one.number for one in seen)
     lost = [number not in times for number in range(sent)]
     loss, twice = wish.mean_loss, wish.duplicate_p32 / 2**32
     gone = 0.0 if wish.ecn else loss * (1 - twice)
-    rows = [_row("loss", "%", gone, share_of_run(lost), 100)]
+    corrupt = wish.corruption_p32(frame_bytes(lane.mtu)) / 2**32
+    dropped = gone + (1 - gone) * corrupt / (8 * switched_bytes) if switched_bytes else gone
+    rows = [_row("loss", "%", dropped, share_of_run(lost), 100)]
     if gone and not twice:
         rows += _burst_rows(wish, lost)
     if wish.ecn and loss:
@@ -107,7 +115,6 @@ def stream_rows(lane: Lane, wish: Impairment, sent: int, seen: Sequence[Seen], s
         rows.append(_row("ECN marks", "%", loss, share_of_run([number in marks for number in range(sent)]), 100))
     copies = twice * (1 - gone) ** 2
     rows.append(_row("duplicates", "%", copies, share(sum(n > 1 for n in times.values()), sent), 100))
-    corrupt = wish.corruption_p32(frame_bytes(lane.mtu)) / 2**32
     rows.append(_row("corruption", "%", corrupt, share(sum(one.flipped > 0 for one in seen), len(seen)), 100))
     if wish.keep_order or not wish.jitter_ns:
         rows.append(_row("overtaking", "%", wish.reorder_p32 / 2**32, share(overtakers(seen), len(seen)), 100))

@@ -58,12 +58,20 @@ def prove(topology: Topology, packets: int, slack_ns: int, lanes: Collection[str
     ]
     found = _run(topology, singles)
     rows = [
-        [Proof(d.lane.name, d.name, row) for row in proof.stream_rows(d.lane, d.wish, packets, seen, slack_ns)]
+        [
+            Proof(d.lane.name, d.name, row)
+            for row in proof.stream_rows(d.lane, d.wish, packets, seen, slack_ns, _switched(d))
+        ]
         for d, seen in zip(every, found, strict=True)
     ]
     for d, of_direction in zip(every, rows, strict=True):
         of_direction += [Proof(d.lane.name, d.name, row) for row in _train(topology, d)]
     return [one for of_direction in rows for one in of_direction]
+
+
+def _switched(d: _Direction) -> int:
+    """The size of the single frames where the hub's switch stands behind the lane."""
+    return SMALLEST if d.name == "inbound" else 0
 
 
 def _train(topology: Topology, d: _Direction) -> list[Row]:

@@ -132,12 +132,14 @@ def _wire_reasons(topology: Topology) -> list[str]:
 
 
 def _queue_bytes(lane: Lane) -> int:
-    wishes = (lane.outbound, lane.inbound)
-    return sum(limit_packets(lane, wish) for wish in wishes) * skb_bytes(frame_bytes(lane.mtu))
+    ways = [(way, wish) for way in lane.ways for wish in (way.outbound, way.inbound)]
+    return sum(limit_packets(way, wish) for way, wish in ways) * skb_bytes(frame_bytes(lane.mtu))
 
 
 def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
-    """Why the machine is too small for the lanes' queues, at the very worst; empty when it is not."""
+    """Why the machine is too small for the lanes' queues, at the very worst of their schedule; empty when it is not."""
+    if topology.schedule:
+        topology = Timeline(topology, topology.schedule).envelope()
     if datapath(topology, machine) == "wire":
         need = sum(sum(room_bytes(lane)) for lane in topology.lanes)
     else:

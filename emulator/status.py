@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from .aqm import Aqm
 from .goal import lane_ports, resolved_lane
 from .kernel import QueueCounters
+from .lateness import Lateness
 from .model import Lane, Topology
-from .netem import Netem, Shaper
+from .netem import Egress, Netem, Shaper
 from .ops import Step
 from .state import State
 
@@ -20,8 +21,9 @@ class DirectionCounters:
     """What one direction counted. Drops by limit are our fault, drops by buffer are physics, by loss as wished.
 
     Netem has one counter for its limit, its loss and its ECN marks: with any loss drops_limit and drops_loss are
-    None, unknowable; the wire engine tells them apart. Drops by buffer include those of an active queue. Packets are
-    skbs.
+    None, unknowable; the wire engine tells them apart. So is drops_limit where the shaper dropped more than netem saw:
+    somebody lets super-frames in that are larger than its burst, and it cuts them apart. Drops by buffer include those
+    of an active queue. Packets are skbs.
     """
 
     packets: int = 0
@@ -35,20 +37,17 @@ class DirectionCounters:
 
 
 @dataclass(frozen=True)
-class LaneCounters:
-    outbound: DirectionCounters
-    inbound: DirectionCounters
-
-
-@dataclass(frozen=True)
 class DirectionStatus:
-    """One direction as the kernel has it now."""
+    """One direction as the kernel has it now. `lateness` is QueueCounters'."""
 
     port: str
     netem: Netem | None
     shaper: Shaper | None
     aqm: Aqm | None
     counters: DirectionCounters
+    lateness: tuple[tuple[int, int], ...] = ()
+    flows: tuple[DirectionStatus, ...] = ()
+    """The flows', in the lane's order."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,8 @@ class Status:
     """What is asked for, how it stands, the steps between the two, and what impairs the lanes (netem or wire).
 
     `blocked` tells by lane why it cannot be put right at present: its port is gone, or somebody else's by now.
+    Under a schedule the lanes are those of this moment, and `lateness` says how its changes came so far, as far as
+    somebody plays it.
     """
 
     topology: Topology | None
@@ -88,19 +89,24 @@ class Status:
     blocked: Mapping[str, str] = field(default_factory=dict)
     pending: PendingStatus | None = None
     datapath: str = "netem"
+    lateness: Lateness | None = None
 
     @property
     def as_asked(self) -> bool:
         """Whether the machine is as it was asked to be."""
         return not self.drift and not self.blocked
 
+    def lane(self, name: str) -> LaneStatus:
+        """The lane of that name, which is there."""
+        return next(lane for lane in self.lanes if lane.lane.name == name)
+
     @property
     def paths(self) -> tuple[PathStatus, ...]:
         """Every pair of sites."""
         if self.topology is None:
             return ()
-        pairs = combinations(self.topology.sites, 2)
-        return tuple(PathStatus(one, other, self.topology.rtt_ns(one, other)) for one, other in pairs)
+        pairs = combinations(self.lanes, 2)
+        return tuple(PathStatus(a.lane.name, b.lane.name, a.lane.rtt_ns + b.lane.rtt_ns) for a, b in pairs)
 
 
 def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -> LaneStatus:
@@ -110,10 +116,16 @@ def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -
 
 
 def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> DirectionStatus:
-    egress = have.egress(port)
-    count = counted.get(port)
+    egress, count = have.egress(port), counted.get(port)
     if egress is None or count is None:
         return DirectionStatus(port, None, None, None, DirectionCounters())
+    parts = zip((part for _, part in egress.places), (count, *count.flows), strict=False)
+    first, *rest = (_part(port, part, counts) for part, counts in parts)
+    return replace(first, flows=tuple(rest))
+
+
+def _part(port: str, egress: Egress, count: QueueCounters) -> DirectionStatus:
+    """A port's only netem with what hangs on it, or one of its bands'."""
     netem, other = egress.netem, count.drops - count.shaper_drops
     lossless = not netem.lossy
     lost = 0 if lossless else count.lost
@@ -128,8 +140,9 @@ def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> 
             count.queued_packets,
             count.queued_bytes,
             netem.limit,
-            other - lost if lost is not None else None,
+            other - lost if lost is not None and other >= lost else None,
             count.shaper_drops,
             lost,
         ),
+        count.lateness,
     )

@@ -46,7 +46,7 @@ def run(topology: Topology, lane: Lane, ends: tuple[Host, Host], duration_s: int
     transfers: list[Transfer] = []
     for name, pairs in ways:
         for count in (1, streams):
-            say(f"TCP {name}, {count} connections")
+            say(f"TCP {name}, {_connections(count)}")
             transfers += _transfers(name, pairs, addresses, lane.rtt_ns, mtu, duration_s, count, rate_bps / 8, precise)
     achievable_bps = round(analysis.line_bytes_per_s(rate_bps, mtu) * 8)
     return Survey(lane.name, mtu, baseline_ns, rate_bps, achievable_bps, tuple(transfers))
@@ -73,7 +73,7 @@ def bottleneck_bps(sender: Host, receiver: Host, address: str, asked_bps: int, m
     payload = mtu - IP_ICMP_BYTES
     offered = round(asked_bps * UDP_EXCESS * payload / (mtu + ETHERNET_HEADER_BYTES))
     argv = iperf3.udp_argv(address, UDP_SECONDS, offered, payload, INTERVAL_S)
-    with _server(receiver), sender.start(argv) as client:
+    with server(receiver), sender.start(argv) as client:
         text = client.wait(UDP_SECONDS + _TIMEOUT_S).stdout
     # The median: the first interval waits for the first packet, the last ones may find the queue empty.
     received = statistics.median(interval.bytes_per_s for interval in iperf3.received_intervals(text))
@@ -81,14 +81,19 @@ def bottleneck_bps(sender: Host, receiver: Host, address: str, asked_bps: int, m
 
 
 @contextlib.contextmanager
-def _server(host: Host) -> Iterator[Running]:
-    with host.start(iperf3.server_argv(INTERVAL_S)) as server:
+def server(host: Host) -> Iterator[Running]:
+    """iperf3's at that host for one test, ready when the block begins. Raises MeasureError."""
+    with host.start(iperf3.server_argv(INTERVAL_S)) as one:
         deadline_s = time.monotonic() + _LISTEN_S
         while not host.is_listening(iperf3.PORT):
-            if not server.running() or time.monotonic() > deadline_s:
+            if not one.running() or time.monotonic() > deadline_s:
                 raise MeasureError(f"iperf3 -s in {host.name} does not listen on port {iperf3.PORT}")
             time.sleep(_POLL_S)
-        yield server
+        yield one
+
+
+def _connections(count: int) -> str:
+    return "1 connection" if count == 1 else f"{count} connections"
 
 
 def _transfers(
@@ -110,7 +115,7 @@ def _transfers(
         )
         probes.idle()
         for _, receiver in pairs:
-            stack.enter_context(_server(receiver))
+            stack.enter_context(server(receiver))
         clients: list[Running] = []
         with probes.beside(duration_s) as loaded:
             for sender, receiver in pairs:
@@ -119,7 +124,7 @@ def _transfers(
                 )
                 clients.append(stack.enter_context(sender.start(argv)))
             runs = [iperf3.parse(client.wait(iperf3.longest_s(duration_s, rtt_ns)).stdout) for client in clients]
-    counted = f"{streams} connection{'s' if streams > 1 else ''}"
+    counted = _connections(streams)
     rtts_ns = tuple(value for value, count in loaded[0].histogram for _ in range(count))
     labels = [name] if len(pairs) == 1 else [f"{name}, outbound", f"{name}, inbound"]
     return [

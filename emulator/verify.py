@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from emulator import topologyfile
+from emulator import __version__, promptness, topologyfile
 from emulator.hosts import reach
 from emulator.hosts.host import Host
 from emulator.measure import ping
 from emulator.model import Topology
 from emulator.netem import jitter_reach_ns
+from emulator.promptness import Late
 
 if TYPE_CHECKING:
-    from emulator.status import DirectionStatus, LaneStatus
+    from emulator.status import DirectionStatus, LaneStatus, Status
 
 FORMAT = 1
 AT_ONCE = 8
@@ -63,11 +65,12 @@ class Certificate:
     installed: tuple[dict[str, Any], ...]
     pairs: tuple[Pair, ...]
     datapath: str = "netem"
+    late: tuple[Late, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """Whether every pair is as asked."""
-        return all(pair.passed for pair in self.pairs)
+        """Whether every pair is as asked, and the machine was prompt enough for that to be believed."""
+        return all(pair.passed for pair in self.pairs) and all(late.passed for late in self.late)
 
     def to_json(self) -> dict[str, Any]:
         """Everything; the topology as the YAML that brings it up again."""
@@ -82,8 +85,18 @@ class Certificate:
             "tolerance_ns": self.tolerance_ns,
             "topology": topologyfile.dumps(self.topology),
             "installed": list(self.installed),
+            "lateness": [late.to_json() for late in self.late],
             "pairs": [{**asdict(pair), "passed": pair.passed} for pair in self.pairs],
         }
+
+
+def certificate(before: Status, after: Status, count: int, tolerance_ns: int, found: Sequence[Pair]) -> Certificate:
+    """What the pairs show of the topology that was up, from a look before and one after they were measured."""
+    assert before.topology
+    return Certificate(
+        before.topology, os.uname().release, __version__, count, tolerance_ns, installed(before.lanes), tuple(found),
+        before.datapath, promptness.between(before.lanes, after.lanes, tolerance_ns),
+    )  # fmt: skip
 
 
 def pairs(topology: Topology, sites: Sequence[str] = ()) -> list[tuple[str, str]]:

@@ -107,6 +107,7 @@ def test_down_takes_everything_away(star: Terminal) -> None:
     assert star.run("status") == "nothing is up: longhaul up FILE\n"
     assert star.json("status") == {
         "topology": None, "datapath": "netem", "lanes": [], "paths": [], "drift": [], "blocked": {}, "pending": None,
+        "schedule": None,
     }  # fmt: skip
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator import cli
+from emulator import cli, topologyfile
 from emulator.appliance import Appliance
+from emulator.desire import Store
 from emulator.kernel.fake import FakeKernel
 from emulator.lossmodels import GilbertElliott
 from emulator.model import Impairment
@@ -92,15 +93,14 @@ def test_a_file_without_a_schedule(appliance: Appliance, capsys: pytest.CaptureF
     assert capsys.readouterr().err.endswith("new-york.yaml: schedule: there is no schedule: in this file\n")
 
 
-def test_a_run_ends_with_the_lanes_of_the_file_and_no_note(
-    appliance: Appliance, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_run_ends_with_the_lanes_of_the_file(appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert cli.main(["schedule", "run", DAY, "--for", "1ms", "--json"], obj=appliance) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["skipped"], answer["drifts"]) == (0, 0)
-    assert not (tmp_path / "schedule.json").exists()
-    assert appliance.plan(appliance.topology()) == []  # type: ignore[arg-type]
+    topology = appliance.topology()
+    assert topology == replace(topologyfile.load(DAY), schedule=None)
+    assert appliance.plan(topology) == []
 
 
 OVER = """
@@ -111,27 +111,42 @@ schedule: {start: 2001-01-01T00:00:00Z, tracks: [{keys: [{at: 0s, rtt: 20ms}, {a
 """
 
 
-def test_a_schedule_that_is_over_leaves_its_last_key(tmp_path: Path) -> None:
+def test_a_schedule_that_is_over_leaves_its_last_key_and_can_be_run_again(tmp_path: Path) -> None:
     one = Appliance(FakeKernel(), tmp_path)
     (tmp_path / "over.yaml").write_text(OVER)
     assert cli.main(["schedule", "run", str(tmp_path / "over.yaml")], obj=one) == 0
-    topology = one.topology()
-    assert topology
-    assert topology.lane("far").rtt_ns == 40_000_000
-    assert one.plan(topology) == []
+    assert [lane.lane.rtt_ns for lane in one.status().lanes] == [40_000_000]
+    assert one.status().as_asked
+    began_ns = Store(tmp_path).read().began_ns
+    (tmp_path / "now.yaml").write_text(OVER.replace("2001-01-01T00:00:00Z", "now").replace("1s", "1ms"))
+    for _ in range(2):
+        assert cli.main(["schedule", "run", str(tmp_path / "now.yaml")], obj=one) == 0
+        before, began_ns = began_ns, Store(tmp_path).read().began_ns
+        assert began_ns != before
 
 
 def test_ctrl_c_tells_what_was_and_the_next_run_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_: float) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     one = Appliance(FakeKernel(), tmp_path)
-    monkeypatch.setattr("emulator.follow.time.sleep", interrupted)
-    assert cli.main(["schedule", "run", DAY, "--json"], obj=one) == cli.INTERRUPTED
-    assert json.loads(capsys.readouterr().out)["changes"] == 0
-    assert (tmp_path / "schedule.json").exists()
+    monkeypatch.setattr("emulator.alarm.RealAlarm.sleep_until", interrupted)
+    began = []
+    for _ in range(2):
+        assert cli.main(["schedule", "run", DAY, "--json"], obj=one) == cli.INTERRUPTED
+        assert json.loads(capsys.readouterr().out)["changes"] == 0
+        began.append(Store(tmp_path).read().began_ns)
+    assert began[0] == began[1]
+    assert cli.main(["schedule", "run", DAY, "--restart"], obj=one) == cli.INTERRUPTED
+    assert "The schedule so far:\n0 changes, 0 skipped" in told(one, capsys, "status")
+
+
+def told(appliance: Appliance, capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    capsys.readouterr()
+    assert cli.main(list(command), obj=appliance) == 0
+    return capsys.readouterr().out
 
 
 def test_verify_of_impairments_needs_something_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

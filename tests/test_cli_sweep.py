@@ -134,7 +134,7 @@ def test_runs_are_listed_and_told_again(longhaul: Said, tmp_path: Path) -> None:
     ("args", "said"),
     [
         (["compare", "."], "compare: two runs at least are needed to compare"),
-        (["report", "."], "run.json: cannot be read: [Errno 2] No such file or directory: 'run.json'"),
+        (["report", "."], ".: is no run folder, for it has no run.json"),
         (["sweep"], "sweep: say what to measure: a topology file, or RTTs such as --rtt 0,32,346"),
         (["sweep", "--rtt", "1", "--rate", "9"], "Error: Invalid value for '--rate': '9' has no unit: a rate such as "
          "10Gbit or 100Mbit was expected"),
