@@ -2,12 +2,14 @@
 
     .venv/bin/python tests/bench/load.py [SECONDS] [RATE]
 
-The server is a process of its own over the kernel in memory, with the twelve lanes of wide-star up.
+The server is a process of its own over the kernel in memory, with the twelve lanes of wide-star up, its watchdog at
+work as below a service manager that wants to hear of it.
 """
 
 from __future__ import annotations
 
 import http.client
+import os
 import selectors
 import socket
 import subprocess
@@ -15,10 +17,14 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 WATCHERS, ASKERS = 200, 8
+WATCHDOG_S = 10.0
+"""How long the service manager waits for a sign of life; the watchdog gives one twice as often."""
 
 
 def serve(folder: str) -> None:
@@ -67,16 +73,30 @@ def ask(port: int, end: float, pause_s: float, took: list[float]) -> None:
         due += pause_s
 
 
+def hear(manager: socket.socket, over: threading.Event, signs: list[float]) -> None:
+    """Stand for the service manager: when a sign of life came, and the end."""
+    manager.settimeout(0.5)
+    while not over.is_set():
+        with suppress(TimeoutError):
+            if b"WATCHDOG=1" in manager.recv(1000):
+                signs.append(time.monotonic())
+    signs.append(time.monotonic())
+
+
 def main(seconds: float, rate: float) -> None:
     """One run and its figures."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"{folder}/notify")
+        told = {"NOTIFY_SOCKET": f"{folder}/notify", "WATCHDOG_USEC": str(round(WATCHDOG_S * 1e6))}
         command = [sys.executable, __file__, "--serve", folder]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **told}) as server:
             assert server.stdout
             port = int(server.stdout.readline())
-            counts, took = [0] * WATCHERS, list[float]()
+            counts, took, signs, over = [0] * WATCHERS, list[float](), list[float](), threading.Event()
             watcher = threading.Thread(target=watch, args=(port, seconds + 2, counts))
+            listener = threading.Thread(target=hear, args=(manager, over, signs))
             watcher.start()
+            listener.start()
             time.sleep(2)
             end = time.monotonic() + seconds
             askers = [threading.Thread(target=ask, args=(port, end, ASKERS / rate, took)) for _ in range(ASKERS)]
@@ -84,11 +104,15 @@ def main(seconds: float, rate: float) -> None:
                 thread.start()
             for thread in [*askers, watcher]:
                 thread.join()
+            over.set()
+            listener.join()
             server.terminate()
     took.sort()
     shown = ", ".join(f"p{q * 100:g} {took[int(len(took) * q)] * 1e3:.1f} ms" for q in (0.5, 0.99, 0.999))
     print(f"GET /api/status: {len(took) / seconds:.0f}/s, {shown}")
     print(f"{WATCHERS} watchers: {min(counts)} to {max(counts)} looks each in {seconds + 2:.0f} s")
+    gap_s = max(after - before for before, after in pairwise(signs))
+    print(f"watchdog: a sign of life every {WATCHDOG_S / 2:g} s asked, the longest pause was {gap_s:.1f} s")
 
 
 if __name__ == "__main__":

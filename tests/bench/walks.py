@@ -20,7 +20,7 @@ ACTIONS = 4
 
 
 def main(count: int, seed: int, first: int) -> int:
-    """Print one line for each walk that leaves something behind, and the sum; the exit code is their number."""
+    """Print what walks leave behind, how far we are, and the sum; the exit code is how many leave anything behind."""
     walking.make_nics()
     time.sleep(30)  # of virtual time: until IPv6 has found its addresses to be free
     before, bad, deaths = oracle.snapshot(), 0, 0
@@ -31,6 +31,8 @@ def main(count: int, seed: int, first: int) -> int:
         bad += bool(left)
         if left:
             print(f"walk {number} of seed {seed}: {[one[:300] for one in left[:5]]}", flush=True)
+        if number % 10 == 9:
+            print(f"walk {number} of seed {seed}: {deaths} deaths so far", file=sys.stderr, flush=True)
     print(f"{count} walks of seed {seed} from {first}: {deaths} deaths, {bad} not as before", flush=True)
     return min(bad, 100)
 

@@ -1,0 +1,51 @@
+"""Whether 20 ms of normal jitter on 173 ms reorder anything at 1 Gbit/s of full-size frames, both directions at once.
+
+Run by hand, in virtual time:  longhaul lab run -- python3 tests/bench/order.py [PACKETS]
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from itertools import chain
+from pathlib import Path
+
+from emulator.appliance import Appliance
+from emulator.kernel.netlink import NetlinkKernel
+from emulator.measure.stream import Arrival, Flow, Stream
+from emulator.model import Impairment, Lane, Topology
+from emulator.netem import frame_bytes
+from emulator.proof import overtakers
+
+MS = 10**6
+TRAIN = 100_000
+FRAME = frame_bytes(1500)
+EVERY_NS = FRAME * 8
+WISH = Impairment(173 * MS, 20 * MS, distribution="normal", rate_bps=10**9)
+
+
+def main(packets: int) -> None:
+    """One line a train and one for all; a train is what the receivers can hold."""
+    topology = Topology("order", "hub", (Lane("far", WISH, WISH),))
+    appliance = Appliance(NetlinkKernel(), Path(tempfile.mkdtemp()))
+    appliance.up(topology)
+    ways = (("hub", "far"), ("far", "hub"))
+    lost = overtaken = sent = 0
+    for _ in range(packets // TRAIN):
+        with Stream(topology, [Flow(*way, TRAIN, EVERY_NS, FRAME) for way in ways]) as stream:
+            seen = stream.run(2 * 10**9)
+        sent, lost = sent + 2 * TRAIN, lost + 2 * TRAIN - sum(map(len, seen))
+        overtaken += sum(map(overtakers, seen))
+        print(f"{sent} sent, {lost} lost, {overtaken} overtaken; {spread(chain(*seen))}", flush=True)
+
+
+def spread(seen: chain[Arrival]) -> str:
+    """What the frames took, in ms."""
+    delays = sorted(one.received_ns - one.sent_ns for one in seen)
+    return "delay {:.3f} / {:.3f} / {:.3f} ms (least, median, most)".format(
+        *(delays[i] / MS for i in (0, len(delays) // 2, -1))
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)

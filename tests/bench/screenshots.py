@@ -1,0 +1,283 @@
+"""By hand: every page and state of the web UI as pictures, at two widths, light and dark, to be looked at.
+
+    .venv/bin/python tests/bench/screenshots.py FOLDER [SCENE]...
+
+The daemon is the real one over the kernel in memory; traffic, round trips and results are made up and always the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/web")]
+
+from daemons import TOKENS, House  # noqa: E402
+from samples import execution  # noqa: E402
+from visits import Site  # noqa: E402
+
+from emulator.cells import CellSpec  # noqa: E402
+from emulator.echo import Echoes, Rtts  # noqa: E402
+from emulator.errors import MeasureError  # noqa: E402
+from emulator.kernel import QueueCounters  # noqa: E402
+from emulator.ops import DelEgress  # noqa: E402
+from emulator.results import Execution  # noqa: E402
+from emulator.state import Link, Nic  # noqa: E402
+from web.server import Server  # noqa: E402
+
+LIMIT_MS = 180_000
+expect.set_options(timeout=LIMIT_MS)
+WIDTHS, SCHEMES = (390, 1920), ("light", "dark")
+START = 1_790_000_000.0
+MINUTES = 4
+MIB = 2**20
+
+
+class Wavy:
+    """Round trips around what the lane asks, with a queue that comes and goes."""
+
+    def __init__(self, house: House, address: str) -> None:
+        self._house, self._address, self._dice = house, address, random.Random(address)
+
+    def take(self) -> Rtts:
+        """Ten of them."""
+        topology = self._house.appliance.topology()
+        assert topology
+        lane = next(one for one in topology.lanes if str(topology.address(one.name).ip) == self._address)
+        swell = 1 + 0.05 * max(0.0, math.sin(self._house.clock.now / 20))
+        return Rtts(tuple(sorted(int(lane.rtt_ns * swell * self._dice.uniform(1, 1.02)) for _ in range(10))))
+
+    def alive(self) -> bool:
+        """Always."""
+        return True
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+def measured(spec: CellSpec) -> Execution:
+    """A result as physics would have it; one cell fails."""
+    if spec.profile.name == "max" and spec.lane.rtt_ns > 3e8:
+        raise MeasureError("iperf3: unable to connect to server: Connection timed out")
+    window = 4 * MIB if spec.profile.name == "default" else 512 * MIB
+    return execution(spec, min(spec.expected_bytes_per_s, window / max(spec.lane.rtt_ns / 1e9, 1e-3)) * 0.98)
+
+
+def furnished(folder: Path) -> House:
+    """The founding star with a past: traffic, changes, a certificate, two runs."""
+    house = House(folder, runner=measured)
+    house.clock.now = house.daemon.started = START
+    house.kernel.links |= {"eth0": Link(1500, True, True, 0)}
+    house.kernel.links |= {f"enp3s0f{n}": Link(9000, True, True, 0) for n in range(2)}
+    gro = frozenset({"gro"})
+    house.kernel.nics["eth0"] = Nic("52:54:00:12:34:56", "", "0000:00:03.0", (), "virtio_net", offloads=gro)
+    for n in range(2):
+        house.kernel.nics[f"enp3s0f{n}"] = Nic(
+            f"3c:fd:fe:00:00:0{n}", "", f"0000:03:00.{n}", (), "ice", 25000, n == 0, 0, 16, 16, 9000, gro
+        )
+    house.live._echoes = Echoes(lambda _, address: Wavy(house, address))
+    house.up()
+    house.client.patch("/api/lanes/london", json={"loss": "0.01%", "rate": "1Gbit", "buffer": "8MiB"})
+    house.client.patch("/api/lanes/japan", json={"rtt": "300ms"})
+    house.client.post("/api/undo")
+    house.client.post("/api/certificates")
+    past(house, MINUTES * 60)
+    for rtts in (["0ms", "32ms", "80ms", "346ms"], ["32ms", "80ms"]):
+        asked = {"rtts": rtts, "profiles": ["default", "max"], "rate": "10Gbit", "in_lab": True}
+        name = house.client.post("/api/runs", json=asked).json["id"]  # type: ignore[index]
+        while house.client.get(f"/api/runs/{name}").json["state"] == "running":  # type: ignore[index]
+            time.sleep(0.01)
+    return house
+
+
+def past(house: House, seconds: int) -> None:
+    """Traffic for so long."""
+    dice = random.Random(1)
+    for lane, side in itertools.product(("california", "london", "japan"), ("s", "h")):
+        house.kernel.counted.setdefault(f"lh{side}-{lane}", QueueCounters(0, 0, 0, 0, 0, 0))
+    for _ in range(seconds):
+        for port, was in house.kernel.counted.items():
+            share = (0.9 if port.startswith("lhs") else 0.03) * (1 + 0.3 * math.sin(house.clock.now / 30))
+            packets, dropped = int(8000 * share * dice.uniform(0.9, 1.1)), int(dice.random() < 0.05) * 3
+            queued = int(packets * 0.04)
+            house.kernel.counted[port] = QueueCounters(
+                was.packets + packets, was.bytes + packets * 1514, was.drops + dropped, queued, queued * 1514,
+                was.shaper_drops + dropped,
+            )  # fmt: skip
+        house.tick()
+        house.live.look()
+
+
+@contextmanager
+def opened(house: House) -> Iterator[Site]:
+    """Serve a house."""
+    server = Server(house.app, "127.0.0.1:0", threads=12)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    site = Site(house, server, thread)
+    try:
+        yield site
+    finally:
+        site.stop()
+        house.runs.stop()
+
+
+def visit(page: Page, site: Site, path: str) -> None:
+    """A page that has heard of the daemon."""
+    page.goto("about:blank")  # else a page that differs by its fragment alone would not be loaded again
+    page.goto(site.url + path)
+    expect(page.locator("#link")).to_have_text("live")
+    past(site.house, 1)
+
+
+def lanes(page: Page, site: Site) -> None:
+    """The star, the panel of a lane, its graphs."""
+    visit(page, site, "/#london")
+    expect(page.locator("#charts figcaption").first).to_contain_text("median")
+
+
+def panel(page: Page, site: Site) -> None:
+    """Every impairment of two directions."""
+    lanes(page, site)
+    page.get_by_label("both directions alike").uncheck()
+    for more in page.locator(".more summary").all():
+        more.click()
+    out = "Outbound (hub to site) "
+    page.get_by_label(out + "Loss pattern", exact=True).select_option("gilbert")
+    page.get_by_label(out + "Duplicated, unit").select_option("%")
+    page.get_by_label(out + "Duplicated", exact=True).fill("200")
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.locator(".quantity .wrong:visible").first).to_be_visible()
+
+
+def plan(page: Page, site: Site) -> None:
+    """The plan before it is applied."""
+    lanes(page, site)
+    page.get_by_label("RTT", exact=True).fill("120")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("#plan-steps")).to_contain_text("delay")
+
+
+def countdown(page: Page, site: Site) -> None:
+    """A change that waits to be confirmed."""
+    site.house.client.patch("/api/lanes/japan?confirm=60s", json={"rtt": "320ms"})
+    lanes(page, site)
+    expect(page.locator("#pending")).to_be_visible()
+
+
+def drift(page: Page, site: Site) -> None:
+    """Somebody changed a queue."""
+    site.house.kernel.apply(DelEgress("lhs-japan"))
+    lanes(page, site)
+    expect(page.locator("#drift")).to_be_visible()
+
+
+def gone(page: Page, site: Site) -> None:
+    """The daemon does not answer."""
+    lanes(page, site)
+    site.stop()
+    expect(page.locator("#gone")).to_be_visible()
+    site.start(site.house)
+
+
+def mistakes(page: Page, site: Site) -> None:
+    """A topology with mistakes."""
+    visit(page, site, "/topology")
+    expect(page.locator("#text")).not_to_be_empty()
+    page.locator("#text").fill((ROOT / "tests/golden/errors/five-at-once.yaml").read_text())
+    expect(page.locator("#mistakes li")).to_have_count(5)
+
+
+def runs(page: Page, site: Site) -> None:
+    """A run that is done, compared with another."""
+    visit(page, site, "/runs")
+    page.locator("#run").select_option(index=1)
+    page.locator("#other").select_option(index=1)
+    expect(page.locator("#cells tbody tr")).to_have_count(8)
+
+
+def report(page: Page, site: Site) -> None:
+    """The report with figures."""
+    visit(page, site, "/runs")
+    page.locator("#run").select_option(index=1)
+    expect(page.locator("#cells tbody tr")).to_have_count(8)
+    page.goto(site.url + str(page.locator("#report").get_attribute("href")))
+
+
+def wrong_token(page: Page, site: Site) -> None:
+    """A login that failed."""
+    page.context.clear_cookies()
+    page.goto(site.url + "/runs")
+    page.get_by_label("Token").fill("guess")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+def plain(path: str) -> Callable[[Page, Site], None]:
+    """A page as it is."""
+
+    def scene(page: Page, site: Site) -> None:
+        visit(page, site, path)
+
+    return scene
+
+
+FURNISHED: dict[str, Callable[[Page, Site], None]] = {
+    "lanes": lanes, "panel": panel, "plan": plan, "countdown": countdown, "drift": drift, "runs": runs,
+    "report": report, "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
+    "nics": plain("/nics"), "certificates": plain("/certificates"), "docs": plain("/docs"), "gone": gone,
+    "login-failed": wrong_token,
+}  # fmt: skip
+BARE = {f"empty-{name}": plain(f"/{name}".replace("/lanes", "/")) for name in
+        ("lanes", "runs", "topology", "history", "nics", "certificates")}  # fmt: skip
+
+
+def take(browser: Browser, folder: Path, wanted: list[str]) -> None:
+    """All pictures, or those of some scenes."""
+    for width, scheme in itertools.product(WIDTHS, SCHEMES):
+        for furniture, scenes in ((furnished, FURNISHED), (House, BARE)):
+            chosen = {name: scene for name, scene in scenes.items() if not wanted or name in wanted}
+            if not chosen:
+                continue
+            with tempfile.TemporaryDirectory() as state, opened(furniture(Path(state))) as site:
+                context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+                page = context.new_page()
+                page.set_default_timeout(LIMIT_MS)
+                page.goto(site.url + "/login")
+                page.get_by_label("Token").fill(TOKENS.write)
+                page.get_by_role("button", name="Log in").click()
+                for name, scene in chosen.items():
+                    asked = site.house.client.get("/api/topology")
+                    scene(page, site)
+                    if name not in ("gone", "login-failed", "report"):
+                        past(site.house, 1)
+                        expect(page.locator("#link")).to_have_text("live")
+                    page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+                    site.house.client.post("/api/confirm")
+                    if asked.status_code == 200:
+                        site.house.client.put("/api/topology", data=asked.data, content_type="application/yaml")
+                context.close()
+
+
+def main(folder: str, *wanted: str) -> None:
+    """One round with one browser."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        take(browser, Path(folder), list(wanted))
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
