@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import io
 import json
 import os
@@ -15,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from clocks import HandClock
+from clocks import HandAlarm, HandClock
 
 from emulator.appliance import Appliance
 from emulator.daemon import Daemon, _stop_signals
@@ -31,6 +33,7 @@ from emulator.notify import Notifier
 from emulator.ops import DelEgress
 from emulator.reverter import wait_and_settle
 from emulator.state import State
+from emulator.wire import DEAD
 
 ONE = Topology("one", "hub", (Lane("japan", Impairment(7)),), on_drift="restore")
 
@@ -66,7 +69,7 @@ class Stage:
         ears = Script(self.clock, list(scenes))
         log = logger(self.out, {})
         now = lambda: self.clock.now_ns / 1e9  # noqa: E731
-        daemon = Daemon(self.appliance(), ears, log, self.notifier, now, period_s)
+        daemon = Daemon(self.appliance(), ears, log, self.notifier, now, period_s, HandAlarm(self.clock))
         daemon.start()
         daemon.run(0, lambda: not ears.scenes)
         return ears.waits
@@ -122,6 +125,23 @@ def test_drift_is_told_once_until_it_is_over(stage: Stage) -> None:
     stage.appliance().tend(restore=True)
     stage.played(stage.drift, mended, stage.drift, stage.nothing)
     assert stage.events[-4:] == ["watching", "drift", "as-asked", "drift"]
+
+
+def test_an_engine_that_died_is_started_again_even_if_drift_is_only_reported(stage: Stage) -> None:
+    both = replace(ONE, lanes=(*ONE.lanes, Lane("london", Impairment(9))), on_drift="report", datapath="wire")
+    stage.appliance().up(both)
+    japan, london = (stage.kernel.wires[name] for name in ("lh-japan", "lh-london"))
+    others = replace(london, outbound=japan.outbound)
+
+    def death_and_drift() -> bool:
+        stage.kernel.wires |= {"lh-japan": DEAD, "lh-london": others}
+        return True
+
+    stage.played(death_and_drift, stage.nothing)
+    assert stage.kernel.wires == {"lh-japan": japan, "lh-london": others}
+    assert stage.events == ["watching", "mended", "drift"]
+    last = stage.appliance().history(1)[0]
+    assert (last.author.command, last.summary) == ("watchdog", "2 steps: its engine has died")
 
 
 def test_it_looks_every_period_and_exactly_at_a_deadline(stage: Stage) -> None:
@@ -195,16 +215,36 @@ def test_log_lines_are_words_a_machine_reads() -> None:
     ]
 
 
-def test_a_signal_wakes_and_stops_it() -> None:
+def test_a_signal_wakes_and_stops_it(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with _stop_signals() as (wake_fd, stopped):
         assert not stopped()
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopped()
-        ears = Watch()
+        ears = Watch(tmp_path / "desire.json")
         assert not ears.wait(60, wake_fd)
         ears.close()
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_new_desire_is_news_and_nothing_else_in_its_folder(tmp_path: Path) -> None:
+    ears = Watch(tmp_path / "desire.json")
+    for name, heard in (("schedule.json", False), ("desire.json", True)):
+        (tmp_path / "draft").write_text("{}")
+        (tmp_path / "draft").replace(tmp_path / name)
+        assert ears.wait(0.001) == heard
+    ears.close()
+
+
+def test_a_kernel_without_inotify_tells_of_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: int) -> int:
+        ctypes.set_errno(errno.ENOSYS)
+        return -1
+
+    monkeypatch.setattr("emulator.kernel.watch._libc.inotify_init1", missing)
+    ears = Watch(tmp_path / "desire.json")
+    assert not ears.wait(0.001)
+    ears.close()
 
 
 def test_a_reverter_waits_for_the_deadline_of_the_moment(stage: Stage) -> None:

@@ -13,10 +13,12 @@ from emulator import aqm, distributions
 from emulator.bursts import burst_ticks, canonical_burst
 from emulator.change import Change
 from emulator.goal import remembering, wanted
+from emulator.kernel import QueueCounters
 from emulator.lossmodels import P32, FourState, GilbertElliott
 from emulator.model import Buffer, Impairment, Lane, Topology
 from emulator.netem import ORDER_RATE_BYTES_PER_S, Egress, jitter_reach_ns, lower
 from emulator.state import Machine, State
+from emulator.status import lane_status
 
 MS = 10**6
 STILL = Impairment(50 * MS)
@@ -141,14 +143,16 @@ def test_codel_waits_a_round_trip_on_a_long_lane() -> None:
     [
         {"loss_p32": 1}, {"loss_model": GILBERT}, {"duplicate_p32": 1}, {"corrupt_p32": 1}, {"ber_e15": 1},
         {"reorder_p32": 1}, {"overhead_bytes": 1}, {"atm": True}, {"queue": "red"},
+        {"rate_bps": 500_000_000}, {"buffer": Buffer(bytes=60_000)},
     ],
     ids=str,
 )  # fmt: skip
 def test_packets_come_alone_where_each_has_its_own_fate(change: dict[str, object]) -> None:
-    lane = Lane("site", BOTTLENECK, replace(BOTTLENECK, **change))  # type: ignore[arg-type]
+    fast = replace(BOTTLENECK, rate_bps=10**9, buffer=None)
+    lane = Lane("site", fast, replace(fast, **change))  # type: ignore[arg-type]
     goal = wanted(Topology("t", "hub", (lane,)), State(machine=Machine()))
     assert {veth.segments for name, veth in goal.veths.items() if name.endswith("site")} == {1}
-    plain = wanted(Topology("t", "hub", (Lane("site", BOTTLENECK, BOTTLENECK),)), State(machine=Machine()))
+    plain = wanted(Topology("t", "hub", (Lane("site", fast, fast),)), State(machine=Machine()))
     assert {veth.segments for veth in plain.veths.values()} == {65535}
 
 
@@ -183,3 +187,12 @@ def test_a_table_of_ones_own_is_remembered_for_the_way_back() -> None:
     assert remembered is not None
     assert remembered.netem.distribution == own
     assert remembering(seen, None) is seen
+
+
+def test_drops_by_limit_are_unknowable_where_the_shaper_cut_super_frames_apart() -> None:
+    fast = Impairment(5 * MS, rate_bps=10**9)
+    lane = Lane("japan", fast, fast)
+    state = wanted(Topology("t", "hub", (lane,)), State(machine=Machine()))
+    counted = {"lhh-japan": QueueCounters(9, 99, drops=2, queued_packets=0, queued_bytes=0, shaper_drops=3)}
+    inbound = lane_status(lane, state, counted).inbound.counters
+    assert (inbound.drops_limit, inbound.drops_buffer) == (None, 3)

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,35 +18,55 @@ MODULES = {
 }
 
 LAYERS = [
-    ["units", "errors", "clock", "paths", "values", "journal", "notify"],
+    [
+        "units",
+        "errors",
+        "clock",
+        "paths",
+        "durable",
+        "values",
+        "journal",
+        "notify",
+        "alarm",
+        "lateness",
+        "flows",
+        "profile",
+    ],
     ["distributions", "lossmodels", "cities", "bursts"],
     ["places", "schedule"],
     ["impairment"],
     ["model", "aqm"],
+    ["egress"],
     ["netem", "change", "timeline", "traces"],
     ["wire"],
     ["state", "analysis", "confidence", "latency", "rfc6349", "intervals", "wireops"],
     ["verdict", "laws"],
-    ["advice", "detectors"],
+    ["advice", "detectors", "curves"],
     ["ops", "queueops", "proof"],
-    ["wireplan"],
+    ["wireplan", "liveplan"],
     ["plan", "goal", "tuning"],
-    ["kernel", "refusal", "scope", "yamltree", "topologyform", "sweepform", "scheduleform"],
+    ["moment"],
+    ["kernel", "refusal", "scope", "yamltree", "fields", "topologyform", "sweepform", "scheduleform", "topologytree"],
     ["inventory", "session"],
     ["reconcile", "status", "mend", "topologyfile", "chart"],
-    ["lanepatch", "livestats"],
+    ["lanepatch", "livestats", "promptness"],
     ["desire"],
-    ["history"],
+    ["history", "follow"],
     ["hosts", "measure", "cells"],
+    ["formats", "bothways", "repeats"],
     ["results", "conclude", "compare", "prober"],
-    ["follow"],
     ["appliance", "reverter", "grid", "report", "echo"],
     ["daemon"],
-    ["cell", "mininet", "client", "survey", "plots", "presets"],
-    ["sweep", "verify", "prove", "report_html", "arithmetic", "lab"],
-    ["rendering"],
+    ["watchdog"],
+    ["cell", "mininet", "client", "demohere", "survey", "presets", "report_summary"],
+    ["plots_style"],
+    ["plots_throughput", "plots_ramp", "plots_delays", "plots_matrix", "report_svg"],
+    ["sweep", "verify", "prove", "plots", "report_html", "arithmetic", "lab"],
+    ["record"],
+    ["rendering", "farm"],
     ["cli_output", "cli_options", "cli_complete", "cli_types"],
     ["cli_core", "cli_set", "cli_safety", "cli_nics", "cli_prove", "cli_places", "cli_schedule"],
+    ["cli_record", "cli_replay"],
     ["cli_verify", "cli_sweep", "cli_runs", "cli_paths", "cli_rfc6349", "cli_lab", "cli_serve"],
     ["cli"],
     ["__main__", "demo"],
@@ -53,10 +74,13 @@ LAYERS = [
 """From the innermost to the outermost; a part may import only from its own layer or from further in."""
 
 PURE = (
+    "record.delay", "record.goodness", "record.likeness", "record.loss", "record.probes", "record.profile",
+    "record.replay",
     "units", "errors", "values", "distributions", "lossmodels", "cities", "bursts", "places", "schedule", "impairment",
     "model", "aqm", "netem", "change", "timeline", "traces", "chart", "state", "ops", "queueops", "goal", "plan",
     "refusal", "scope", "mend", "inventory", "tuning", "analysis", "verdict", "laws", "confidence", "detectors",
-    "advice", "rfc6349", "intervals", "proof", "wire", "wireops", "wireplan",
+    "advice", "curves", "rfc6349", "intervals", "proof", "wire", "wireops", "wireplan", "liveplan", "moment",
+    "lateness", "flows", "profile", "egress",
 )  # fmt: skip
 """Standard library only; and of that nothing that reads files, clocks, sockets or dice."""
 
@@ -67,16 +91,21 @@ DOORS = {
     "mininet": ("emulator.mininet",),
     "matplotlib": ("emulator.plots",),
     "hdrh": ("emulator.latency",),
+    "distributed": ("emulator.farm",),
     "pydantic": (
+        "emulator.fields",
         "emulator.topologyform",
         "emulator.sweepform",
         "emulator.scheduleform",
         "emulator.topologyfile",
         "emulator.hosts.profiles",
+        "emulator.record.forms",
+        "emulator.record.file",
     ),
 }
 
 
+@cache
 def imports(module: str) -> set[str]:
     """The full names that a module imports when it runs; those under TYPE_CHECKING are left out."""
     path = MODULES[module]
@@ -154,7 +183,9 @@ def test_the_command_line_starts_without_heavy_imports() -> None:
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     )
     assert (
-        loaded & {"pydantic", "pyroute2", "matplotlib", "hdrh", "rich", "yaml", "asyncio", "multiprocessing"} == set()
+        loaded
+        & {"pydantic", "pyroute2", "matplotlib", "hdrh", "rich", "yaml", "distributed", "asyncio", "multiprocessing"}
+        == set()
     )
     assert "click" in loaded
 
@@ -167,3 +198,17 @@ def test_the_kernel_door_loads_the_parts_of_pyroute2_that_it_needs() -> None:
     assert {
         name for name in loaded if name.startswith(("pyroute2.ndb", "pyroute2.conntrack", "pydantic", "yaml"))
     } == set()
+
+
+def test_the_readmes_source_layout_names_every_module_and_no_other() -> None:
+    shown: set[Path] = set()
+    for row in re.findall(r"^\| (`(?:emulator|web)/.*?) \|", (ROOT / "README.md").read_text(), re.MULTILINE):
+        first, *rest = re.findall(r"`([^`]+)`", row)
+        folder = ROOT / first if first.endswith("/") else (ROOT / first).parent
+        for name in [(ROOT / first).name, *rest]:
+            found = [folder] if folder.name == name else list(folder.glob(name))
+            assert found, f"README.md: there is no {name} in {folder.name}/"
+            shown |= {path for one in found for path in (one.rglob("*.py") if one.is_dir() else [one])}
+    ours = {path for part in ("emulator", "web") for path in (ROOT / part).rglob("*.py") if "__" not in path.name}
+    nameless = ", ".join(str(path.relative_to(ROOT)) for path in sorted(ours - shown))
+    assert not nameless, f"not in README.md, 'The source, in reading order', yet: {nameless}"

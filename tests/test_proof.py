@@ -34,6 +34,14 @@ def test_a_calm_lane_passes() -> None:
     assert rows(CALM, arrivals()) == dict.fromkeys(["loss", "duplicates", "corruption", "overtaking", "delay"], True)
 
 
+def test_a_switch_takes_frames_whose_senders_address_became_a_groups() -> None:
+    """One of the 752 bits of a small frame: what the hub's switch drops is no fault of the lane's."""
+    flipping = replace(CALM, corrupt_p32=P32 // 2)
+    for switched_bytes, asked in ((94, 50 / 752), (0, 0.0)):
+        loss = proof.stream_rows(LANE, flipping, SENT, arrivals(), 10_000, switched_bytes)[0]
+        assert (loss.what, loss.asked) == ("loss", pytest.approx(asked))
+
+
 @pytest.mark.parametrize("what", ["loss", "duplicates", "corruption", "overtaking", "delay"])
 def test_each_fault_is_found_alone(what: str) -> None:
     seen = arrivals(41 * MS if what == "delay" else 40 * MS)

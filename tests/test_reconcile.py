@@ -6,14 +6,14 @@ import random
 from dataclasses import replace
 
 import pytest
+from breaking import failed, go, killed
 
-from emulator.errors import KernelError
 from emulator.goal import nothing, wanted
 from emulator.kernel.fake import FakeKernel
 from emulator.model import Buffer, Impairment, Lane, Ports, Topology
 from emulator.plan import plan
 from emulator.reconcile import apply
-from emulator.state import MERGING, Link, Nic, State
+from emulator.state import MERGING, Link, Nic
 
 FAT = Impairment(delay_ns=125_000_001, rate_bps=10_000_000_000)
 LOSSY = Impairment(delay_ns=300_000_000, jitter_ns=5, loss_p32=42, rate_bps=50_000_000, buffer=Buffer(packets=64))
@@ -50,12 +50,6 @@ def machine() -> FakeKernel:
     return FakeKernel(links, nics, nf_call=(1, 1, 0))
 
 
-def go(kernel: FakeKernel, topology: Topology) -> State:
-    have = kernel.observe()
-    apply(kernel, wanted(topology, have), have)
-    return kernel.observe()
-
-
 def test_from_any_topology_to_any_other() -> None:
     kernel, rng = machine(), random.Random(7)
     for _ in range(300):
@@ -68,26 +62,16 @@ def test_from_any_topology_to_any_other() -> None:
 @pytest.mark.parametrize("old", TOPOLOGIES, ids=lambda t: t.name)
 @pytest.mark.parametrize("new", TOPOLOGIES, ids=lambda t: t.name)
 def test_a_failure_at_any_step_leaves_the_kernel_as_it_was(old: Topology, new: Topology) -> None:
-    base = machine()
-    before = go(base, old)
-    for step in range(len(plan(wanted(new, before), before))):
-        kernel = machine()
-        go(kernel, old)
-        kernel.fail_at = len(kernel.log) + step
-        with pytest.raises(KernelError):
-            go(kernel, new)
-        assert kernel.observe() == before
-        assert (kernel.links, kernel.nics, kernel.nf_call) == (base.links, base.nics, base.nf_call)
+    kernel = machine()
+    before = go(kernel, old)
+    for failing in failed(kernel, new):
+        assert failing.observe() == before
+        assert (failing.links, failing.nics, failing.nf_call) == (kernel.links, kernel.nics, kernel.nf_call)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)
 def test_killed_at_any_step_the_next_up_converges(topology: Topology) -> None:
-    fresh = machine().observe()
-    for step in range(len(plan(wanted(topology, fresh), fresh))):
-        kernel = machine()
-        have = kernel.observe()
-        for done in plan(wanted(topology, have), have)[:step]:
-            kernel.apply(done.op)
+    for kernel in killed(machine(), topology):
         state = go(kernel, topology)
         assert state == wanted(topology, state)
 
@@ -96,16 +80,12 @@ def test_killed_at_any_step_the_next_up_converges(topology: Topology) -> None:
 @pytest.mark.parametrize("new", TOPOLOGIES, ids=lambda t: t.name)
 def test_killed_between_any_two_everything_is_given_back(old: Topology, new: Topology) -> None:
     """The kernel alone remembers how the machine was; no step may take the last memory of it away."""
-    before = go(machine(), old)
-    for step in range(1, len(plan(wanted(new, before), before))):
-        kernel = machine()
-        go(kernel, old)
-        have = kernel.observe()
-        for done in plan(wanted(new, have), have)[:step]:
-            kernel.apply(done.op)
-        have = kernel.observe()
-        apply(kernel, nothing(have), have)
-        assert replace(kernel, log=[]) == machine(), f"after step {step}"
+    kernel = machine()
+    go(kernel, old)
+    for left in killed(kernel, new):
+        have = left.observe()
+        apply(left, nothing(have), have)
+        assert replace(left, log=[]) == machine()
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)

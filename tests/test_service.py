@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from emulator import cli_serve
+
 ROOT = Path(__file__).parent.parent
 UNIT = ROOT / "scripts/longhaul.service"
 WORST_EXPOSURE = 5.0
@@ -33,7 +35,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "uv.lock", venv / "longhaul.lock")
     ran = run(str(ROOT / "scripts/install"), "--appliance", DESTDIR=str(root))
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "start it yourself: longhaul daemon" in ran.stdout
+    assert "start it yourself: longhaul serve" in ran.stdout
     return root
 
 
@@ -80,16 +82,29 @@ def test_the_unit_is_as_closed_as_its_work_allows() -> None:
     assert float(exposure[1]) <= WORST_EXPOSURE
 
 
-def test_the_unit_asks_for_three_capabilities_and_keeps_the_mounts_of_the_machine() -> None:
+def test_the_unit_asks_for_four_capabilities_and_keeps_the_mounts_of_the_machine() -> None:
     unit = configparser.ConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(UNIT)
     service = unit["Service"]
-    assert service["CapabilityBoundingSet"].split() == ["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN"]
+    assert service["CapabilityBoundingSet"].split() == [
+        "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN", "CAP_SYS_NICE",
+    ]  # fmt: skip
     assert (service["Type"], service["StateDirectory"], service["Restart"]) == ("notify", "longhaul", "always")
+    assert service["KillMode"] == "process", "the wire engines would be killed with the daemon, and the lanes with them"
     assert service["LONGHAUL_STATE"] if "LONGHAUL_STATE" in service else "LONGHAUL_STATE" in service["Environment"]
     hiding = ("ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateMounts", "PrivateDevices", "ProtectKernelTunables")
     assert [key for key in hiding if key in service] == [], "/run/netns would be a copy that nobody else sees"
+
+
+def test_in_the_journal_serve_speaks_as_the_watchdog_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JOURNAL_STREAM", "9:1")
+    cli_serve._tell("http://127.0.0.1:8642/", "/var/lib/longhaul/token", as_json=False)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == "<6>level=info event=serving url=http://127.0.0.1:8642/ token=/var/lib/longhaul/token\n"
 
 
 def test_without_root_an_appliance_is_refused() -> None:
