@@ -8,11 +8,12 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
-from . import desire, paths, reconcile, reverter
+from . import paths, reconcile, reverter
 from .alarm import Alarm
 from .clock import Clock, SystemClock
 from .desire import Desire, Store
@@ -23,6 +24,7 @@ from .history import REVERT, WATCHDOG, Author, Change, History, here
 from .hosts import record
 from .inventory import NicRow, nic_rows, port_names
 from .kernel import Kernel
+from .ledger import Ledger
 from .mend import Tended, mending_now, revived
 from .model import Lane, Topology
 from .moment import began, present, wanted_at
@@ -57,6 +59,7 @@ class Appliance:
         self._kernel, self._store, self._history = kernel, Store(state_dir), History(state_dir / "changes")
         self._author, self._clock, self._guard = author or here("longhaul"), clock or SystemClock(), guard
         self._sessions, self._recover = sessions, recover
+        self._ledger = Ledger(self._store, self._history, self._clock)
 
     def close(self) -> None:
         """Let go of the kernel; the lanes stay as they are."""
@@ -78,9 +81,29 @@ class Appliance:
         with self._changing():
             return self._make(topology, f"up {topology.name}", confirm_s, sessions=sessions, anew=anew)
 
+    @contextmanager
+    def borrowed(self, topology: Topology) -> Iterator[None]:
+        """Be this topology for the time of the block, then again what was before; history hears nothing of it.
+
+        Nobody else changes anything meanwhile. If this process is killed, the guard, the daemon or the next change
+        gives it back. Raises RefusedError while a change waits to be confirmed, and as `up` does.
+        """
+        with ExitStack() as until_returned:
+            with self._changing():
+                if self._store.read().pending:
+                    raise RefusedError("a change waits to be confirmed: longhaul confirm, or longhaul undo, first")
+                until_returned.enter_context(self._store.borrowing())
+                self._make(topology, "borrow", borrow=True)
+            try:
+                yield
+            finally:
+                with self._store.locked():
+                    self._give_back("given back")
+
     def down(self) -> list[Step]:
         """Take away all that is ours and give the ports back as they were. Ends what waits to be confirmed."""
         with self._store.locked():
+            self._ledger.refuse_borrowed()
             return self._make(None, "down", settled=True)
 
     def undo(self) -> list[Step]:
@@ -94,12 +117,7 @@ class Appliance:
     def confirm(self) -> None:
         """Keep what waits to be confirmed. Raises InputError when nothing does, RefusedError when it is too late."""
         with self._store.locked():
-            now = self._store.read()
-            if now.pending is None:
-                raise InputError.single("nothing waits to be confirmed: see longhaul history")
-            if desire.overdue(now, self._clock):
-                raise RefusedError("too late: it is being taken back; see longhaul status, then longhaul undo")
-            self._store.write(replace(now, pending=None))
+            self._ledger.confirm()
 
     def settle(self) -> bool:
         """Take back what was not confirmed in time, or not before the reboot; False when there is no such thing."""
@@ -142,13 +160,10 @@ class Appliance:
             old = self.topology()
             if old is None:
                 raise InputError.single("no topology is up: bring one up first with longhaul up FILE")
-            new = old
-            for lane in lanes:
-                if lane.name not in old.sites:
-                    raise InputError.single(f"no lane {lane.name}: there are {', '.join(old.sites) or 'none'}")
-                new = new.with_lane(lane)
             names = [lane.name for lane in lanes]
-            return self._make(new, f"set {' '.join(names)}", confirm_s, only=names)
+            if missing := [name for name in names if name not in old.sites]:
+                raise InputError.single(f"no lane {', '.join(missing)}: there are {', '.join(old.sites) or 'none'}")
+            return self._make(reduce(Topology.with_lane, lanes, old), f"set {' '.join(names)}", confirm_s, only=names)
 
     def port_names(self, names: Sequence[str]) -> list[str]:
         """The interfaces that these names of any kind mean. Raises InputError when one means none, or several."""
@@ -160,7 +175,7 @@ class Appliance:
         found, counted = mending_now(now.topology, now.began_ns, at_ns, have), self._kernel.counters()
         asked = present(now.topology, now.began_ns, at_ns).lanes if now.topology else ()
         lanes = tuple(lane_status(lane, have, counted) for lane in asked)
-        pending = PendingStatus(now.pending.left_ns(self._clock), now.pending.base) if now.pending else None
+        pending = PendingStatus(self._ledger.left_ns(now.pending), now.pending.base) if now.pending else None
         path = datapath(now.topology, have.machine) if now.topology else "netem"
         late = noted(self.state_dir, now.began_ns)
         return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late)
@@ -180,12 +195,12 @@ class Appliance:
             wish = bool(now.topology and now.topology.on_drift == "restore") if restore is None else restore
             goal = found.goal if wish else revived(found.goal, have)
             steps = reconcile.apply(self._kernel, goal, have)
-            self._note_repair(now, steps, replace(self._author, command=WATCHDOG))
+            self._ledger.note_repair(now, steps, replace(self._author, command=WATCHDOG))
             return Tended(reverted, steps, plan(found.goal, goal), dict(found.blocked))
 
     def pending_ns(self) -> int | None:
-        """The time left to confirm what waits for it, None when nothing does."""
-        return pending.left_ns(self._clock) if (pending := self._store.read().pending) else None
+        """The time left to confirm what waits for it, None when nothing does, or until its borrower is gone."""
+        return self._ledger.left_ns(pending) if (pending := self._store.read().pending) else None
 
     def follower(self, alarm: Alarm, guard: AbstractContextManager[object] = NOBODY) -> Follower:
         """Whoever plays the schedule of what is up; `guard` keeps it from the kernel while others are at it."""
@@ -198,54 +213,58 @@ class Appliance:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """The lock, with what is overdue taken back first."""
+        """The lock, with what is overdue taken back first. Raises RefusedError while the lanes are borrowed."""
         with self._store.locked():
             self._settle()
+            self._ledger.refuse_borrowed()
             yield
 
     def _settle(self) -> bool:
-        now = self._store.read()
-        if now.pending is None or not desire.overdue(now, self._clock):
+        pending = self._store.read().pending
+        if pending is None or not self._ledger.is_overdue(pending):
             return False
-        author = replace(self._author, command=REVERT)
-        self._make(now.pending.base, "not confirmed: taken back", author=author, settled=True)
+        steps = self._give_back("not confirmed: taken back")
+        if pending.borrowed:
+            self._ledger.note_repair(self._store.read(), steps, replace(self._author, command=REVERT))
         return True
 
+    def _give_back(self, summary: str) -> list[Step]:
+        """Under the lock: make what is pending be as it was before."""
+        pending = self._store.read().pending
+        assert pending
+        author = replace(self._author, command=REVERT)
+        return self._make(pending.base, summary, author=author, settled=True, began_ns=pending.began_ns)
+
     def _make(
-        self,
-        topology: Topology | None,
-        summary: str,
-        confirm_s: float | None = None,
-        *,
-        author: Author | None = None,
-        settled: bool = False,
-        only: Sequence[str] = (),
-        sessions: Collection[str] = (),
-        anew: bool = False,
-    ) -> list[Step]:
+        self, topology: Topology | None, summary: str, confirm_s: float | None = None, *, author: Author | None = None,
+        settled: bool = False, borrow: bool = False, began_ns: int | None = None, only: Sequence[str] = (),
+        sessions: Collection[str] = (), anew: bool = False,
+    ) -> list[Step]:  # fmt: skip
         """Under the lock: desire and history to the disk, the kernel after it; any failure leaves both as they were.
 
-        `settled`: nothing is pending any more. `only` names the lanes that a change is about.
+        `settled`: nothing is pending any more. `borrow`: it lasts as long as this process. `began_ns`: when its
+        schedule began, if it has been up before. `only` names the lanes that a change is about.
         """
         self._recover()
         old = self._store.read()
-        began_ns = began(topology, old.topology, None if anew else old.began_ns, self._clock.unix_ns())
+        if began_ns is None:
+            began_ns = began(topology, old.topology, None if anew else old.began_ns, self._clock.unix_ns())
         new = replace(old, topology=topology, pending=None if settled else old.pending, began_ns=began_ns)
         goal, have, look = self._view(old.topology, new, only, {*self._sessions, *sessions})
         confirm_ns = None if confirm_s is None else round(confirm_s * 1e9)
-        new = desire.renewed(new, self._clock, confirm_ns, old.topology)
-        new = self._noted(old, new, summary, author or self._author)
+        new = self._ledger.lent(new, old) if borrow else self._ledger.waiting(new, old, confirm_ns)
+        new = self._ledger.enter(new, old, summary, author or self._author)
         try:
-            if confirm_ns is not None:
+            if confirm_ns is not None or borrow:
                 self._guard(self._store.folder)
             steps = reconcile.apply(self._kernel, goal, have, look)
         except BaseException:
             self._store.write(old)
             raise
         if confirm_ns is not None:
-            self._store.write(desire.renewed(new, self._clock, confirm_ns, old.topology))
+            self._store.write(self._ledger.waiting(new, old, confirm_ns))
         elif old.topology == topology:
-            self._note_repair(new, steps, author or self._author)
+            self._ledger.note_repair(new, steps, author or self._author)
         return steps
 
     def _view(
@@ -267,28 +286,10 @@ class Appliance:
         refuse(new, have, sessions)
         return wanted_at(new, present(new, asked.began_ns, self._clock.unix_ns()), have), have, None
 
-    def _noted(self, old: Desire, new: Desire, summary: str, author: Author) -> Desire:
-        """The new desire on the disk, the change that leads to it before."""
-        if new.topology != old.topology:
-            new = replace(new, change=old.change + 1)
-            today = self._clock.today().isoformat()
-            self._history.write(Change(new.change, today, author, summary, old.topology, new.topology))
-        if new != old:
-            self._store.write(new)
-        return new
 
-    def _note_repair(self, now: Desire, steps: list[Step], author: Author) -> None:
-        if steps:
-            summary, today = (
-                f"{len(steps)} step{'s' * (len(steps) > 1)}: {steps[0].why}",
-                self._clock.today().isoformat(),
-            )
-            repair = Change(now.change, today, author, summary, now.topology, now.topology)
-            if (number := self._history.repaired(repair)) != now.change:
-                self._store.write(replace(now, change=number))
-
-
-def local(state_dir: Path | None = None, command: str | None = None) -> Appliance:
+def local(
+    state_dir: Path | None = None, command: str | None = None, guard: Callable[[Path], None] = reverter.start
+) -> Appliance:
     """This machine, over netlink; desire in `state_dir`, $LONGHAUL_STATE or /var/lib/longhaul.
 
     `command` is what the history shows as the cause of changes, this process's command line when None.
@@ -296,4 +297,4 @@ def local(state_dir: Path | None = None, command: str | None = None) -> Applianc
     from .kernel.netlink import NetlinkKernel
 
     author, folder = here(command or shlex.join(["longhaul", *sys.argv[1:]])), state_dir or paths.state_dir()
-    return Appliance(NetlinkKernel(), folder, ssh_addresses(), author=author, recover=record.recover)
+    return Appliance(NetlinkKernel(), folder, ssh_addresses(), author=author, guard=guard, recover=record.recover)

@@ -62,19 +62,13 @@ def _lane_up(spec: CellSpec, appliance: Appliance) -> Iterator[None]:
     """The cell's lane for the time of a block: alone, or as a change to the topology that holds its ports already."""
     present, lane = appliance.topology(), spec.lane
     if present is None:
-        appliance.up(spec.topology)
-        try:
+        with appliance.borrowed(spec.topology):
             yield
-        finally:
-            appliance.down()
         return
     if lane.ports is None or lane.name not in present.sites or present.lane(lane.name).ports != lane.ports:
         raise RefusedError(f"{present.name} is up here: take it down first (longhaul down), or sweep with --in-lab")
-    appliance.up(replace(present.with_lane(lane), seed=spec.topology.seed))
-    try:
+    with appliance.borrowed(replace(present.with_lane(lane), seed=spec.topology.seed)):
         yield
-    finally:
-        appliance.up(present)
 
 
 def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()) -> Execution:
@@ -244,7 +238,8 @@ def main(argv: list[str]) -> int:
     from emulator.appliance import local
 
     try:
-        done = execute(CellSpec.from_json(json.loads(argv[0])), local())
+        # No guard: when this process is killed, so is the lab that it is alone in.
+        done = execute(CellSpec.from_json(json.loads(argv[0])), local(guard=lambda _: None))
     except LonghaulError as error:
         print(json.dumps({"error": str(error), "kind": type(error).__name__}))  # noqa: T201
         return error.exit_code

@@ -86,7 +86,8 @@ def status_json(status: Status) -> dict[str, Any]:
 def _pending_json(pending: PendingStatus | None) -> dict[str, Any] | None:
     if pending is None:
         return None
-    return {"left_ns": max(pending.left_ns, 0), "back_to": pending.base.name if pending.base else None}
+    left_ns = None if pending.left_ns is None else max(pending.left_ns, 0)
+    return {"left_ns": left_ns, "back_to": pending.base.name if pending.base else None}
 
 
 def _direction_json(direction: DirectionStatus) -> dict[str, Any]:
@@ -151,8 +152,12 @@ def emit_status(status: Status) -> None:
     for lane, why in status.blocked.items():
         click.echo(f"blocked: {lane}: {why}")
     if pending := status.pending:
-        left, base = f"{max(pending.left_ns, 0) / 1e9:.0f} s", pending.base.name if pending.base else "nothing up"
-        click.echo(f"pending: goes back to {base} in {left} unless: longhaul confirm")
+        base = pending.base.name if pending.base else "nothing up"
+        if pending.left_ns is None:
+            click.echo(f"borrowed: goes back to {base} when the test run that has the lanes ends")
+        else:
+            left_s = max(pending.left_ns, 0) / 1e9
+            click.echo(f"pending: goes back to {base} in {left_s:.0f} s unless: longhaul confirm")
 
 
 def _emit_paths(status: Status) -> None:

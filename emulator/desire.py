@@ -3,6 +3,7 @@
 STATE/desire.json   the topology, the number of the last change, and what is pending confirmation
 STATE/changes/N.json   the changes (see `history`)
 STATE/lock          held by whoever changes something
+STATE/borrower      held by the process that has borrowed the lanes; its number
 
 Before there was desire.json, STATE/topology.yaml held the topology alone; it is still read.
 """
@@ -14,7 +15,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +25,25 @@ from .errors import InputError, MissingError
 from .model import Topology
 from .values import from_plain, to_plain
 
-WISHES = "desire.json"
+WISHES, BORROWER = "desire.json", "borrower"
 
-FORMAT = 3
-"""Of desire.json; 1 was topology.yaml, which had no number; 2 knew of no schedule's beginning."""
+FORMAT = 4
+"""Of desire.json; 1 was topology.yaml, which had no number; 2 knew of no schedule's beginning, 3 of no borrower."""
 
 
 @dataclass(frozen=True)
 class Pending:
     """A change that is taken back to `base` unless it is confirmed before `deadline_ns` (CLOCK_BOOTTIME) of this boot.
 
-    `base` None means that nothing was up before.
+    `base` None means that nothing was up before; its schedule began at `began_ns`. What is `borrowed` has no deadline:
+    it is taken back when the process that borrowed the lanes is gone.
     """
 
     deadline_ns: int
     boot_id: str
     base: Topology | None
+    began_ns: int | None = None
+    borrowed: bool = False
 
     def left_ns(self, clock: Clock) -> int:
         """The time left to confirm it; 0 or less when it is overdue, as it is after a reboot."""
@@ -55,6 +59,11 @@ class Desire:
     change: int = 0
     pending: Pending | None = None
     began_ns: int | None = None
+
+    @property
+    def lasting(self) -> Topology | None:
+        """What is asked for when nothing is borrowed any more."""
+        return self.pending.base if self.pending and self.pending.borrowed else self.topology
 
 
 class Store:
@@ -90,15 +99,43 @@ class Store:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One writer at a time. Raises MissingError without the right to write there."""
+        with self._open("lock") as fd:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
+    def borrowing(self) -> Iterator[None]:
+        """Be the borrower for the time of the block, or until death."""
+        with self._open(BORROWER) as fd:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
+            yield
+
+    def borrower(self) -> int | None:
+        """The process that borrows the lanes at present."""
+        with self._open(BORROWER) as fd:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(os.pread(fd, 16, 0) or 0)
+            return None
+
+    def await_return(self) -> None:
+        """Sleep until nobody borrows the lanes: no clock is looked at meanwhile."""
+        with self._open(BORROWER) as fd:
+            fcntl.flock(fd, fcntl.LOCK_SH)
+
+    @contextmanager
+    def _open(self, name: str) -> Iterator[int]:
+        """A file that stands for a lock. Removing it would be a race."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fd = os.open(self.folder / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except PermissionError as error:
             text = f"cannot write {self.folder}: run as root, or set LONGHAUL_STATE to a folder"
             raise MissingError(text) from error
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
+            yield fd
         finally:
             os.close(fd)
 
@@ -108,22 +145,6 @@ class Store:
         from . import topologyfile  # YAML is slow to import and seldom needed here
 
         return Desire(topologyfile.load(self._old))
-
-
-def overdue(desire: Desire, clock: Clock) -> bool:
-    """Whether something was not confirmed in time."""
-    return desire.pending is not None and desire.pending.left_ns(clock) <= 0
-
-
-def renewed(desire: Desire, clock: Clock, confirm_ns: int | None, base: Topology | None) -> Desire:
-    """The desire with `confirm_ns` from now to confirm it in.
-
-    What is pending already keeps its base: a second change does not make the first one safe. None changes nothing.
-    """
-    if confirm_ns is None:
-        return desire
-    pending = Pending(clock.boottime_ns() + confirm_ns, clock.boot_id(), base)
-    return replace(desire, pending=replace(pending, base=desire.pending.base) if desire.pending else pending)
 
 
 def read_json(file: Path, newest: int) -> dict[str, Any] | None:

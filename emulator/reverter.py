@@ -1,4 +1,5 @@
-"""Takes back what nobody confirmed in time. A process of its own, so that it outlives terminal, network and CLI.
+"""Takes back what nobody confirmed in time, or what a borrower that was killed has left. A process of its own, so that
+it outlives terminal, network and CLI.
 
 `python -m emulator.reverter FOLDER` detaches and waits; several of them do no harm, for each looks under the lock
 whether there is still something to take back. The daemon does the same when it runs.
@@ -50,14 +51,18 @@ def wait_and_settle(
     sleep: Callable[[float], None],
     tell: Callable[[str], None],
 ) -> None:
-    """Until nothing is pending any more. A failure is told, and tried again."""
+    """Until nothing is pending any more, or its borrower is gone. A failure is told, and tried again."""
     retry_s = 1.0
     while pending := store.read().pending:
-        if (left_ns := pending.left_ns(clock)) > 0:
+        if pending.borrowed:
+            # No glance meanwhile: where clocks are virtual, each would be seen in what is measured.
+            store.await_return()
+        elif (left_ns := pending.left_ns(clock)) > 0:
             sleep(min(left_ns / 1e9, GLANCE_S))
             continue
         try:
-            settler().settle()
+            if not settler().settle() and pending.borrowed:
+                return  # given back; what is borrowed anew has a reverter of its own
         except (LonghaulError, OSError) as error:
             tell(f"cannot take back what was not confirmed: {error}")
             sleep(retry_s)
@@ -66,13 +71,13 @@ def wait_and_settle(
 
 def main(folder: Path) -> None:
     """Detach, wait, take back. The system's log hears of failures."""
-    if os.fork():
-        os._exit(0)
-    os.chdir("/")
     import syslog
 
     from .appliance import local
 
+    if os.fork():
+        os._exit(0)
+    os.chdir("/")
     syslog.openlog("longhaul-reverter", syslog.LOG_PID)
     with contextlib.suppress(LonghaulError):  # a desire that cannot be read is for `longhaul status` to tell
         wait_and_settle(Store(folder), lambda: local(folder, "revert"), SystemClock(), time.sleep, syslog.syslog)

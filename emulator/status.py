@@ -68,9 +68,12 @@ class PathStatus:
 
 @dataclass(frozen=True)
 class PendingStatus:
-    """A change that is taken back in `left_ns` (0 or less: any moment) to `base`, None for nothing at all."""
+    """A change that is taken back in `left_ns` (0 or less: any moment) to `base`, None for nothing at all.
 
-    left_ns: int
+    Without `left_ns` the lanes are borrowed by a test run, and go back at its end.
+    """
+
+    left_ns: int | None
     base: Topology | None
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clocks import HandClock
 
 from emulator import topologyfile
-from emulator.desire import Desire, Pending, Store, overdue, renewed
+from emulator.desire import Desire, Pending, Store
 from emulator.errors import InputError, MissingError
 from emulator.model import Impairment, Lane, Topology
 
@@ -116,7 +115,7 @@ def test_the_old_file_without_a_version_is_read_until_a_new_one_is_written(tmp_p
         ("", "cannot be read: Expecting value"),
         ("[]", "cannot be read: "),
         ("{}", "cannot be read: 'format'"),
-        ('{"format": 99}', "it is of format 99, this version reads up to 3"),
+        ('{"format": 99}', "it is of format 99, this version reads up to 4"),
         ('{"format": 2, "topology": {}}', "missing"),
         ('{"format": 2, "wish": 1}', "Desire has no wish"),
     ],
@@ -135,28 +134,7 @@ def test_no_right_to_write_is_told(tmp_path: Path) -> None:
         pass
 
 
-def test_a_deadline_holds_in_one_life_of_the_machine() -> None:
-    clock = HandClock()
-    desire = renewed(OLD, clock, 60 * 10**9, None)
-    assert desire.pending and not overdue(desire, clock)
-    clock.pass_s(59.999999999)
-    assert (desire.pending.left_ns(clock), overdue(desire, clock)) == (1, False)
-    clock.pass_s(1e-9)
-    assert overdue(desire, clock)
-    clock.reboot()
-    assert overdue(desire, clock)
-    assert not overdue(OLD, clock)
-
-
-def test_a_second_change_keeps_what_the_first_goes_back_to() -> None:
-    clock = HandClock()
-    first = renewed(OLD, clock, 10**9, OLD.topology)
-    second = renewed(first, clock, 5 * 10**9, NEW.topology)
-    assert second.pending == Pending(6 * 10**9, "life-1", OLD.topology)
-    assert renewed(first, clock, None, NEW.topology) == first
-
-
 def test_the_file_is_json_with_a_version(tmp_path: Path) -> None:
     Store(tmp_path).write(OLD)
     plain = json.loads((tmp_path / "desire.json").read_text())
-    assert (plain["format"], plain["change"], plain["topology"]["name"]) == (3, 3, "old")
+    assert (plain["format"], plain["change"], plain["topology"]["name"]) == (4, 3, "old")

@@ -52,6 +52,7 @@ LAYERS = [
     ["lanepatch", "livestats", "promptness"],
     ["desire"],
     ["history", "follow"],
+    ["ledger"],
     ["hosts", "measure", "cells"],
     ["formats", "bothways", "repeats"],
     ["results", "conclude", "compare", "prober"],

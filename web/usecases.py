@@ -76,7 +76,8 @@ class UseCases:
 
     def seconds_left(self, status: Status) -> float | None:
         """Until a change that was not confirmed is taken back; None when none waits."""
-        return None if status.pending is None else max(0.0, round(status.pending.left_ns / 1e9, 3))
+        left_ns = status.pending.left_ns if status.pending else None
+        return None if left_ns is None else max(0.0, round(left_ns / 1e9, 3))
 
     def blocked(self, status: Status) -> dict[str, str]:
         """By lane, why it cannot be put right at present."""

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,9 +18,12 @@ from machines import Machines, machines
 from emulator import topologyfile
 from emulator.appliance import Appliance
 from emulator.cli import main
+from emulator.desire import Store
+from emulator.goal import wanted
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model import Topology
 
+ROOT = Path(__file__).parents[2]
 TOPOLOGY = """
 name: machines
 hub: here
@@ -95,3 +103,31 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
         got, want = ([cell[name] for cell in cells] for cells in (over_ssh, in_namespaces))
         assert got == pytest.approx(want, rel=0.01), name
     assert three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0") == before
+
+
+def test_a_sweep_that_is_killed_leaves_the_lanes_as_the_user_had_them(
+    appliance: Appliance, topology: Topology, tmp_path: Path
+) -> None:
+    appliance.up(topology)
+    argv = ["sweep", "--lane", "far", "--profile", "founding", "--mtu", "1400", "--duration", "60", "--runs"]
+    env = {**os.environ, "LONGHAUL_STATE": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-m", "emulator", *argv, str(tmp_path)], cwd=ROOT, env=env) as sweep:
+        until(lambda: Store(tmp_path).borrower() == sweep.pid)
+        until(lambda: appliance.status().lane("far").lane.mtu == 1400 and appliance.status().as_asked)
+        time.sleep(10)
+        sweep.kill()
+        killed_at = time.monotonic()
+    until(lambda: Store(tmp_path).read().pending is None and appliance.status().as_asked)
+    assert time.monotonic() - killed_at < 0.5
+    with closing(NetlinkKernel()) as kernel:
+        have = kernel.observe()
+    assert (appliance.topology(), have) == (topology, wanted(topology, have))
+    assert [change.summary.split()[0] for change in appliance.history() if change.before != change.after] == ["up"]
+
+
+def until(ready: Callable[[], bool]) -> None:
+    """Within a minute of virtual time."""
+    begin = time.monotonic()
+    while not ready():
+        assert time.monotonic() < begin + 60, "it does not happen"
+        time.sleep(0.01)
