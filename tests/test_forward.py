@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
+import termios
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -105,6 +108,27 @@ def test_connections_do_not_mix_and_large_ones_arrive_whole(line: Line) -> None:
         assert read(client, 8) == b"answer %d" % n
     for sender, (client, server) in zip(senders, pairs, strict=True):
         sender.join(LIMIT_S), client.close(), server.close()
+
+
+def under_way(line: Line) -> int:
+    """Bytes that the lab's end has not read yet."""
+    counted = array("i", [0])
+    fcntl.ioctl(line.fds[0], termios.FIONREAD, counted)
+    return counted[0]
+
+
+def test_the_terminal_in_the_lab_never_overflows_however_long_it_does_not_read(line: Line) -> None:
+    with socket.create_connection(line.listener.getsockname(), LIMIT_S) as client:
+        client.setblocking(False)
+        client.send(b"x" * 100_000)
+        for _ in range(50):
+            line.near.step(0.001)
+        assert under_way(line) == forward.MOST_UNDER_WAY
+        line.start()
+        line.server.settimeout(LIMIT_S)
+        server, _ = line.server.accept()
+        assert read(server, 50_000) == b"x" * 50_000
+        server.close()
 
 
 def test_either_side_may_end_a_connection(line: Line) -> None:

@@ -10,6 +10,7 @@ import os
 import selectors
 import socket
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,8 +18,13 @@ HEADER = struct.Struct("!4sHBH")
 MAGIC = b"LhFw"
 """Every frame begins so; what stands before the first one (a console's greeting) is skipped."""
 
-HELLO, OPEN, DATA, CLOSE = range(4)
+HELLO, OPEN, DATA, CLOSE, TAKEN = range(5)
 LARGEST = 4096
+LARGEST_READ = 1 << 15
+MOST_UNDER_WAY = 3072
+"""Bytes towards the lab that it has not said to have TAKEN (their count stands in place of the connection): User-mode
+Linux deafens its serial line for good when the terminal's buffer of 4096 fills up (drivers/line.c, line_throttle)."""
+
 MOST_WAITING_BYTES = 8 << 20
 """A peer that does not read is cut off when so much waits for it; the others share the line with it."""
 
@@ -47,6 +53,7 @@ class Forward:
     ) -> None:  # fmt: skip
         self._in, self._out, self._listener, self._connect = inward, outward, listener, connect
         self._on_hello = on_hello
+        self._room = MOST_UNDER_WAY if listener else sys.maxsize
         self._ends: dict[int, _End] = {}
         self._next, self._got, self._waiting = 0, bytearray(), bytearray()
         self._selector = selectors.DefaultSelector()
@@ -79,11 +86,11 @@ class Forward:
         self._selector.close()
 
     def _watch(self) -> None:
-        """Listen for room on the line while something waits for it, and read from peers only while nothing does."""
-        registered = self._out in self._selector.get_map()
-        if self._waiting and not registered:
+        """Listen for room on the line while something may go there, and read from peers only while nothing waits."""
+        registered, sendable = self._out in self._selector.get_map(), self._waiting and self._room
+        if sendable and not registered:
             self._selector.register(self._out, selectors.EVENT_WRITE)
-        elif not self._waiting and registered:
+        elif not sendable and registered:
             self._selector.unregister(self._out)
         for end in self._ends.values():
             reading = 0 if self._waiting or end.closing else selectors.EVENT_READ
@@ -148,16 +155,21 @@ class Forward:
 
     def _to_line(self) -> None:
         try:
-            while self._waiting:
-                del self._waiting[: os.write(self._out, self._waiting[:LARGEST])]
+            while self._waiting and self._room:
+                sent = os.write(self._out, self._waiting[: min(LARGEST, self._room)])
+                del self._waiting[:sent]
+                self._room -= sent
         except BlockingIOError:
             return
 
     def _from_line(self) -> None:
         try:
-            self._got += os.read(self._in, 1 << 16)
+            got = os.read(self._in, LARGEST_READ)
         except BlockingIOError:
             return
+        self._got += got
+        if self._connect:
+            self._frame(len(got), TAKEN)
         while (start := self._got.find(MAGIC)) >= 0:
             del self._got[:start]
             if len(self._got) < HEADER.size:
@@ -172,6 +184,9 @@ class Forward:
     def _handle(self, number: int, kind: int, data: bytes) -> None:
         if kind == HELLO:
             self._on_hello()
+        elif kind == TAKEN:
+            self._room += number
+            self._to_line()
         elif kind == OPEN and self._connect:
             try:
                 self._begin(number, self._connect())

@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, expect
 from emulator import demohere
 from emulator.cli_serve import serve
 from emulator.client import Client
-from emulator.errors import MissingError, RefusedError
+from emulator.errors import InputError, MissingError, RefusedError
 
 LIMIT_S = 120.0
 MS = 10**6
@@ -90,6 +90,12 @@ def test_a_lane_moved_by_mouse_is_followed_by_the_live_graph(url: str, browser: 
     look = seen(url, lambda one: (one["lanes"]["california"]["min_ns"] or 0) >= asked_ms * MS)
     assert look["lanes"]["california"]["asked_ns"] == asked_ms * MS
     assert look["drift"] == 0
+
+
+def test_a_large_request_gets_its_answer_and_the_next_one_too(url: str) -> None:
+    for size in (100_000, 1):
+        with pytest.raises(InputError, match="topology"):
+            Client(url).ask("PUT", "/api/topology?dry_run=1", "#" * size, Content_Type="application/yaml")
 
 
 def test_pages_of_other_sites_cannot_use_it(url: str) -> None:
