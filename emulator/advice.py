@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from emulator import analysis, verdict
 from emulator.analysis import NS, Path
 from emulator.laws import CUBIC, MATHIS, Prediction, Windows
+from emulator.profile import LARGEST_BUFFER_BYTES
 from emulator.verdict import MIB, Buffers, Evidence, Verdict
 
 WINDOW_SHARE = 0.75
 """The window that the kernel makes of a receive buffer in the long run (half of it before Linux 6.6)."""
 IN_FLIGHT_SHARE = 2 / 3
 """What is in flight of a full send buffer at the least: its writer sleeps until a third is free."""
-LARGEST_BUFFER_BYTES = 2**30 - MIB
-"""The kernel's arithmetic on socket buffers breaks at 1 GiB."""
 
 
 @dataclass(frozen=True)

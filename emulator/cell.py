@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from emulator import prober, promptness
 from emulator.analysis import NS
+from emulator.axes import BOTH, OUTBOUND
 from emulator.bothways import joined
-from emulator.cells import BOTH, OUTBOUND, CellSpec
+from emulator.cells import CellSpec
 from emulator.conclude import Measured, conclude
 from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
 from emulator.hosts import profiles, reach

@@ -12,14 +12,12 @@ from typing import Any
 
 from emulator import advice, analysis, confidence, laws, lossmodels, topologyfile, units
 from emulator.analysis import Interval
+from emulator.axes import BOTH, INBOUND, OUTBOUND
 from emulator.latency import Latency
 from emulator.model import Impairment, Lane, Profile, Topology
 from emulator.verdict import Buffers
 
 FORMAT = 3
-OUTBOUND, INBOUND = "outbound", "inbound"
-BOTH = "both"
-DIRECTIONS = (OUTBOUND, INBOUND, BOTH)
 KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
 """What the kernel allows when a profile does not say (tcp_rmem, tcp_wmem up to Linux 6.12)."""
 

@@ -7,6 +7,12 @@ import click
 from emulator.cli_options import PROBABILITY
 from emulator.cli_output import emit_json, json_option
 from emulator.cli_types import ADDRESS, RATE, RTT, SIZE
+from emulator.model import LEAST_MTU, MOST_MTU
+
+mtu_option = click.option(
+    "--mtu", type=click.IntRange(LEAST_MTU, MOST_MTU), metavar="BYTES", default=1500, show_default=True,
+    help="Of the path.",
+)  # fmt: skip
 
 
 @click.command(
@@ -17,9 +23,7 @@ from emulator.cli_types import ADDRESS, RATE, RTT, SIZE
 )
 @click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck.")
 @click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms.")
-@click.option(
-    "--mtu", type=click.IntRange(576, 65521), metavar="BYTES", default=1500, show_default=True, help="Of the path."
-)
+@mtu_option
 @click.option("--window", "window_bytes", type=SIZE, help="What one stream may have in flight.")
 @click.option(
     "--streams", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Parallel streams."
@@ -57,9 +61,7 @@ def bdp(
 )
 @click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck.")
 @click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms.")
-@click.option(
-    "--mtu", type=click.IntRange(576, 65521), metavar="BYTES", default=1500, show_default=True, help="Of the path."
-)
+@mtu_option
 @click.option(
     "--streams", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Parallel streams."
 )

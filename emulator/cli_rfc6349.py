@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from emulator.axes import MOST_STREAMS
 from emulator.cli_complete import lane_names
 from emulator.cli_options import appliance_of
 from emulator.cli_output import emit_json, emit_table, json_option
@@ -28,7 +29,12 @@ LEAST_DURATION_S = 2
 @click.argument("lane", shell_complete=lane_names)
 @click.option("--duration", type=SECONDS, default=DURATION, show_default=True, help="Of each test, 2s at least.")
 @click.option(
-    "--streams", type=click.IntRange(min=2), default=4, show_default=True, metavar="N", help="Of the multiple tests."
+    "--streams",
+    type=click.IntRange(2, MOST_STREAMS),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Of the multiple tests.",
 )
 @click.option("--profile", default="max", show_default=True, metavar="NAME", help="TCP profile of the hosts meanwhile.")
 @json_option

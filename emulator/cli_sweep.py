@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator import __version__
+from emulator.cli_axes import asked_for, axis
 from emulator.cli_complete import lane_names
-from emulator.cli_options import appliance_of
 from emulator.cli_output import count, emit_json, emit_table, json_option
-from emulator.cli_types import COUNTS, LOSSES, RATES, RTTS, SECONDS, SIZES, WORDS, progress
+from emulator.cli_types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
 
 if TYPE_CHECKING:
     from emulator.cells import CellResult, CellSpec
-    from emulator.grid import Axes
     from emulator.model import Topology
     from emulator.results import Asked, RunFolder
     from emulator.sweep import Runner
@@ -38,25 +35,23 @@ if TYPE_CHECKING:
     "  longhaul sweep --resume runs/20260102-030405"
 )
 @click.argument("topology", type=click.Path(dir_okay=False), required=False, metavar="[FILE]")
-@click.option("--rtt", type=RTTS, help="Round-trip times; bare numbers are ms.")
-@click.option(
-    "--lane", type=WORDS, shell_complete=lane_names,
+@axis("rtt", "RTT,...", help="Round-trip times; bare numbers are ms.")
+@axis(
+    "lane", "NAME,...", shell_complete=lane_names,
     help="Lanes of the topology (of the one that is up, if no file is given).",
 )  # fmt: skip
-@click.option("--profile", type=WORDS, help="TCP profiles; default,max unless others are given.")
+@axis("profile", "NAME,...", help="TCP profiles; default,max unless others are given.")
 @click.option("--profiles", "profile_file", type=click.Path(dir_okay=False), help="A YAML file with more profiles.")
-@click.option("--window", type=SIZES, help="Receive windows, each a profile of its own.")
-@click.option("--streams", type=COUNTS, help="Parallel streams; 1 unless the file says others.")
-@click.option("--cc", type=WORDS, help="Congestion controls: cubic, bbr, reno, htcp.")
-@click.option("--initcwnd", type=COUNTS, help="First congestion windows, in segments.")
-@click.option("--direction", type=WORDS, help="Which way the data flows: outbound, inbound, both at once.")
-@click.option("--mtu", type=COUNTS, help="MTUs of the lane.")
-@click.option("--rate", type=RATES, help="Bottlenecks both ways; else the lane's, else 10Gbit.")
-@click.option("--loss", type=LOSSES, help="Probabilities of losing a packet, in each direction.")
-@click.option("--duration", type=SECONDS, help="Of each measurement, such as 30s; else from the RTT.")
-@click.option(
-    "--repeats", type=click.IntRange(1, 30), metavar="N", help="Measurements of a cell at most; 10 unless said."
-)
+@axis("window", "SIZE,...", help="Receive windows, each a profile of its own.")
+@axis("streams", "N,...", help="Parallel streams, 128 at most; 1 unless the file says others.")
+@axis("cc", "NAME,...", help="Congestion controls: cubic, bbr, reno, htcp.")
+@axis("initcwnd", "N,...", help="First congestion windows, in segments.")
+@axis("direction", "WAY,...", help="Which way the data flows: outbound, inbound, both at once.")
+@axis("mtu", "N,...", help="MTUs of the lane.")
+@axis("rate", "RATE,...", help="Bottlenecks both ways; else the lane's, else 10Gbit.")
+@axis("loss", "LOSS,...", help="Probabilities of losing a packet, in each direction.")
+@axis("duration", "TIME", help="Of each measurement, such as 30s; else from the RTT.")
+@axis("repeats", "N", help="Measurements of a cell, 30 at most; 10 unless said.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="For every random thing; else the topology's.")
 @click.option(
     "--order-seed", type=click.IntRange(min=0), metavar="N", help="For the order of the cells; else a new one."
@@ -89,7 +84,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         folder = RunFolder(Path(given["resume"]))
         asked = folder.asked()
     else:
-        base, asked = _asked(ctx, given)
+        base, asked = asked_for(ctx, given)
         if given["dry_run"]:
             _show_plan(asked, given["as_json"])
             return
@@ -161,55 +156,6 @@ def _run(
             else:
                 failures[outcome.spec.id] = outcome.failure
             advance(grid.cost_s([outcome.spec], repeats), outcome.spec.id)
-
-
-def _asked(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Asked]:
-    """The topology and the cells that the file and the options ask for; an option goes before the file."""
-    from emulator import confidence, grid, topologyfile
-    from emulator.hosts import profiles
-    from emulator.results import Asked
-
-    section = topologyfile.load_sweep(given["topology"]) if given["topology"] else {}
-    most_repeats = given["repeats"] or section.pop("repeats", confidence.MOST_REPEATS)
-    axes = _axes(section, given)
-    base = _base(ctx, given["topology"], axes)
-    if given["seed"] is not None:
-        base = replace(base, seed=given["seed"])
-    on_hosts = base.hub_host is not None and not given["in_lab"]
-    placed = grid.on_hosts(base, axes.lane) if on_hosts else grid.in_namespaces(base)
-    specs = grid.cells(placed, axes, profiles.load_profiles(given["profile_file"]))
-    order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
-    return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed)
-
-
-def _axes(section: dict[str, Any], given: dict[str, Any]) -> Axes:
-    from dataclasses import fields
-
-    from emulator.analysis import NS
-    from emulator.grid import Axes
-
-    if "duration" in section:
-        section["duration"] = max(1, section["duration"] // NS)
-    section.pop("repeats", None)
-    options = {field.name: given[field.name] for field in fields(Axes) if given[field.name] is not None}
-    return Axes(**(section | options))
-
-
-def _base(ctx: click.Context, file: str | None, axes: Axes) -> Topology:
-    """The topology whose lanes are measured: from a file, what is up, or one plain lane for a list of RTTs."""
-    from emulator import topologyfile
-    from emulator.model import Lane, Topology
-
-    if file:
-        return topologyfile.load(file)
-    if axes.lane:
-        present = appliance_of(ctx).topology()
-        if present is None:
-            raise InputError.single("nothing is up here: name a topology file too", "--lane", axes.lane[0])
-        return present
-    if not axes.rtt:
-        raise InputError.single("say what to measure: a topology file, or RTTs such as --rtt 0,32,346", "sweep")
-    return Topology("sweep", "hub", (Lane("lane"),))
 
 
 def _show_plan(asked: Asked, as_json: bool) -> None:

@@ -1,54 +1,51 @@
-"""What options of the measuring commands read: lists, quantities; and the progress bar."""
+"""What options of the measuring commands read: axes, quantities; and the progress bar."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
 
-from emulator import units
+from emulator import axes, units
+from emulator.axes import LEAST_RATE_BPS
 from emulator.cli_options import Quantity
+from emulator.errors import Mistake
 
-LEAST_RATE_BPS = 8
 
+class Axis(click.ParamType[Any]):
+    """A list of an axis' values separated by commas; of what has only one value, that.
 
-class Listed(click.ParamType[list[Any]]):
-    """A list separated by commas, each item read by one function."""
+    What is wrong is noted, so that all mistakes of a command line are told at once: see `noted`.
+    """
 
-    name = "list"
-
-    def __init__(self, parse: Callable[[str], Any], metavar: str) -> None:
-        self.parse, self.name = parse, metavar
+    def __init__(self, key: str, metavar: str) -> None:
+        self.name, self._single = metavar, key in ("duration", "repeats")
+        self._read = _rtt_ns if key == "rtt" else partial(axes.parse, key)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """A tuple of values; none may be missing between two commas."""
-        if not isinstance(value, str):
-            return value
+        """A tuple of values, or the single one; nothing where a mistake was noted."""
+        assert param
+        assert ctx
         try:
-            return tuple(self.parse(item.strip()) for item in value.split(","))
+            return self._read(value) if self._single else axes.parse_all(map(str.strip, value.split(",")), self._read)
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            noted(ctx).append(Mistake(param.opts[0], "", str(error)))
+            return None if self._single else ()
+
+
+def noted(ctx: click.Context) -> list[Mistake]:
+    """What is wrong with the axes on this command line."""
+    mistakes: list[Mistake] = ctx.meta.setdefault(f"{__name__}.mistakes", [])
+    return mistakes
 
 
 def _rtt_ns(text: str) -> int:
     """A duration; a bare number is in ms."""
     return units.parse_duration_ns(f"{text}ms" if text.replace(".", "", 1).isdigit() else text)
-
-
-def _word(text: str) -> str:
-    if not text:
-        raise ValueError("a name was expected between the commas")
-    return text
-
-
-def _positive(text: str) -> int:
-    number = units.parse_count(text)
-    if not number:
-        raise ValueError("0 is too few")
-    return number
 
 
 def _window_bytes(text: str) -> int:
@@ -65,23 +62,9 @@ def _rate_bps(text: str) -> int:
     return rate_bps
 
 
-def _whole_seconds(text: str) -> int:
-    """A duration; a bare number is in s."""
-    duration_ns = units.parse_duration_ns(f"{text}s" if text.isdigit() else text)
-    if not duration_ns or duration_ns % 10**9:
-        raise ValueError(f"{text!r} is not understood: whole seconds were expected, such as 30s")
-    return duration_ns // 10**9
-
-
-RTTS = Listed(_rtt_ns, "RTT,...")
-WORDS = Listed(_word, "NAME,...")
-COUNTS = Listed(_positive, "N,...")
-RATES = Listed(_rate_bps, "RATE,...")
-SIZES = Listed(_window_bytes, "SIZE,...")
-LOSSES = Listed(units.parse_probability_p32, "LOSS,...")
 RATE = Quantity("RATE", _rate_bps)
 RTT = Quantity("RTT", _rtt_ns)
-SECONDS = Quantity("TIME", _whole_seconds)
+SECONDS = Quantity("TIME", partial(axes.parse, "duration"))
 ADDRESS = Quantity("ADDRESS", lambda text: str(ipaddress.IPv4Address(text)))
 SIZE = Quantity("SIZE", _window_bytes)
 

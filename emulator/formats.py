@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from emulator.cells import FORMAT, OUTBOUND
+from emulator.axes import OUTBOUND
+from emulator.cells import FORMAT
 
 _KINDS_OF_FORMAT_1 = {
     "line": "line", "slow start": "slow start", "loss": "congestion window", "buffer drops": "congestion window",

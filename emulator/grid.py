@@ -2,56 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 from emulator import analysis, units
-from emulator.cells import DIRECTIONS, KERNEL_BUFFERS, OUTBOUND, CellSpec
+from emulator.axes import Axes
+from emulator.cells import KERNEL_BUFFERS, CellSpec
 from emulator.conclude import wanted_duration_s
-from emulator.errors import InputError
+from emulator.errors import InputError, Mistake
 from emulator.hosts import profiles
 from emulator.model import Impairment, Lane, Profile, Topology
+from emulator.profile import LARGEST_BUFFER_BYTES
 
 SHORTEST_S, LONGEST_S = 10, 40
 DEFAULT_PROFILES = (profiles.DEFAULT.name, profiles.MAXIMUM)
 WINDOW_SHARE = 0.72
 """Of a receive buffer that is full size from the start, at MTU 1500, as measured on Linux 6.12."""
 SEND_WINDOWS = 4
+_CALLED = {"lane": "lane", "profile": "profile", "cc": "congestion control"}
 
 
-@dataclass(frozen=True)
-class Axes:
-    """What is varied; an empty axis leaves what the lane, the profile or the kernel has. ns, bit/s, p32, bytes, s.
+def by_option(key: str) -> tuple[str, str]:
+    """Where an axis stands on the command line, as `where` and `path` of a mistake."""
+    return f"--{key}", ""
 
-    `window` makes profiles whose receive buffer offers a window of that many bytes; without it and `profile` there
-    are default and max. Called as in a topology file's `sweep` section and on the command line.
+
+def cells(
+    base: Topology,
+    axes: Axes,
+    known: Mapping[str, Profile],
+    at: Callable[[str], tuple[str, str]] = by_option,
+    algorithms: Collection[str] | None = None,
+) -> list[CellSpec]:
+    """Every combination, lane by lane. Raises InputError with all unknown names and impossible values.
+
+    `at` tells where an axis was given, for mistakes; `algorithms` the congestion controls that the hosts have, None
+    when that is not known.
     """
-
-    rtt: tuple[int, ...] = ()
-    lane: tuple[str, ...] = ()
-    profile: tuple[str, ...] = ()
-    window: tuple[int, ...] = ()
-    streams: tuple[int, ...] = (1,)
-    cc: tuple[str, ...] = ()
-    initcwnd: tuple[int, ...] = ()
-    direction: tuple[str, ...] = (OUTBOUND,)
-    mtu: tuple[int, ...] = ()
-    rate: tuple[int, ...] = ()
-    loss: tuple[int, ...] = ()
-    duration: int | None = None
-
-
-def cells(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[CellSpec]:
-    """Every combination, lane by lane. Raises InputError on unknown names and impossible values."""
-    specs = [
-        spec
-        for lane in _lanes(base, axes)
-        for spec in _of_lane(replace(base, lanes=(lane,)), axes, known)
-    ]  # fmt: skip
+    lanes, impossible = _lanes(base, axes)
+    if wrong := [*_unknown(base, axes, known, algorithms), *impossible]:
+        raise InputError([Mistake(*at(key), text) for key, text in wrong])
+    specs = [spec for lane in lanes for spec in _of_lane(replace(base, lanes=(lane,)), axes, known)]
     if twice := {s.id for s in specs if sum(s.id == other.id for other in specs) > 1}:
         raise InputError.single(f"named twice: {', '.join(sorted(twice))}", "sweep")
     return specs
+
+
+def _unknown(
+    base: Topology, axes: Axes, known: Mapping[str, Profile], algorithms: Collection[str] | None
+) -> list[tuple[str, str]]:
+    """Names that mean nothing here: the axis and what is wrong, each."""
+    there = {
+        "lane": base.sites,
+        "profile": (*known, profiles.MAXIMUM),
+        "cc": axes.cc if algorithms is None else tuple(algorithms),
+    }
+    wrong = [
+        (key, f"no such {_CALLED[key]} as {name!r}; there are {', '.join(names)}")
+        for key, names in there.items()
+        for name in getattr(axes, key)
+        if name not in names
+    ]
+    for name in axes.profile:
+        algorithm = known[name].congestion_control if name in known else None
+        if algorithm and algorithms is not None and algorithm not in algorithms:
+            wrong.append(("profile", f"{name} wants the congestion control {algorithm!r}, which is not there"))
+    return wrong
 
 
 def on_hosts(topology: Topology, chosen: Sequence[str]) -> Topology:
@@ -82,25 +99,16 @@ def _of_lane(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[C
     found = []
     grid = product(chosen, axes.initcwnd or (None,), axes.streams, axes.cc or (None,), axes.direction)
     for profile, initcwnd, streams, algorithm, direction in grid:
-        if direction not in DIRECTIONS:
-            raise InputError.single(f"no such direction; there are {', '.join(DIRECTIONS)}", "--direction", direction)
-        own = _with_initcwnd(profile, initcwnd) if initcwnd else profile
+        own = replace(profile, initcwnd=initcwnd) if initcwnd else profile
         spec = CellSpec(base, own, streams, algorithm, axes.duration or LONGEST_S, direction)
         found.append(replace(spec, duration_s=axes.duration or duration_s(spec)))
     return found
 
 
-def _with_initcwnd(profile: Profile, initcwnd: int) -> Profile:
-    try:
-        return replace(profile, initcwnd=initcwnd)
-    except ValueError as error:
-        raise InputError.single(str(error), "--initcwnd") from None
-
-
 def of_window(window_bytes: int) -> Profile:
     """A profile under which the receiver offers this window from the first moment on, and the sender can fill it."""
     receive = round(window_bytes / WINDOW_SHARE)
-    send = max(SEND_WINDOWS * window_bytes, KERNEL_BUFFERS.send_bytes)
+    send = min(max(SEND_WINDOWS * window_bytes, KERNEL_BUFFERS.send_bytes), LARGEST_BUFFER_BYTES)
     name = f"window-{units.compact(units.format_size(window_bytes))}"
     return Profile(name, (4096, receive, receive), (4096, 131072, send), no_metrics_save=True)
 
@@ -110,34 +118,36 @@ def duration_s(spec: CellSpec) -> int:
     return min(LONGEST_S, max(SHORTEST_S, int(-(-wanted_duration_s(spec) // 1))))
 
 
-def _lanes(base: Topology, axes: Axes) -> list[Lane]:
-    """The lanes that are measured, at each RTT, rate, loss and MTU."""
-    if unknown := [name for name in axes.lane if name not in base.sites]:
-        raise InputError.single(f"no such lane; there are {', '.join(base.sites)}", "--lane", unknown[0])
+def _lanes(base: Topology, axes: Axes) -> tuple[list[Lane], list[tuple[str, str]]]:
+    """The lanes that are measured, at each RTT, rate, loss and MTU; and those that cannot be: the axis, and why."""
     lanes = [lane for lane in base.lanes if not axes.lane or lane.name in axes.lane]
     if axes.rtt and len(lanes) > 1:
-        raise InputError.single("say of which lane: add --lane NAME", "--rtt")
-    try:
-        return [
-            with_bottleneck(_varied(lane, rtt_ns, loss_p32, mtu), rate_bps)
-            for lane in lanes
-            for rtt_ns, rate_bps, loss_p32, mtu in product(
-                axes.rtt or (None,), axes.rate or (None,), axes.loss or (None,), axes.mtu or (None,)
-            )
-        ]
-    except ValueError as error:
-        raise InputError.single(str(error), "sweep") from None
+        return [], [("rtt", "say of which lane: add --lane NAME")]
+    found, wrong = [], dict[tuple[str, str], None]()
+    for lane, *values in product(lanes, *(getattr(axes, key) or (None,) for key in _VARY)):
+        varied = lane
+        try:
+            for key, value in zip(_VARY, values, strict=True):
+                varied = varied if value is None else _VARY[key](varied, value)
+            key = "lane"
+            found.append(_measurable(varied))
+        except ValueError as error:
+            wrong[key, f"lane {lane.name}: {error}"] = None
+    return found, list(wrong)
 
 
-def _varied(lane: Lane, rtt_ns: int | None, loss_p32: int | None, mtu: int | None) -> Lane:
-    lane = lane if rtt_ns is None else lane.with_rtt(rtt_ns)
-    if loss_p32 is not None:
-        outbound, inbound = (replace(way, loss_p32=loss_p32, loss_model=None) for way in (lane.outbound, lane.inbound))
-        lane = replace(lane, outbound=outbound, inbound=inbound)
-    return lane if mtu is None else replace(lane, mtu=mtu)
+def _measurable(lane: Lane) -> Lane:
+    if any(way.mean_loss == 1 for way in (lane.outbound, lane.inbound)):
+        raise ValueError("loses every packet, so that nothing can be measured")
+    return with_bottleneck(lane)
 
 
-def with_bottleneck(lane: Lane, rate_bps: int | None) -> Lane:
+def _with_loss(lane: Lane, loss_p32: int) -> Lane:
+    outbound, inbound = (replace(way, loss_p32=loss_p32, loss_model=None) for way in (lane.outbound, lane.inbound))
+    return replace(lane, outbound=outbound, inbound=inbound)
+
+
+def with_bottleneck(lane: Lane, rate_bps: int | None = None) -> Lane:
     """The lane limited both ways: by `rate_bps`, else by its own rate, else the line's."""
 
     def limited(direction: Impairment) -> Impairment:
@@ -146,6 +156,15 @@ def with_bottleneck(lane: Lane, rate_bps: int | None) -> Lane:
         return direction if direction.rate_bps else replace(direction, rate_bps=lane.line_rate_bps)
 
     return replace(lane, outbound=limited(lane.outbound), inbound=limited(lane.inbound))
+
+
+_VARY: dict[str, Callable[[Lane, int], Lane]] = {
+    "rtt": Lane.with_rtt,
+    "rate": with_bottleneck,
+    "loss": _with_loss,
+    "mtu": lambda lane, mtu: replace(lane, mtu=mtu),
+}
+"""What each axis of numbers makes of a lane."""
 
 
 def cost_s(specs: Iterable[CellSpec], repeats: int) -> float:

@@ -21,10 +21,10 @@ from .units import format_duration
 
 LINE_RATE_BPS = 10_000_000_000
 """The speed of the ports when nothing else is said: the founding 10 Gbit/s."""
-
+LEAST_MTU, MOST_MTU = 576, 65_521
+"""What every IPv4 host takes, and what makes a frame of 65535 bytes with its header."""
 DATAPATHS = ("auto", "netem", "wire")
 """What impairs the lanes: the kernel's netem, the wire engine, or netem where the kernel has it and else the engine."""
-
 ON_FAILURE = ("cut", "pass")
 """What becomes of a lane when its engine dies: nothing passes, or everything does, unimpaired."""
 
@@ -102,8 +102,8 @@ class Lane:
         self._check_flows()
         if not re.fullmatch(NAME_PATTERN, self.name):
             raise ValueError(f"lane name {self.name!r} is not a host name label (a-z, 0-9 and inner -)")
-        if not 576 <= self.mtu <= 65521:
-            raise ValueError(f"mtu {self.mtu} is not within 576..65521")
+        if not LEAST_MTU <= self.mtu <= MOST_MTU:
+            raise ValueError(f"mtu {self.mtu} is not within {LEAST_MTU}..{MOST_MTU}")
         if self.line_rate_bps < 8:
             raise ValueError(f"line rate {self.line_rate_bps} bit/s is below one byte a second")
         if self.host is not None:

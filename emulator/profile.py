@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LARGEST_BUFFER_BYTES = 2**30 - 2**20
+"""The kernel's arithmetic on socket buffers is in int and breaks at 1 GiB."""
+MOST_SEGMENTS = 65_535
+"""Of a first window, as a route holds it."""
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -29,5 +34,5 @@ class Profile:
                 raise ValueError(f"{field} {values} does not rise: min <= default <= max expected")
         for field in ("initcwnd", "initrwnd"):
             value = getattr(self, field)
-            if value is not None and not 1 <= value <= 65535:
-                raise ValueError(f"{field} {value} is not within 1..65535")
+            if value is not None and not 1 <= value <= MOST_SEGMENTS:
+                raise ValueError(f"{field} {value} is not within 1..{MOST_SEGMENTS}")

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from emulator import units
-from emulator.cells import INBOUND, OUTBOUND, CellResult, CellSpec
+from emulator.axes import INBOUND, OUTBOUND
+from emulator.cells import CellResult, CellSpec
 from emulator.compare import Change
 
 MIB = 2**20

@@ -12,12 +12,11 @@ from emulator.errors import MeasureError
 from emulator.hosts.host import Host
 from emulator.measure import iperf3, ping
 from emulator.measure.process import Running
-from emulator.model import Lane, Topology
+from emulator.model import LEAST_MTU, Lane, Topology
 from emulator.netem import ETHERNET_HEADER_BYTES
 from emulator.rfc6349 import Survey, Transfer
 
 IP_ICMP_BYTES = 28
-LEAST_MTU = 576
 ECHOES = 10
 UDP_SECONDS = 2
 UDP_EXCESS = 1.05

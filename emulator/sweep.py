@@ -24,6 +24,9 @@ MEMORY_PER_BDP = 16
 """Queued packets take up to 1.6 times their bytes, in both directions, and sockets hold as much again at each end."""
 LAB_TIMEOUT_S = 900.0
 
+LAB_ALGORITHMS = ("reno", "cubic", "bbr", "htcp")
+"""The congestion controls of the lab's kernel (lab/kernel.config)."""
+
 Runner = Callable[[CellSpec], Execution]
 
 

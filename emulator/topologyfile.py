@@ -28,13 +28,17 @@ def load(path: str | Path) -> Topology:
     return loads(_text(path), str(path), Path(path).parent)
 
 
-def load_sweep(path: str | Path) -> dict[str, Any]:
-    """The `sweep` section of a topology file, what is given of it: by key, in the model's units. Raises InputError."""
+def load_sweep(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The `sweep` section of a topology file: by key what is given, in the units of `axes`, and its "file:line".
+
+    Raises InputError.
+    """
     source = yamltree.read(_text(path), str(path))
     form = _validated(source, Path(path).parent)
     source.raise_mistakes()
     assert form is not None
-    return form.sweep.model_dump(exclude_none=True)
+    given = form.sweep.model_dump(exclude_none=True)
+    return given, {key: source.at(("sweep", key)) for key in given}
 
 
 def _text(path: str | Path) -> str:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from samples import MIB, execution
 
 from emulator import cli, sweep
 from emulator.cells import CellSpec
+from emulator.measure import machine
 from emulator.results import Execution
 
 ROOT = Path(__file__).parent.parent
+MISTAKES = sorted((Path(__file__).parent / "golden/sweeps").glob("*.args"))
+RATE = "a rate such as 10Gbit or 100Mbit was expected"
+HERE = ", ".join(machine.ALGORITHMS.read_text().split())
 Said = Callable[..., tuple[int, str, str]]
 
 
@@ -136,13 +141,40 @@ def test_runs_are_listed_and_told_again(longhaul: Said, tmp_path: Path) -> None:
         (["compare", "."], "compare: two runs at least are needed to compare"),
         (["report", "."], ".: is no run folder, for it has no run.json"),
         (["sweep"], "sweep: say what to measure: a topology file, or RTTs such as --rtt 0,32,346"),
-        (["sweep", "--rtt", "1", "--rate", "9"], "Error: Invalid value for '--rate': '9' has no unit: a rate such as "
-         "10Gbit or 100Mbit was expected"),
+        (["sweep", "--rtt", "1", "--rate", "9"], "--rate: '9' has no unit: " + RATE),
+        (["sweep", "--rtt", "1", "--cc", "none"], f"--cc: no such congestion control as 'none'; there are {HERE}"),
     ],
 )  # fmt: skip
 def test_mistakes(longhaul: Said, args: list[str], said: str) -> None:
     code, _, err = longhaul(*args)
     assert (code, err.strip().splitlines()[-1]) == (2, said)
+
+
+@pytest.mark.parametrize("given", MISTAKES, ids=lambda path: path.stem)
+def test_what_cannot_be_measured_is_refused_before_anything_starts(longhaul: Said, tmp_path: Path, given: Path) -> None:
+    shutil.copytree(given.parent, tmp_path, dirs_exist_ok=True)
+    code, out, err = longhaul("sweep", *given.read_text().split())
+    assert (code, out, err) == (2, "", given.with_suffix(".txt").read_text())
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most"),
+    [
+        ("streams", "1", "128"), ("duration", "1s", "24h"), ("window", "4KiB", "682MiB"), ("initcwnd", "1", "65535"),
+        ("mtu", "576", "65521"), ("repeats", "1", "30"),
+    ],
+)  # fmt: skip
+def test_the_limits_themselves_are_allowed(longhaul: Said, key: str, least: str, most: str) -> None:
+    for value in (least, most):
+        code, _, err = longhaul("sweep", "--rtt", "32", "--profile", "max", f"--{key}", value, "--dry-run")
+        assert (code, err) == (0, "")
+
+
+def test_the_labs_kernel_has_what_a_sweep_takes_it_to_have() -> None:
+    config = (ROOT / "emulator/lab/kernel.config").read_text()
+    built = {name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", config, re.MULTILINE)} - {"advanced"}
+    assert {*sweep.LAB_ALGORITHMS} == built | {"reno"}  # which every kernel has
 
 
 def test_advise_prints_commands(longhaul: Said) -> None:
@@ -159,5 +191,6 @@ def test_the_sweep_section_is_read_in_the_models_units(tmp_path: Path) -> None:
     file.write_text(
         "{name: t, hub: h, lanes: {a: {}}, sweep: {rtt: 2ms, rate: [1Gbit, 10Gbit], loss: 1%, window: 1MiB}}"
     )
-    found: dict[str, Any] = topologyfile.load_sweep(file)
+    found, lines = topologyfile.load_sweep(file)
+    assert set(lines.values()) == {f"{file}:1"}
     assert found == {"rtt": (2_000_000,), "rate": (10**9, 10**10), "loss": (42949673,), "window": (MIB,)}

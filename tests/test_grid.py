@@ -81,12 +81,16 @@ def test_durations_come_from_the_rtt(rtt_ms: int, profile: str, lasts_s: int) ->
 @pytest.mark.parametrize(
     ("base", "axes", "said"),
     [
-        (ONE, {"lane": ("moon",)}, "--lane: moon: no such lane; there are lane"),
-        (ONE, {"profile": ("fast",)}, "--profile: fast: no such profile; there are default, founding, max"),
-        (ONE, {"direction": ("up",)}, "--direction: up: no such direction; there are outbound, inbound, both"),
+        (ONE, {"lane": ("moon",)}, "--lane: no such lane as 'moon'; there are lane"),
+        (ONE, {"profile": ("fast",)}, "--profile: no such profile as 'fast'; there are default, founding, max"),
         (ONE, {"rtt": (1, 1)}, "sweep: named twice: lane-1ns-default-1, lane-1ns-max-1"),
         (STAR, {"rtt": (1,)}, "--rtt: say of which lane: add --lane NAME"),
-        (ONE, {"mtu": (100,)}, "sweep: mtu 100 is not within 576..65521"),
+        (
+            Topology("one", "hub", (Lane("lane", Impairment(jitter_ns=MS, delay_ns=MS)),)),
+            {"rtt": (MS,), "profile": ("fast",)},
+            "--profile: no such profile as 'fast'; there are default, founding, max\n"
+            "--rtt: lane lane: jitter 1 ms exceeds the one-way delay of 500 us",
+        ),
     ],
 )
 def test_mistakes(base: Topology, axes: dict[str, Any], said: str) -> None:

@@ -39,7 +39,7 @@ LAYERS = [
     ["egress"],
     ["netem", "change", "timeline", "traces"],
     ["wire"],
-    ["state", "analysis", "confidence", "latency", "rfc6349", "intervals", "wireops"],
+    ["axes", "state", "analysis", "confidence", "latency", "rfc6349", "intervals", "wireops"],
     ["verdict", "laws"],
     ["advice", "detectors", "curves"],
     ["ops", "queueops", "proof"],
@@ -68,6 +68,7 @@ LAYERS = [
     ["cli_output", "cli_options", "cli_complete", "cli_types"],
     ["cli_core", "cli_set", "cli_safety", "cli_nics", "cli_prove", "cli_places", "cli_schedule"],
     ["cli_record", "cli_replay"],
+    ["cli_axes"],
     ["cli_verify", "cli_sweep", "cli_runs", "cli_paths", "cli_rfc6349", "cli_lab", "cli_serve"],
     ["cli"],
     ["__main__", "demo"],
@@ -80,7 +81,7 @@ PURE = (
     "units", "errors", "values", "distributions", "lossmodels", "cities", "bursts", "places", "schedule", "impairment",
     "model", "aqm", "netem", "change", "timeline", "traces", "chart", "state", "ops", "queueops", "goal", "plan",
     "refusal", "scope", "mend", "inventory", "tuning", "analysis", "verdict", "laws", "confidence", "detectors",
-    "advice", "curves", "rfc6349", "intervals", "proof", "wire", "wireops", "wireplan", "liveplan", "moment",
+    "advice", "axes", "curves", "rfc6349", "intervals", "proof", "wire", "wireops", "wireplan", "liveplan", "moment",
     "lateness", "flows", "profile", "egress",
 )  # fmt: skip
 """Standard library only; and of that nothing that reads files, clocks, sockets or dice."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from emulator import units
-from emulator.fields import Duration, Rate
+from emulator import axes, units
+from emulator.fields import Duration, example_schema
 
 from .answers import Answer
 
@@ -47,7 +47,18 @@ def _flag(value: Any) -> Any:
 
 
 Name = Annotated[str, BeforeValidator(_word)]
-Streams = Annotated[int, _count(1, 128)]
+
+
+def _axis(key: str) -> BeforeValidator:
+    def read(value: Any) -> Any:
+        return axes.parse(key, value if isinstance(value, str) else "")
+
+    return BeforeValidator(read)
+
+
+Streams = Annotated[int, _axis("streams")]
+Algorithm = Annotated[str, _axis("cc")]
+Bottleneck = Annotated[int, _axis("rate"), example_schema("10Gbit")]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 
 
@@ -60,12 +71,12 @@ class RunForm(BaseModel):
     lanes: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = None
     profiles: Annotated[list[Name], Field(min_length=1, max_length=16)] = ["default"]
     streams: Annotated[list[Streams], Field(min_length=1, max_length=16)] = [1]
-    congestion_controls: Annotated[list[Name], Field(max_length=8)] = []
-    rate: Rate | None = Field(default=None, description="bottleneck both ways; else the lane's own, else 10Gbit")
+    congestion_controls: Annotated[list[Algorithm], Field(max_length=8)] = []
+    rate: Bottleneck | None = Field(default=None, description="bottleneck both ways; else the lane's own, else 10Gbit")
     duration: Annotated[int, _count(1, 3600)] | None = Field(
         default=None, description="seconds a cell; else by the RTT"
     )
-    repeats: Annotated[int, _count(1, 30)] = Field(
+    repeats: Annotated[int, _axis("repeats")] = Field(
         default=1, description="measurements of a cell at most; fewer when its mean is known to 2.5 % after three"
     )
     in_lab: Flag = Field(default=False, description="each cell in a lab of its own")

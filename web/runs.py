@@ -14,9 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from emulator import __version__, grid, rendering, report, sweep
+from emulator.axes import Axes
 from emulator.cells import CellResult, CellSpec
 from emulator.errors import InputError, LonghaulError, MeasureError, RefusedError
 from emulator.hosts import profiles
+from emulator.measure import machine
 from emulator.model import Lane, Topology
 from emulator.results import Asked, Execution, RunFolder
 
@@ -24,6 +26,8 @@ from .runforms import RunForm
 from .usecases import UseCases
 
 RUNNING, DONE, STOPPED = "running", "done", "stopped"
+FIELDS = {"rtt": "rtts", "lane": "lanes", "profile": "profiles", "cc": "congestion_controls"}
+"""What the axes are called in a request, where it is not the same."""
 log = logging.getLogger("longhaul.web")
 
 
@@ -81,7 +85,7 @@ class Runs:
 
     def grid(self, form: RunForm) -> list[CellSpec]:
         """The cells of a request. Raises InputError."""
-        axes = grid.Axes(
+        axes = Axes(
             rtt=tuple(form.rtts or ()),
             lane=tuple(form.lanes or ()),
             profile=tuple(form.profiles),
@@ -90,7 +94,11 @@ class Runs:
             rate=() if form.rate is None else (form.rate,),
             duration=form.duration,
         )
-        return grid.cells(grid.in_namespaces(self._base(form)), axes, profiles.load_profiles())
+        algorithms = sweep.LAB_ALGORITHMS if form.in_lab else machine.algorithms(axes.cc)
+        placed = grid.in_namespaces(self._base(form))
+        return grid.cells(
+            placed, axes, profiles.load_profiles(), lambda key: ("request", FIELDS.get(key, key)), algorithms
+        )
 
     def start(self, form: RunForm) -> Run:
         """Begin a run. Raises InputError, RefusedError when one is at work or a topology is in the way."""

@@ -14,6 +14,7 @@ from emulator.hosts import route
 from emulator.hosts.host import Host
 from emulator.hosts.record import TCP_MEM
 from emulator.model import Profile
+from emulator.profile import LARGEST_BUFFER_BYTES
 
 MIB = 2**20
 MAXIMUM = "max"
@@ -21,8 +22,6 @@ DEFAULT = Profile("default", no_metrics_save=None)
 FOUNDING = Profile(
     "founding", tcp_rmem=(4096, 8 * MIB, 32 * MIB), tcp_wmem=(4096, 8 * MIB, 32 * MIB), no_metrics_save=True
 )
-LARGEST_BUFFER_BYTES = 2**30 - MIB
-"""The kernel's arithmetic on socket buffers is in int and breaks at 1 GiB."""
 SMALLEST_MAXIMUM_BYTES = 6 * MIB
 PAGE_BYTES = 4096
 TCP_MEM_PAGES = 2**22

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from emulator import __version__
@@ -18,6 +21,7 @@ SYSCTLS = (
     "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_moderate_rcvbuf", "net.ipv4.tcp_window_scaling",
     "net.ipv4.tcp_timestamps", "net.ipv4.tcp_sack", "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_mtu_probing",
 )  # fmt: skip
+ALGORITHMS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _TIMEOUT_S = 30.0
 
 
@@ -33,6 +37,15 @@ class Host(Protocol):
 
     def read_sysctl(self, name: str) -> str:
         """A sysctl's value."""
+
+
+def algorithms(wanted: Iterable[str]) -> tuple[str, ...]:
+    """The congestion controls of this machine's kernel, with those of the wanted that it can load, as root, for us."""
+    with socket.socket() as user:
+        for name in wanted:
+            with contextlib.suppress(OSError):
+                user.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+    return tuple(ALGORITHMS.read_text().split())
 
 
 def record(host: Host) -> dict[str, Any]:
