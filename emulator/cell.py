@@ -44,12 +44,13 @@ _LISTEN_TIMEOUT_S = 10.0
 _TIMEOUT_S = 30.0
 
 
-def execute(spec: CellSpec, appliance: Appliance) -> Execution:
+def execute(spec: CellSpec, appliance: Appliance, *, instead: bool = False) -> Execution:
     """Bring the cell's lane up on this machine, measure, and take it down again.
 
-    Raises RefusedError when a topology is up already, MeasureError, and whatever bringing up raises.
+    A topology that is up already makes room and comes back if `instead` says so, else RefusedError is raised.
+    Raises MeasureError and whatever bringing up raises.
     """
-    with reach.reached(spec.topology) as hosts, _lane_up(spec, appliance):
+    with reach.reached(spec.topology) as hosts, lane_up(spec, appliance, instead):
         hub, site = hosts[spec.topology.hub], hosts[spec.lane.name]
         with profiles.applied(spec.profile, hub, site) as unset:
             for host in (hub, site):
@@ -59,10 +60,10 @@ def execute(spec: CellSpec, appliance: Appliance) -> Execution:
 
 
 @contextmanager
-def _lane_up(spec: CellSpec, appliance: Appliance) -> Iterator[None]:
+def lane_up(spec: CellSpec, appliance: Appliance, instead: bool) -> Iterator[None]:
     """The cell's lane for the time of a block: alone, or as a change to the topology that holds its ports already."""
     present, lane = appliance.topology(), spec.lane
-    if present is None:
+    if present is None or instead:
         with appliance.borrowed(spec.topology):
             yield
         return

@@ -14,7 +14,8 @@ import tty
 from pathlib import Path
 
 from emulator import paths, topologyfile
-from emulator.appliance import Appliance, local
+from emulator.appliance import local
+from emulator.desire import Store
 from emulator.errors import LonghaulError
 from emulator.hosts.namespace import NamespaceHost
 from emulator.lab.forward import Forward
@@ -32,14 +33,18 @@ RATES = ("12M", "8M", "4M")
 
 
 class Traffic:
-    """One TCP stream per virtual lane from the hub to its site, begun again whenever it has ended."""
+    """One TCP stream per virtual lane from the hub to its site, begun again whenever it has ended.
 
-    def __init__(self, appliance: Appliance) -> None:
-        self._appliance, self._programs = appliance, dict[tuple[str, str], Running]()
+    While a test run has borrowed the lanes there is none: what it measures is its own.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._programs = store, dict[tuple[str, str], Running]()
 
     def keep(self) -> None:
         """Look what is missing and start it: each site's server first, its client when that listens."""
-        topology = self._appliance.topology()
+        asked = self._store.read()
+        topology = None if asked.borrowed else asked.topology
         rates = {lane.name: RATES[n % len(RATES)] for n, lane in enumerate(topology.virtual_lanes if topology else ())}
         for key in [key for key, program in self._programs.items() if key[0] not in rates or not program.running()]:
             self._programs.pop(key).terminate()
@@ -72,7 +77,7 @@ def main(listening: str = "") -> int:
     server = setup.server(appliance, state, guard, listen, lab=False, demo=True)
     if not listening:
         threading.Thread(target=_forward, name="forward", daemon=True).start()
-    threading.Thread(target=_keep, args=(Traffic(local()),), name="traffic", daemon=True).start()
+    threading.Thread(target=_keep, args=(Traffic(Store(state)),), name="traffic", daemon=True).start()
     server.end_on_signals()
     server.run()
     return 0

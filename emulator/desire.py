@@ -61,6 +61,11 @@ class Desire:
     began_ns: int | None = None
 
     @property
+    def borrowed(self) -> bool:
+        """Whether the topology is a test run's."""
+        return bool(self.pending and self.pending.borrowed)
+
+    @property
     def lasting(self) -> Topology | None:
         """What is asked for when nothing is borrowed any more."""
         return self.pending.base if self.pending and self.pending.borrowed else self.topology

@@ -93,14 +93,14 @@ def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> Execution:
     return Execution(CellResult.from_json(answer["result"]), answer["raw"])
 
 
-def here() -> Runner:
-    """A runner that measures on this machine itself, in namespaces of its own."""
+def here(*, instead: bool = False) -> Runner:
+    """A runner that measures on this machine itself, in namespaces of its own; `instead`: see `cell.execute`."""
     from emulator import cell
     from emulator.appliance import local
 
     def run(spec: CellSpec) -> Execution:
         with closing(local()) as appliance:
-            return cell.execute(spec, appliance)
+            return cell.execute(spec, appliance, instead=instead)
 
     return run
 

@@ -81,7 +81,7 @@ def start_run(dry_run: bool = False) -> RunAnswer:
 
 def _planned(specs: list[CellSpec], in_lab: bool) -> RunAnswer:
     answer = run_answer(Run("", "planned", in_lab, specs, {}))
-    return answer.model_copy(update={"left_s": round(grid.cost_s(specs, 1), 1)})
+    return answer.model_copy(update={"left_s": round(grid.cost_s(specs, 1, in_lab=in_lab), 1)})
 
 
 @table("GET", "/api/runs", RunsAnswer)

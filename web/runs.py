@@ -47,7 +47,7 @@ class Run:
     def left_s(self) -> float:
         """A guess at the time that is left."""
         todo = [s for s in self.specs if s.id not in self.found and s.id not in self.failures]
-        return grid.cost_s(todo, 1) if self.state == RUNNING else 0.0
+        return grid.cost_s(todo, 1, in_lab=self.in_lab) if self.state == RUNNING else 0.0
 
 
 @dataclass
@@ -65,7 +65,7 @@ Runners = Callable[[bool], tuple[sweep.Runner, int]]
 
 
 class Runs:
-    """The runs in one folder. `set_aside`: a topology that is up may be taken down for the time of a run."""
+    """The runs in one folder. `set_aside`: what is up makes room for the time of each cell (see `local_runners`)."""
 
     def __init__(
         self,
@@ -201,8 +201,13 @@ class Runs:
     def _refuse(self, in_lab: bool) -> None:
         if self._work:
             raise RefusedError(f"run {self._work.id} is at work: wait for it or cancel it")
-        up = None if in_lab or self._set_aside else self._usecases.topology()
-        if up:
+        if in_lab:
+            return
+        if (pid := self._usecases.borrower()) is not None:
+            raise RefusedError(f"a test run (process {pid}) has borrowed the lanes: wait for its end, or end it")
+        if self._usecases.pending_ns() is not None:
+            raise RefusedError("a change waits to be confirmed: keep it, or take it back, first")
+        if not self._set_aside and (up := self._usecases.topology()):
             raise RefusedError(f"{up.name} is up here: measure in the lab (in_lab), or take it down first")
 
     def _begin(self, folder: RunFolder) -> None:
@@ -216,23 +221,13 @@ class Runs:
     def _execute(self, folder: RunFolder, cancelled: threading.Event) -> None:
         work, trouble = self._work, ""
         assert work
-        aside = None
         try:
-            asked = folder.asked()
-            aside = self._usecases.topology() if self._set_aside and not asked.in_lab else None
-            if aside:
-                self._usecases.down()
-            self._cells(folder, asked, work, cancelled)
+            self._cells(folder, folder.asked(), work, cancelled)
         except LonghaulError as error:
             trouble = str(error)
         except Exception as error:
             log.exception("run %s", work.id)
             trouble = f"{type(error).__name__}: {error}"
-        if aside:
-            try:
-                self._usecases.up(aside)
-            except LonghaulError as error:
-                trouble = f"{aside.name} could not be brought up again: {error}"
         self._ended[work.id] = ({}, "cancelled") if cancelled.is_set() else (work.failures, trouble)
         with suppress(KeyError, LonghaulError):
             folder.write("table.md", markdown(self.get(work.id)))
@@ -277,8 +272,8 @@ def _objections(run: Run) -> list[str]:
     return report.objections(run.specs, run.found, dict(run.failures))
 
 
-def local_runners(in_lab: bool) -> tuple[sweep.Runner, int]:
-    """What `longhaul sweep` uses on this machine."""
+def local_runners(in_lab: bool, *, instead: bool = False) -> tuple[sweep.Runner, int]:
+    """What `longhaul sweep` uses on this machine; `instead` of what is up, which comes back after each cell."""
     if in_lab:
         return sweep.in_lab(sweep.cpus()), len(sweep.cpus())
-    return sweep.here(), 1
+    return sweep.here(instead=instead), 1

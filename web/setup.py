@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 
 from emulator import journal
@@ -31,7 +32,8 @@ def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = 
     def say(run: Run) -> None:
         live.channel.send("run", run_answer(run).model_dump(mode="json"))
 
-    runs = Runs(state / "runs", usecases, local_runners, say, set_aside=demo)
+    runners = partial(local_runners, instead=demo)
+    runs = Runs(state / "runs", usecases, runners, say, set_aside=demo)
     return Daemon(usecases, live, runs, Certificates(state / "certificates"), lab, demo)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from emulator import lanepatch, topologyfile
 from emulator.alarm import Alarm
 from emulator.appliance import Appliance
+from emulator.desire import Store
 from emulator.errors import InputError
 from emulator.follow import Follower
 from emulator.history import Change
@@ -51,8 +52,10 @@ class UseCases:
         self._lock = threading.RLock()
         self._status: tuple[float, Status] | None = None
         self.can = frozenset(name for name in OPTIONAL if hasattr(appliance, name))
+        self._store = Store(appliance.state_dir)
+        self._stamp = self._store.stamp()
         self.changes = 0
-        """Counts changes made here, so that watchers know that something is new."""
+        """Counts changes, made here or by others, so that watchers know that something is new."""
 
     def topology(self) -> Topology | None:
         """What is asked for."""
@@ -71,6 +74,8 @@ class UseCases:
         with self._lock:
             cached = self._status
             if cached is None or self._clock() - cached[0] >= FRESH_S:
+                if self._store.stamp() != self._stamp:
+                    self._changed()
                 cached = self._status = (self._clock(), self._appliance.status())
             return cached[1]
 
@@ -162,6 +167,10 @@ class UseCases:
         with self._lock:
             return self._appliance.pending_ns()
 
+    def borrower(self) -> int | None:
+        """The process of the test run that has the lanes, None when nobody has borrowed them."""
+        return self._store.borrower()
+
     def follower(self, alarm: Alarm) -> Follower:
         """Whoever plays the schedule of what is up, in turn with the requests."""
         return self._appliance.follower(alarm, self._lock)
@@ -203,7 +212,7 @@ class UseCases:
                     self._changed()
 
     def _changed(self) -> None:
-        self._status = None
+        self._status, self._stamp = None, self._store.stamp()
         self.changes += 1
 
 

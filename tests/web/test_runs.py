@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemons import House
+from daemons import House, asked, star
 from samples import execution
 
+from emulator import cell
 from emulator.cells import CellResult, CellSpec
 from emulator.errors import MeasureError, MissingError
 from emulator.results import Execution
@@ -111,7 +112,8 @@ def test_the_report_with_figures_is_a_page_without_scripts_and_drawn_once(
 
 def test_what_is_planned_is_told_before(house: House, gate: Gate) -> None:
     planned = house.client.post("/api/runs?dry_run=1", json=ASKED).json
-    assert (planned["state"], planned["total"], planned["left_s"] > 12) == ("planned", 4, True)
+    assert (planned["state"], planned["total"], planned["left_s"]) == ("planned", 4, 4 * (10 + 6))
+    assert house.client.post("/api/runs?dry_run=1", json=ASKED | {"in_lab": True}).json["left_s"] < 4 * 4
     assert [round(cell["expected_bytes_per_s"] / 2**20, 1) for cell in planned["cells"]] == [11.4] * 4
     assert (gate.begun, house.client.get("/api/runs").json) == ([], {"runs": []})
 
@@ -179,16 +181,21 @@ def test_lanes_of_the_topology_keep_their_own_settings(house: House) -> None:
     assert [(c["lane"], c["rtt_ns"]) for c in cells] == [("london", 80_000_000), ("japan", 346_000_000)]
 
 
-def test_in_the_demo_the_star_is_set_aside_and_comes_back(tmp_path: Path, gate: Gate) -> None:
-    house = House(tmp_path, runner=gate, set_aside=True)
+def test_in_the_demo_the_star_makes_room_for_each_cell_and_history_hears_nothing(tmp_path: Path) -> None:
+    during = []
+
+    def runner(spec: CellSpec) -> Execution:
+        with cell.lane_up(spec, house.appliance, instead=True):
+            during.append(asked(house))
+        return execution(spec)
+
+    house = House(tmp_path, runner=runner, set_aside=True)
     house.up()
-    name = begin(house)
-    gate.open(4)
-    until(house, name, lambda run: run["finished"] >= 1)
-    until(house, name, lambda run: run["state"] == "done")
-    topology = house.appliance.topology()
-    assert topology
-    assert topology.name == "new-york"
+    before = house.client.get("/api/history").json
+    until(house, begin(house), lambda run: run["state"] == "done")
+    assert [(one.name, one.sites) for one in during] == [("sweep", ("lane",))] * 4
+    assert asked(house) == star()
+    assert house.client.get("/api/history").json == before
 
 
 @pytest.mark.parametrize(
