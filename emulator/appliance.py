@@ -34,7 +34,7 @@ from .refusal import memory_reasons, refuse, warnings
 from .scope import narrow, ports_of
 from .session import ssh_addresses
 from .state import State
-from .status import PendingStatus, Status, lane_status
+from .status import Status, lane_status
 
 
 class Appliance:
@@ -175,7 +175,7 @@ class Appliance:
         found, counted = mending_now(now.topology, now.began_ns, at_ns, have), self._kernel.counters()
         asked = present(now.topology, now.began_ns, at_ns).lanes if now.topology else ()
         lanes = tuple(lane_status(lane, have, counted) for lane in asked)
-        pending = PendingStatus(self._ledger.left_ns(now.pending), now.pending.base) if now.pending else None
+        pending = self._ledger.told(now.pending) if now.pending else None
         path = datapath(now.topology, have.machine) if now.topology else "netem"
         late = noted(self.state_dir, now.began_ns)
         return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late)

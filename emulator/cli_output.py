@@ -87,7 +87,7 @@ def _pending_json(pending: PendingStatus | None) -> dict[str, Any] | None:
     if pending is None:
         return None
     left_ns = None if pending.left_ns is None else max(pending.left_ns, 0)
-    return {"left_ns": left_ns, "back_to": pending.base.name if pending.base else None}
+    return {"left_ns": left_ns, "back_to": pending.back_to}
 
 
 def _direction_json(direction: DirectionStatus) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def emit_status(status: Status) -> None:
     for lane, why in status.blocked.items():
         click.echo(f"blocked: {lane}: {why}")
     if pending := status.pending:
-        base = pending.base.name if pending.base else "nothing up"
+        base = pending.back_to or "nothing up"
         if pending.left_ns is None:
             click.echo(f"borrowed: goes back to {base} when the test run that has the lanes ends")
         else:

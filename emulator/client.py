@@ -162,10 +162,7 @@ class RemoteAppliance:
         told = self._status()
         topology = self.topology() if told["topology"] else None
         lanes = tuple(_lane_status(topology.lane(one["name"]), one) for one in told["lanes"]) if topology else ()
-        waits = told["pending"]
-        # What the lanes go back to is not told; only how long it takes is shown.
-        pending = PendingStatus(round(waits["seconds_left"] * 1e9), None) if waits else None
-        return Status(topology, _steps(told, "drift"), lanes, told["blocked"], pending, told["datapath"])
+        return Status(topology, _steps(told, "drift"), lanes, told["blocked"], _pending(told), told["datapath"])
 
     def confirm(self) -> None:
         """Keep the change that waits to be confirmed."""
@@ -214,6 +211,13 @@ def _whole(direction: Mapping[str, object]) -> dict[str, object]:
 def _steps(told: Mapping[str, Any], key: str = "steps") -> list[Step]:
     """Steps whose operation is the command that the daemon told."""
     return [Step(cast(Op, row["command"]), row["why"]) for row in told[key]]
+
+
+def _pending(told: Mapping[str, Any]) -> PendingStatus | None:
+    if told["borrowed"]:
+        return PendingStatus(None, told["back_to"])
+    waits = told["pending"]
+    return PendingStatus(round(waits["seconds_left"] * 1e9), told["back_to"]) if waits else None
 
 
 def _lane_status(lane: Lane, told: Mapping[str, Any]) -> LaneStatus:

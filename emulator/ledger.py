@@ -13,6 +13,7 @@ from .desire import Desire, Pending, Store
 from .errors import InputError, RefusedError
 from .history import Author, Change, History
 from .ops import Step
+from .status import PendingStatus
 
 
 class Ledger:
@@ -26,6 +27,10 @@ class Ledger:
         if pending.borrowed:
             return 0 if self._store.borrower() is None else None
         return pending.left_ns(self._clock)
+
+    def told(self, pending: Pending) -> PendingStatus:
+        """What is pending, for the status."""
+        return PendingStatus(self.left_ns(pending), pending.base.name if pending.base else None)
 
     def is_overdue(self, pending: Pending) -> bool:
         """Whether it was not confirmed in time, or its borrower is gone."""

@@ -68,13 +68,13 @@ class PathStatus:
 
 @dataclass(frozen=True)
 class PendingStatus:
-    """A change that is taken back in `left_ns` (0 or less: any moment) to `base`, None for nothing at all.
+    """What goes back to the topology of the name `back_to` (None: nothing up) in `left_ns` (0 or less: any moment).
 
     Without `left_ns` the lanes are borrowed by a test run, and go back at its end.
     """
 
     left_ns: int | None
-    base: Topology | None
+    back_to: str | None
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,11 @@ class Status:
     def as_asked(self) -> bool:
         """Whether the machine is as it was asked to be."""
         return not self.drift and not self.blocked
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether a test run has the lanes: until its end nobody else may change them."""
+        return self.pending is not None and self.pending.left_ns is None
 
     def lane(self, name: str) -> LaneStatus:
         """The lane of that name, which is there."""

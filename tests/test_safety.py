@@ -23,7 +23,7 @@ def test_confirmed_in_time_it_stays(machine: Machine) -> None:
     machine.appliance().up(ONE)
     machine.appliance().up(TWO, confirm_s=60)
     pending = machine.appliance().status().pending
-    assert pending and (pending.left_ns, pending.base, machine.guarded) == (60 * 10**9, ONE, 1)
+    assert pending and (pending.left_ns, pending.back_to, machine.guarded) == (60 * 10**9, ONE.name, 1)
     machine.clock.pass_s(59)
     machine.appliance().confirm()
     machine.clock.pass_s(100)
@@ -101,7 +101,7 @@ def test_the_desire_is_on_disk_with_its_guard_before_the_kernel_is_touched(machi
         assert machine.kernel.log == []
         assert machine.appliance().topology() == ONE
         pending = machine.appliance().status().pending
-        assert pending and pending.base is None
+        assert pending and pending.back_to is None
 
     machine.appliance(look).up(ONE, confirm_s=60)
 

@@ -82,6 +82,11 @@ class StatusAnswer(Answer):
     drift: list[StepAnswer]
     blocked: dict[str, str] = Field(description="by lane, why it cannot be put right at present")
     pending: PendingAnswer | None
+    borrowed: bool = Field(description="a test run has the lanes: whatever would change them is refused until it ends")
+    back_to: str | None = Field(
+        description="the topology that comes back when the test run ends, or when what is pending is not confirmed; "
+        "null for none"
+    )
     datapath: str = Field(description="what moves the frames: netem or wire")
 
 
@@ -172,6 +177,8 @@ def status_answer(status: Status, etag: str, blocked: dict[str, str], seconds_le
         drift=step_answers(status.drift),
         blocked=blocked,
         pending=None if seconds_left is None else PendingAnswer(seconds_left=seconds_left),
+        borrowed=status.borrowed,
+        back_to=status.pending.back_to if status.pending else None,
         datapath=status.datapath,
     )
 

@@ -36,6 +36,8 @@ class Lanes(Collector):
         yield from _gauges(lanes)
         yield from _counters(lanes)
         yield GaugeMetricFamily("longhaul_drift_steps", "Steps back to what was asked", value=len(self._status.drift))
+        borrowed = int(self._status.borrowed)
+        yield GaugeMetricFamily("longhaul_lanes_borrowed", "Whether a test run has the lanes", value=borrowed)
         if self._status.lateness:
             yield _lateness(self._status.lateness)
         runs = GaugeMetricFamily("longhaul_runs", "Test runs by state", labels=["state"])

@@ -62,6 +62,8 @@ def test_drift_is_mended_or_told_and_those_who_watch_hear_of_it(tmp_path: Path, 
 
     watchdog.start()
     assert told() == {"level": "info", "event": "watching", "period_s": 10.0}
+    house.usecases.status()
+    house.tick()
     changes = house.usecases.changes
     house.kernel.apply(DelEgress("lhs-japan"))
     assert house.usecases.status().drift

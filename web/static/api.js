@@ -1,5 +1,5 @@
 // Talks to the daemon: requests with the session's CSRF token, problems as errors, the event stream, and the banners
-// that every page has (daemon gone, change waiting to be confirmed).
+// that every page has (daemon gone, change waiting to be confirmed, lanes borrowed by a test run).
 
 const csrf = document.querySelector('meta[name="csrf"]').content;
 export const can = new Set(document.body.dataset.can.split(' ').filter(Boolean));
@@ -58,6 +58,15 @@ export function say(text, failed = false) {
 export const sayFailure = (problem) =>
   say(problem.mistakes?.length ? problem.mistakes.map((m) => `${m.path ? `${m.path}: ` : ''}${m.text}`).join('\n') : problem.message, true);
 
+let lent = false;
+
+// What changes the lanes (data-changes) is asleep for who may only look, and while a test run has them; with the reason
+// (data-lent) beside it.
+export function lock() {
+  for (const one of document.querySelectorAll('[data-changes]')) one.disabled = !mayWrite || lent;
+  for (const one of document.querySelectorAll('[data-lent]')) one.hidden = !lent;
+}
+
 // Runs a button's work once at a time and tells what went wrong.
 export function onClick(id, work) {
   const button = $(id);
@@ -70,6 +79,7 @@ export function onClick(id, work) {
       sayFailure(problem);
     } finally {
       button.disabled = false;
+      lock();
     }
   });
 }
@@ -125,7 +135,11 @@ function shown(state) {
 setInterval(() => heard && Date.now() - heard > 5000 && shown('gone'), 1000);
 connect();
 
+lock();
 listen('look', (look) => {
+  lent = look.borrowed;
+  $('lent-back').textContent = look.back_to === null ? 'nothing is up, as before.' : `they are those of ${look.back_to} again.`;
+  lock();
   const waits = look.seconds_left !== null && look.seconds_left !== undefined && mayWrite;
   $('pending').hidden = !waits;
   if (waits) $('pending-left').textContent = Math.max(0, Math.round(look.seconds_left));

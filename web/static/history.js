@@ -1,6 +1,6 @@
 // What was changed, when, by whom; and the way back.
 
-import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
+import { $, ask, el, listen, onClick, say, sayFailure } from './api.js';
 
 let changes = -1;
 const TONE = { '+': 'added', '-': 'removed' };
@@ -19,7 +19,6 @@ onClick('undo', async () => {
   say((await ask('POST', '/api/undo')).summary);
   await refresh();
 });
-$('undo').disabled = !mayWrite;
 listen('look', (look) => {
   if (look.changes !== changes && changes >= 0) refresh().catch(sayFailure);
   changes = look.changes;

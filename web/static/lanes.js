@@ -1,6 +1,6 @@
 // The page of the lanes: map, table, panel and graphs of the lane that is chosen.
 
-import { $, ask, el, listen, mayWrite, say, sayFailure } from './api.js';
+import { $, ask, el, listen, lock, mayWrite, say, sayFailure } from './api.js';
 import { controls, Graphs } from './graphs.js';
 import { Panel } from './panel.js';
 import { loadPlaces } from './places.js';
@@ -22,7 +22,7 @@ async function refresh() {
   $('board').hidden = !up;
   drift();
   if (!up) return;
-  $('map-title').textContent = `${status.topology}: ${status.lanes.length} lanes`;
+  $('map-title').textContent = `${status.topology}: ${status.lanes.length} ${status.lanes.length === 1 ? 'lane' : 'lanes'}`;
   if (!status.lanes.some((lane) => lane.name === chosen)) chosen = status.lanes[0]?.name ?? '';
   table();
   if (look) fill(look);
@@ -41,7 +41,8 @@ function drift() {
   const steps = el('details', {}, el('summary', {}, length === 1 ? '1 step would put it right' : `${length} steps would put it right`),
     el('pre', { tabindex: '0' }, status.drift.map((step) => `${step.command}\n    # ${step.why}`).join('\n')));
   $('drift').append(el('p', {}, el('strong', {}, 'Not as asked any more: '), whys), steps);
-  if (mayWrite) $('drift').append(el('button', { type: 'button', onclick: () => mend().catch(sayFailure) }, 'Put it right'));
+  if (mayWrite) $('drift').append(el('button', { type: 'button', 'data-changes': '', onclick: () => mend().catch(sayFailure) }, 'Put it right'));
+  lock();
 }
 
 async function mend() {

@@ -1,6 +1,6 @@
 // The panel of one lane: what is asked of it, to be changed, previewed and applied.
 
-import { $, ask, can, el, mayWrite, onClick, sayFailure } from './api.js';
+import { $, ask, can, el, lock, mayWrite, onClick, sayFailure } from './api.js';
 import { Choice, Loss, Whole } from './choices.js';
 import { around, PLACES } from './places.js';
 import { Quantity } from './quantity.js';
@@ -48,10 +48,10 @@ export class Panel {
 
   // Shows a lane; what is being edited stays unless the lane is another or has changed.
   show(status, lane) {
-    const same = this.lane?.name === lane.name && JSON.stringify(this.lane.settings) === JSON.stringify(lane.settings);
-    if (same && this.etag === status.etag) return;
-    this.lane = lane;
+    const same = this.lane?.name === lane.name && JSON.stringify(this.lane.settings) === JSON.stringify(lane.settings) && this.hub === status.hub;
     this.etag = status.etag;
+    if (same) return;
+    this.lane = lane;
     this.hub = status.hub;
     $('panel-title').textContent = `Lane ${lane.name}`;
     this.#build();
@@ -77,10 +77,12 @@ export class Panel {
       el('fieldset', {}, el('legend', {}, 'Round trip'), this.rtt.row, this.#places(),
         el('label', { class: 'check' }, this.even, 'split evenly over both directions')),
       el('label', { class: 'check' }, this.alike, 'both directions alike'),
-      this.fields.outbound, this.fields.inbound, this.wrong,
+      this.fields.outbound, this.fields.inbound,
+      el('p', { class: 'hint', 'data-lent': '', hidden: true }, 'A test run has the lanes: nothing can be set until it has ended.'), this.wrong,
     ];
     if (mayWrite) parts.push(this.#buttons());
-    this.form.replaceChildren(...parts);
+    this.form.replaceChildren(el('fieldset', { class: 'all', 'data-changes': '' }, ...parts));
+    lock();
   }
 
   #fieldset(side) {

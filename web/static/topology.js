@@ -90,6 +90,6 @@ onClick('down', async () => {
   await load();
 });
 $('confirm-label').hidden = !can.has('confirm');
-for (const id of ['apply', 'down', 'check']) $(id).disabled = !mayWrite;
+$('check').disabled = !mayWrite;
 listen('back', () => sayFailure({ message: 'The daemon is back. What you wrote is still here.' }));
 load().then(() => mayWrite && check()).catch(sayFailure);

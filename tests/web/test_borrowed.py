@@ -1,0 +1,168 @@
+"""Lanes that a test run has borrowed, as the API, the command line from afar and the pages tell of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from daemons import TOKENS, House, problem, star
+from playwright.sync_api import Page, expect
+from visits import Site
+
+from emulator import cli
+from emulator.appliance import Appliance
+from emulator.echo import Echoes
+from emulator.model import Topology
+from web.server import Server
+
+ASKED = {"rtts": ["1ms"], "duration": 10}
+
+
+def lent(house: House) -> Appliance:
+    """Another process's view of the same machine."""
+    return Appliance(house.kernel, house.appliance.state_dir, guard=lambda _: None)
+
+
+def cell() -> Topology:
+    """What a test run makes of the founding star."""
+    return star().with_lane(star().lane("japan").with_rtt(7_000_000))
+
+
+def test_status_looks_and_metrics_tell_of_it_and_of_what_comes_back(up: House) -> None:
+    at_rest = {"pending": None, "borrowed": False, "back_to": None}
+    told = up.client.get("/api/status").json
+    assert told | at_rest == told
+    with lent(up).borrowed(cell()):
+        up.tick()
+        told = up.client.get("/api/status").json
+        assert told | {"pending": None, "borrowed": True, "back_to": "new-york"} == told
+        assert [lane["rtt_ns"] for lane in told["lanes"] if lane["name"] == "japan"] == [7_000_000]
+        look = up.live.look()
+        assert (look.borrowed, look.back_to, look.seconds_left) == (True, "new-york", None)
+        assert "longhaul_lanes_borrowed 1.0" in up.client.get("/metrics").text
+    up.tick()
+    told = up.client.get("/api/status").json
+    assert told | at_rest == told
+    look = up.live.look()
+    assert (look.borrowed, look.back_to) == (False, None)
+    assert "longhaul_lanes_borrowed 0.0" in up.client.get("/metrics").text
+
+
+def test_where_nothing_was_up_nothing_comes_back(house: House) -> None:
+    with lent(house).borrowed(cell()):
+        house.tick()
+        told = house.client.get("/api/status").json
+        assert (told["topology"], told["borrowed"], told["back_to"]) == ("new-york", True, None)
+
+
+def test_a_change_that_waits_tells_what_comes_back_too(up: House) -> None:
+    up.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    told = up.client.get("/api/status").json
+    assert (told["pending"]["seconds_left"] > 0, told["borrowed"], told["back_to"]) == (True, False, "new-york")
+
+
+def test_nobody_changes_them_meanwhile_and_the_answer_says_who_has_them(up: House) -> None:
+    with lent(up).borrowed(cell()):
+        for answer in (
+            up.client.patch("/api/lanes/london", json={"rtt": "90ms"}),
+            up.up(),
+            up.client.delete("/api/topology"),
+            up.client.post("/api/undo"),
+            up.client.post("/api/runs", json=ASKED),
+        ):
+            said = f"a test run (process {os.getpid()}) has borrowed the lanes: wait for its end, or end it"
+            assert problem(answer, 409)["detail"] == said
+    assert up.client.patch("/api/lanes/london", json={"rtt": "90ms"}).status_code == 200
+
+
+def test_no_run_begins_while_a_change_waits(tmp_path: Path) -> None:
+    house = House(tmp_path, set_aside=True)
+    house.up()
+    house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    told = problem(house.client.post("/api/runs", json=ASKED), 409)
+    assert told["detail"] == "a change waits to be confirmed: keep it, or take it back, first"
+
+
+def test_watchers_hear_that_something_is_new_whoever_changed_it(up: House) -> None:
+    first = up.live.look().changes
+    up.tick()
+    assert up.live.look().changes == first
+    lent(up).set_lane(star().lane("japan").with_rtt(7_000_000))
+    up.tick()
+    assert up.live.look().changes > first
+
+
+def test_no_echo_runs_on_lanes_that_are_lent(up: House) -> None:
+    started = []
+
+    class Quiet:
+        def __init__(self, hub: str, address: str) -> None:
+            started.append(address)
+
+        def alive(self) -> bool:
+            return True
+
+        def stop(self) -> None:
+            started.clear()
+
+    up.live._echoes = Echoes(Quiet)  # type: ignore[arg-type]
+    up.live._echoes.follow(star())
+    assert len(started) == 3
+    with lent(up).borrowed(cell()):
+        up.tick()
+        up.live.look()
+        assert started == []
+
+
+def test_the_command_line_tells_the_same_from_afar(
+    up: House, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGHAUL_TOKEN", TOKENS.write)
+    server = Server(up.app, "127.0.0.1:0", threads=2)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        with lent(up).borrowed(cell()):
+            up.tick()
+            cli.main(["--url", f"http://{server.address}", "status"])
+            assert "borrowed: goes back to new-york when the test run" in capsys.readouterr().out
+            cli.main(["--url", f"http://{server.address}", "status", "--json"])
+            assert json.loads(capsys.readouterr().out)["pending"] == {"left_ns": None, "back_to": "new-york"}
+    finally:
+        server.end()
+        thread.join(60)
+
+
+def test_pages_say_so_and_their_controls_sleep_until_it_ends(page: Page, site: Site) -> None:
+    page.locator("#star [data-lane=japan] .dot").click()
+    expect(page.get_by_role("heading", name="Lane japan")).to_be_visible()
+    banner, apply = page.get_by_text("A test run has borrowed the lanes"), page.get_by_role("button", name="Apply")
+    with lent(site.house).borrowed(cell()):
+        site.look()
+        expect(banner).to_have_text(
+            "A test run has borrowed the lanes: nothing can be changed until it ends. "
+            "Then they are those of new-york again."
+        )
+        expect(page.locator("#table tr[data-lane=japan] td").nth(1)).to_have_text("7 ms")
+        expect(page.get_by_label("RTT", exact=True)).to_have_value("7")
+        for control in (apply, page.get_by_label("RTT", exact=True), page.get_by_role("button", name="Undo")):
+            expect(control).to_be_disabled()
+        for path, name in (("/topology", "Bring it up"), ("/topology", "Take all down"), ("/history", "Undo")):
+            page.goto(site.url + path)
+            expect(page.locator("#link")).to_have_text("live")
+            site.look()
+            expect(page.get_by_role("button", name=name)).to_be_disabled()
+            expect(banner).to_be_visible()
+        page.goto(site.url + "/#japan")
+        expect(apply).to_be_enabled()  # no look has come yet
+        page.get_by_label("RTT", exact=True).fill("9")
+        apply.click()
+        expect(page.locator("#lane").get_by_role("alert")).to_contain_text("has borrowed the lanes: wait for its end")
+    site.look()
+    expect(banner).to_be_hidden()
+    expect(page.get_by_label("RTT", exact=True)).to_have_value("346")
+    apply.click()
+    expect(page.locator("#notes")).to_contain_text("japan is at 346ms")
