@@ -39,7 +39,7 @@ lanes: {california: {rtt: 32ms}, london: {rtt: 80ms}, japan: {rtt: 346ms}}
 """The buffer holds all that TCP may have under way: what a loaded machine lets go in one burst is not dropped."""
 JUMBO = "{name: jumbo, hub: hub, defaults: {mtu: 9000, rate: 1Gbit}, lanes: {far: {rtt: 4ms}}}"
 MS = 10**6
-PATTERN_BYTES, LOSSY_BYTES = 50_000_000, 5_000_000
+PATTERN_BYTES, LOSSY_BYTES = 500_000_000, 5_000_000
 
 
 def timer_lateness_ns() -> int:

@@ -93,8 +93,7 @@ def numbered(topology: Topology, change: Callable[[], None]) -> dict[str, Any]:
 
 def patterned(topology: Topology, size: int) -> dict[str, Any]:
     """`size` bytes over TCP from the hub to california, and whether they came as they were sent."""
-    block = hashlib.shake_256(b"longhaul").digest(1_000_003)
-    data = (block * (size // len(block) + 1))[:size]
+    block, sent, came = hashlib.shake_256(b"longhaul").digest(1_000_003), hashlib.sha256(), hashlib.sha256()
     with sockets("hub", "california", socket.SOCK_STREAM) as (here, there):
         there.bind(("", PORT))
         there.listen()
@@ -102,18 +101,20 @@ def patterned(topology: Topology, size: int) -> dict[str, Any]:
         into, _ = there.accept()
 
         def send() -> None:
-            here.sendall(data)
+            for at in range(0, size, len(block)):
+                part = block[: size - at]
+                sent.update(part)
+                here.sendall(part)
             here.shutdown(socket.SHUT_WR)
 
         thread = threading.Thread(target=send)
         thread.start()
-        digest = hashlib.sha256()
         with into:
             into.settimeout(DEADLINE_S)
             while part := into.recv(1 << 20):
-                digest.update(part)
+                came.update(part)
         thread.join()
-    return {"same": digest.digest() == hashlib.sha256(data).digest()}
+    return {"same": came.digest() == sent.digest()}
 
 
 def kinds_of_frames(topology: Topology) -> dict[str, Any]:
