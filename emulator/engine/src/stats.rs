@@ -35,9 +35,9 @@ pub struct Stats {
     pub queued: Counter,
     /// Packets lost by chance, as wished.
     pub lost: Counter,
-    /// Frames that met a full buffer.
+    /// Packets that met a full buffer.
     pub buffer: Counter,
-    /// Frames for which the engine had no room, or which the kernel dropped before us: our fault.
+    /// Packets for which the engine had no room, or which the kernel dropped before us: our fault.
     pub limit: Counter,
     /// Frames that the sending port refused: too long for its MTU, or down.
     pub refused: Counter,
