@@ -36,8 +36,8 @@ class QueueCounters:
 class Kernel(Protocol):
     """`apply` raises KernelError and changes nothing when the operation is refused.
 
-    `ports_of` is `observe` for these interfaces alone, as far as they are ports of ours. `prepare` is `apply` in two
-    halves: what it answers does the operation, in as little time as can be.
+    `ports_of` is `observe` for these interfaces alone, as far as they are ports of ours and have no flows. `prepare`
+    is `apply` in two halves: what it answers does the operation, in as little time as can be.
     """
 
     def observe(self) -> State: ...

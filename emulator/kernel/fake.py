@@ -52,9 +52,10 @@ class FakeKernel:
         return State(spaces, bridges, veths, ports, nf_call, machine, vlans, wires)
 
     def ports_of(self, names: frozenset[str]) -> State:
-        """These ports alone."""
+        """These ports alone, less those with flows."""
         seen = self.observe()
-        return State(ports={n: p for n, p in seen.ports.items() if n in names}, machine=replace(seen.machine, links={}))
+        found = {n: p for n, p in seen.ports.items() if n in names and not (p.egress and p.egress.bands)}
+        return State(ports=found, machine=replace(seen.machine, links={}))
 
     def counters(self) -> dict[str, QueueCounters]:
         """All zero: no packet travels on paper."""
