@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator import distributions, units
-from emulator.change import Change
+from emulator import distributions, flows, units
+from emulator.change import Change, OfFlow
 from emulator.cli_complete import lane_names
 from emulator.cli_options import (
     BUFFER,
@@ -42,6 +42,14 @@ def _corruption(text: str) -> dict[str, int]:
     return parse_corruption(text)
 
 
+def _match(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> flows.Match | None:
+    """What --match says, all of it together."""
+    try:
+        return flows.parse_match(words) if words else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
 @click.command(
     "set",
     epilog="\b\nExamples:\n"
@@ -49,6 +57,8 @@ def _corruption(text: str) -> dict[str, int]:
     "  longhaul set japan --loss 0.01% --direction inbound\n"
     "  longhaul set japan --loss '1% burst 5' --jitter 5ms --distribution normal\n"
     "  longhaul set japan --rate 1Gbit --buffer 8MiB --queue codel --ecn --confirm 60s\n"
+    "  longhaul set london --flow voice --match dscp=ef --rtt 120ms --jitter 5ms\n"
+    "  longhaul set london --flow voice --away\n"
     "  longhaul set california --off\n"
     "  longhaul set --all --on",
 )
@@ -76,29 +86,55 @@ def _corruption(text: str) -> dict[str, int]:
 )  # fmt: skip
 @click.option("--off", "off", flag_value=True, type=bool, default=None, help="Nothing but the bottleneck has effect.")
 @click.option("--on", "off", flag_value=False, type=bool, help="Into effect again, as asked before --off.")
+@click.option("--flow", metavar="NAME", help="All of it for this flow of the lane alone; a new one needs --match.")
+@click.option(
+    "--match", multiple=True, metavar="KEY=VALUE", callback=_match,
+    help="The flow's packets: hub, site, protocol, port, hub_port, site_port, dscp, vlan. More than one: all of them.",
+)  # fmt: skip
+@click.option("--away", is_flag=True, help="Take the flow away: its packets are as the lane's rest.")
 @confirm_option
 @dry_run_option
 @json_option
 @click.pass_context
 def change(
     ctx: click.Context, /, lanes: Sequence[str], every: bool, direction: str, off: bool | None,
+    flow: str | None, match: flows.Match | None, away: bool,
     confirm_ns: int | None, dry_run: bool, as_json: bool, **values: Any,
 ) -> None:  # fmt: skip
     """Change LANE while it is in use: only what is named changes, and no packet is lost or overtaken."""
-    named = any(value is not None for value in values.values())
-    if named == (off is not None):
-        raise click.UsageError("--on and --off stand alone" if named else "name what to change, such as --rtt 40ms")
-    if bool(lanes) == every:
-        raise click.UsageError("name the lanes, or --all of them")
+    named = match is not None or any(value is not None for value in values.values())
+    _check_alone(named, away, off)
+    _check_meant(lanes, every, flow, for_flows=away or match is not None, for_lanes=off is not None)
     seconds = confirm_s(ctx, confirm_ns, dry_run)
     appliance = appliance_of(ctx)
-    wish = Change(**_fields(values), off=off, outbound=direction != "inbound", inbound=direction != "outbound")
+    meant = OfFlow(flow, match, away) if flow else None
+    wish = Change(
+        **_fields(values), off=off, flow=meant, outbound=direction != "inbound", inbound=direction != "outbound"
+    )
     topology = appliance.topology()
     changed = _changed(topology, lanes, every, wish)
     steps = appliance.plan(_with(topology, changed)) if dry_run else appliance.set_lanes(changed, seconds)
     what = count(len(steps), "step") if steps else "nothing to change"
-    summary = f"{_subject(changed, dry_run)}: {what}{until_confirmed(confirm_ns)}"
+    summary = f"{_subject(changed, meant, dry_run)}: {what}{until_confirmed(confirm_ns)}"
     emit_steps(steps, as_json, summary, listed=dry_run)
+
+
+def _check_alone(named: bool, away: bool, off: bool | None) -> None:
+    """Raises UsageError unless there is something to change, by one kind of options."""
+    if not named and not away and off is None:
+        raise click.UsageError("name what to change, such as --rtt 40ms")
+    if named + away + (off is not None) > 1:
+        raise click.UsageError("--on, --off and --away stand alone")
+
+
+def _check_meant(lanes: Sequence[str], every: bool, flow: str | None, *, for_flows: bool, for_lanes: bool) -> None:
+    """Raises UsageError unless it is clear what the change is meant for: which lanes, and which flow of theirs."""
+    if bool(lanes) == every:
+        raise click.UsageError("name the lanes, or --all of them")
+    if for_flows and flow is None:
+        raise click.UsageError("--match and --away go with --flow")
+    if for_lanes and flow is not None:
+        raise click.UsageError("--on and --off are for whole lanes")
 
 
 def _fields(values: dict[str, Any]) -> dict[str, Any]:
@@ -141,9 +177,13 @@ def _with(topology: Topology | None, changed: Sequence[Lane]) -> Topology:
     return topology
 
 
-def _subject(changed: Sequence[Lane], dry_run: bool) -> str:
-    one = "would be" if dry_run else "is"
-    if len(changed) == 1:
-        lane = changed[0]
+def _subject(changed: Sequence[Lane], flow: OfFlow | None, dry_run: bool) -> str:
+    one, many = ("would be", "would be") if dry_run else ("is", "are")
+    of = f"flow {flow.name} of " if flow else ""
+    if len(changed) > 1:
+        return f"{of}{count(len(changed), 'lane')} {many} {'away' if flow and flow.away else 'set'}"
+    lane = changed[0]
+    if flow is None:
         return f"{lane.name} {one} {'off' if lane.off else f'at {units.format_duration(lane.rtt_ns)}'}"
-    return f"{count(len(changed), 'lane')} {'would be' if dry_run else 'are'} set"
+    now = next((lane.of_flow(its) for its in lane.flows if its.name == flow.name), None)
+    return f"{of}{lane.name} {one} {f'at {units.format_duration(now.rtt_ns)}' if now else 'away'}"

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +17,8 @@ from emulator import topologyfile, topologytree
 from emulator.aqm import Aqm
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError
 from emulator.history import KEPT, Author
-from emulator.model import Lane, Topology
+from emulator.lanepatch import DIRECTIONS
+from emulator.model import Lane, Match, Topology
 from emulator.netem import Netem, Shaper
 from emulator.ops import Op, Step
 from emulator.status import DirectionCounters, DirectionStatus, LaneStatus, PendingStatus, Status
@@ -110,14 +111,16 @@ class RemoteAppliance:
 
     def __init__(self, client: Client) -> None:
         self._client, self._etag = client, ""
+        self._known: Topology | None = None
+        """What the ETag names."""
 
     def topology(self) -> Topology | None:
         """The topology that is asked for there, None when nothing is."""
         if self._status()["topology"] is None:
             return None
         reply = self._client.ask("GET", "/api/topology")
-        self._etag = reply.etag
-        return topologyfile.loads(reply.text, "remote topology")
+        self._etag, self._known = reply.etag, topologyfile.loads(reply.text, "remote topology")
+        return self._known
 
     def up(self, topology: Topology, confirm_s: float | None = None) -> list[Step]:
         """Make the machine there be this topology."""
@@ -153,9 +156,14 @@ class RemoteAppliance:
     def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
         """Replace the lane of that name, live."""
         tree = topologytree.lane_tree(lane, apart=True)
-        patch = {side: _whole(cast("Mapping[str, object]", tree.get(side, {}))) for side in ("outbound", "inbound")}
+        patch = _whole(tree) | {"flows": self._gone(lane) | _flows(tree)}
         path = f"/api/lanes/{quote(lane.name, safe='')}{_query(confirm=confirm_s)}"
         return _steps(self._client.ask("PATCH", path, json.dumps(patch), **self._headers("application/json")).json())
+
+    def _gone(self, lane: Lane) -> dict[str, object]:
+        """The flows that the lane had before and has no more, by name."""
+        known = self._known.lane(lane.name).flows if self._known and lane.name in self._known.sites else ()
+        return dict.fromkeys(flow.name for flow in known)
 
     def status(self) -> Status:
         """Asked and present side by side, there."""
@@ -199,13 +207,24 @@ def _query(confirm: float | None) -> str:
     return "" if confirm is None else f"?confirm={round(confirm * 1000)}ms"
 
 
-def _whole(direction: Mapping[str, object]) -> dict[str, object]:
+def _whole(tree: Mapping[str, Any]) -> dict[str, object]:
+    """Both directions of a lane or a flow, in full."""
+    return {side: _whole_direction(tree.get(side, {})) for side in DIRECTIONS}
+
+
+def _whole_direction(direction: Mapping[str, object]) -> dict[str, object]:
     """A direction with null for every setting that is at rest, so that the patch says all of it."""
     return (
         dict.fromkeys(topologyfile.direction_keys())
         | dict(direction)
         | ({} if "delay" in direction else {"delay": "0ms"})
     )
+
+
+def _flows(tree: Mapping[str, Any]) -> dict[str, object]:
+    """The flows of a lane in full, with null for what a match does not say."""
+    none = dict.fromkeys(field.name for field in fields(Match))
+    return {name: _whole(flow) | {"match": none | flow["match"]} for name, flow in tree.get("flows", {}).items()}
 
 
 def _steps(told: Mapping[str, Any], key: str = "steps") -> list[Step]:
@@ -221,10 +240,14 @@ def _pending(told: Mapping[str, Any]) -> PendingStatus | None:
 
 
 def _lane_status(lane: Lane, told: Mapping[str, Any]) -> LaneStatus:
-    return LaneStatus(lane, _direction_status(told["outbound"]), _direction_status(told["inbound"]))
+    directions = (
+        _direction_status(told[side], tuple(_direction_status(flow[side]) for flow in told["flows"].values()))
+        for side in DIRECTIONS
+    )
+    return LaneStatus(lane, *directions)
 
 
-def _direction_status(told: Mapping[str, Any]) -> DirectionStatus:
+def _direction_status(told: Mapping[str, Any], flows: tuple[DirectionStatus, ...] = ()) -> DirectionStatus:
     """The qdiscs' attributes as the daemon told them, by name."""
     counters = {name: told[name] for name in DirectionCounters.__dataclass_fields__}
     return DirectionStatus(
@@ -233,6 +256,7 @@ def _direction_status(told: Mapping[str, Any]) -> DirectionStatus:
         from_plain(Shaper, told["tbf"]) if told["tbf"] else None,
         from_plain(cast(type[Aqm], Aqm), told["aqm"]) if told["aqm"] else None,
         DirectionCounters(**counters),
+        flows=flows,
     )
 
 

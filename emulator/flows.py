@@ -5,15 +5,20 @@ A flow is described once for both directions, by its ends: what the hub sends to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from .units import parse_count
 
 Network = IPv4Network | IPv6Network
 IPV4, IPV6, VLAN = 0x0800, 0x86DD, 0x8100
 """Ethertypes (include/uapi/linux/if_ether.h)."""
 
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmp6": 58}
+VERSIONS = {PROTOCOLS["icmp"]: 4, PROTOCOLS["icmp6"]: 6}
+"""Protocols that belong to one version of IP."""
+
 WITH_PORTS = (6, 17)
 MOST = 8
 """The flows of a lane: every one has a band of its own, and a port's root has 16."""
@@ -51,6 +56,8 @@ class Match:
             raise ValueError("a port is within 1..65535")
         if self.hub and self.site and self.hub.version != self.site.version:
             raise ValueError("hub and site are of different IP versions")
+        if (network := self.hub or self.site) and VERSIONS.get(self.protocol or 0, network.version) != network.version:
+            raise ValueError("icmp goes with addresses of IPv4, icmp6 with those of IPv6")
         for name, value, most in (("dscp", self.dscp, 63), ("vlan", self.vlan, 4094), ("protocol", self.protocol, 255)):
             if value is not None and not 0 <= value <= most:
                 raise ValueError(f"{name} {value} is not within 0..{most}")
@@ -147,6 +154,25 @@ def parse_dscp(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"{text!r} is no code point: a name such as ef or af41, or a number was expected")
     return int(text)
+
+
+_WORDS: dict[str, Callable[[str], Network | int]] = {
+    "hub": parse_network, "site": parse_network, "protocol": parse_protocol, "port": parse_count,
+    "hub_port": parse_count, "site_port": parse_count, "dscp": parse_dscp, "vlan": parse_count,
+}  # fmt: skip
+
+
+def parse_match(words: Iterable[str]) -> Match:
+    """A match from words such as "dscp=ef", one for each key. Raises ValueError."""
+    said: dict[str, Network | int] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key not in _WORDS or not value:
+            raise ValueError(f"{word!r} is not KEY=VALUE with a key of {', '.join(_WORDS)}")
+        if key in said:
+            raise ValueError(f"{key} is said twice")
+        said[key] = _WORDS[key](value)
+    return Match(**said)  # type: ignore[arg-type]
 
 
 def tree(match: Match) -> dict[str, object]:

@@ -1,12 +1,13 @@
 """A partial lane over a lane that is there: what is named changes, all else stays (RFC 7396 merge patch). Pure.
 
 The same rules as `longhaul set`: an `rtt` alone splits evenly anew; jitter, loss, rate and the like hold for both
-directions unless said inside `outbound` or `inbound`; `null` takes a setting away.
+directions unless said inside `outbound` or `inbound`; `null` takes a setting away. `flows` are laid over the lane's by
+name, each by these rules; a new one becomes the last, `null` takes one away, or all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from emulator.errors import InputError
 from emulator.model import Topology
 
 DIRECTIONS = ("outbound", "inbound")
+FLOWS, MATCH = "flows", "match"
 WHOLE = ("mtu", "line_rate", "ports")
 """What a patch may not name: it belongs to the ports, and changes with the topology."""
 
@@ -28,7 +30,7 @@ def patched(topology: Topology, name: str, patch: Mapping[str, Any], where: str 
         text = f"no such lane; there are {', '.join(topology.sites) or 'none'}"
         raise InputError.single(text, where, f"lanes.{name}")
     _check_shape(patch, name, yamltree.Source(where, lined=False))
-    merged = _merge(lane_tree(topology, name), patch)
+    merged = _merge_lane(lane_tree(topology, name), patch)
     tree = topologytree.tree(replace(topology, lanes=(topology.lane(name),)))
     source = yamltree.of_json(tree | {"lanes": {name: merged}}, where)
     return topology.with_lane(topologyfile.build(source).lane(name))
@@ -45,15 +47,52 @@ def _check_shape(patch: Mapping[str, Any], name: str, source: yamltree.Source) -
     for key in WHOLE:
         if key in patch:
             source.wrong(("lanes", name, key), "belongs to the ports: change the topology instead")
-    for key in DIRECTIONS:
-        if key in patch and not isinstance(patch[key], dict):
-            source.wrong(("lanes", name, key), f"a mapping was expected, not {patch[key]!r}")
+    _check_mappings(patch, DIRECTIONS, ("lanes", name), source)
+    flows = {} if patch.get(FLOWS) is None else patch[FLOWS]
+    _check_mappings({FLOWS: flows}, (FLOWS,), ("lanes", name), source)
+    for flow, said in flows.items() if isinstance(flows, dict) else ():
+        whole = {} if said is None else said
+        _check_mappings({flow: whole}, (flow,), ("lanes", name, FLOWS), source)
+        if isinstance(whole, dict):
+            _check_mappings(whole, (*DIRECTIONS, MATCH), ("lanes", name, FLOWS, flow), source)
     source.raise_mistakes()
 
 
-def _merge(tree: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The lane's tree after the patch, settings per direction."""
-    common = {key: value for key, value in patch.items() if key not in (*DIRECTIONS, "rtt")}
+def _check_mappings(
+    tree: Mapping[str, Any], keys: Iterable[str], path: tuple[str, ...], source: yamltree.Source
+) -> None:
+    for key in keys:
+        if key in tree and not isinstance(tree[key], dict):
+            source.wrong((*path, key), f"a mapping was expected, not {tree[key]!r}")
+
+
+def _merge_lane(tree: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The lane's tree after the patch."""
+    merged = _merge(tree, patch, FLOWS)
+    if FLOWS in patch:
+        merged[FLOWS] = _merge_flows(tree.get(FLOWS, {}), patch[FLOWS])
+    return merged
+
+
+def _merge_flows(now: Mapping[str, Any], patch: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The flows after the patch; those that are there keep their order."""
+    if patch is None:
+        return {}
+    said = {name: None if flow is None else _merge_flow(now.get(name, {}), flow) for name, flow in patch.items()}
+    return _without_nulls({**now, **said})
+
+
+def _merge_flow(tree: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A flow's tree after the patch."""
+    merged = _merge(tree, patch, MATCH)
+    if MATCH in patch:
+        merged[MATCH] = _without_nulls(tree.get(MATCH, {}) | patch[MATCH])
+    return merged
+
+
+def _merge(tree: Mapping[str, Any], patch: Mapping[str, Any], apart: str) -> dict[str, Any]:
+    """Both directions after the patch, settings per direction; `apart` is the key that is no setting of theirs."""
+    common = {key: value for key, value in patch.items() if key not in (*DIRECTIONS, apart, "rtt")}
     merged = dict(tree)
     for key in DIRECTIONS:
         own = dict(tree.get(key, {}))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.change import Change
-from emulator.model import Buffer, Impairment, Lane
+from emulator.change import Change, OfFlow
+from emulator.model import Buffer, Flow, Impairment, Lane, Match
 
 MS = 10**6
 LANE = Lane(
@@ -63,9 +63,46 @@ def test_a_delay_puts_a_lane_into_effect_and_a_loss_does_not() -> None:
     assert Change(loss_p32=1).apply(off).off
 
 
+VOICE = Flow("voice", Match(dscp=46), Impairment(50 * MS, MS, 7), Impairment(50 * MS))
+BULK = Flow("bulk", Match(port=9))
+TALKING = replace(LANE, flows=(VOICE, BULK), off=True)
+
+
+def test_a_flow_is_meant_alone() -> None:
+    changed = Change(rtt_ns=8 * MS, jitter_ns=0, loss_p32=5, inbound=False, flow=OfFlow("voice")).apply(TALKING)
+    voice = replace(VOICE, outbound=Impairment(4 * MS, 0, 5), inbound=Impairment(4 * MS))
+    assert changed == replace(TALKING, flows=(voice, BULK))
+    assert Change(rate_bps=8, flow=OfFlow("bulk", Match(port=10))).apply(TALKING).flows == (
+        VOICE,
+        Flow("bulk", Match(port=10), Impairment(rate_bps=8), Impairment(rate_bps=8)),
+    )
+
+
+def test_a_new_flow_is_the_last_and_has_the_lanes_delays_and_nothing_else_of_it() -> None:
+    changed = Change(loss_p32=5, flow=OfFlow("new", Match(vlan=7))).apply(TALKING)
+    new = Flow("new", Match(vlan=7), Impairment(180 * MS, loss_p32=5), Impairment(166 * MS, loss_p32=5))
+    assert changed == replace(TALKING, flows=(VOICE, BULK, new))
+
+
+def test_a_flow_is_taken_away() -> None:
+    assert Change(flow=OfFlow("voice", away=True)).apply(TALKING) == replace(TALKING, flows=(BULK,))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (
+            Change(loss_p32=1, flow=OfFlow("new")),
+            "there is no flow new: none are there; a new one needs a match",
+        ),
+        (
+            Change(flow=OfFlow("new", Match(vlan=7), away=True)),
+            "there is no flow new: none are there; a new one needs a match",
+        ),
+        (
+            Change(jitter_ns=10**9, flow=OfFlow("new", Match(vlan=7))),
+            "flow new: jitter 1 s exceeds the one-way delay of 180 ms",
+        ),
         (Change(rtt_ns=MS), "jitter 1 ms exceeds the one-way delay of 500 us"),
         (Change(rate_bps=0), "a buffer needs a rate: without a bottleneck no queue builds up"),
         (Change(rtt_ns=MS, outbound_delay_ns=2 * MS), "one direction's delay is above the RTT of 1 ms"),

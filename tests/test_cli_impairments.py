@@ -13,7 +13,7 @@ from emulator.appliance import Appliance
 from emulator.desire import Store
 from emulator.kernel.fake import FakeKernel
 from emulator.lossmodels import GilbertElliott
-from emulator.model import Impairment
+from emulator.model import Flow, Impairment, Match
 
 ROOT = Path(__file__).parent.parent
 STAR, DAY = str(ROOT / "topologies/new-york.yaml"), str(ROOT / "topologies/day.yaml")
@@ -62,6 +62,53 @@ def test_a_plain_loss_takes_the_place_of_bursts(appliance: Appliance) -> None:
     japan(appliance, "--loss", "1% burst 5")
     plain = japan(appliance, "--loss", "2%")[0]
     assert (plain.loss_p32, plain.loss_model) == (85_899_346, None)
+
+
+def test_set_makes_changes_and_removes_a_flow(appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> None:
+    def flows() -> tuple[Flow, ...]:
+        topology = appliance.topology()
+        assert topology
+        return topology.lane("japan").flows
+
+    before = japan(appliance, "--rtt", "80ms")
+    made = ["set", "japan", "--flow", "voice", "--match", "dscp=ef", "--match", "vlan=7", "--rtt", "120ms"]
+    assert told(appliance, capsys, *made, "--dry-run").endswith("# flow voice of japan would be at 120 ms: 18 steps\n")
+    assert flows() == ()
+    assert told(appliance, capsys, *made) == "flow voice of japan is at 120 ms: 18 steps\n"
+    assert flows() == (Flow("voice", Match(dscp=46, vlan=7), *[Impairment(60_000_000)] * 2),)
+    changed = ["set", "japan", "--flow", "voice", "--loss", "1% burst 5", "--direction", "inbound"]
+    assert told(appliance, capsys, *changed) == "flow voice of japan is at 120 ms: 3 steps\n"
+    assert flows()[0].inbound.loss_model == GilbertElliott(8_676_702, 858_993_459)
+    assert flows()[0].outbound == Impairment(60_000_000)
+    assert told(appliance, capsys, "set", "japan", "--flow", "voice", "--away").startswith(
+        "flow voice of japan is away"
+    )
+    assert flows() == ()
+    assert japan(appliance, "--rtt", "80ms") == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--flow", "voice", "--loss", "1%"], "japan: there is no flow voice: none are there; a new one needs a match"),
+        (["--flow", "voice"], "name what to change"),
+        (["--flow", "voice", "--off"], "--on and --off are for whole lanes"),
+        (["--away"], "--match and --away go with --flow"),
+        (["--match", "dscp=ef"], "--match and --away go with --flow"),
+        (["--flow", "voice", "--away", "--loss", "1%"], "--on, --off and --away stand alone"),
+        (["--flow", "voice", "--match", "prot=tcp"], "'prot=tcp' is not KEY=VALUE with a key of hub, site, protocol"),
+        (["--flow", "voice", "--match", "port=1", "--match", "port=2"], "port is said twice"),
+        (["--flow", "voice", "--match", "dscp=gold"], "'gold' is no code point"),
+        (["--flow", "voice", "--match", "protocol=icmp", "--match", "port=1"], "only tcp and udp have ports"),
+        (["--flow", "Voice", "--match", "port=1"], "flow name 'Voice' is not of a-z"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_of_flows_that_make_no_sense(
+    appliance: Appliance, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert cli.main(["set", "japan", *options], obj=appliance) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_status_tells_bursts_and_that_drops_by_limit_are_unknown(

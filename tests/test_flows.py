@@ -91,6 +91,7 @@ def test_a_port_of_either_end_is_looked_for_at_both() -> None:
         ("f: {match: {port: 1, hub_port: 2}}", "flow f: port is either end's: leave hub_port and site_port out"),
         ("f: {match: {port: 0}}", "flow f: a port is within 1..65535"),
         ("f: {match: {hub: '::1', site: 10.0.0.1}}", "flow f: hub and site are of different IP versions"),
+        ("f: {match: {hub: 'fd00::/8', protocol: icmp}}", "flow f: icmp goes with addresses of IPv4, icmp6 with those"),
         ("f: {match: {dscp: 64}}", "flow f: dscp 64 is not within 0..63"),
         ("f: {match: {port: 1}, buffer: 1MiB}", "flow f: a buffer needs a rate: without a bottleneck no queue"),
         ("f: {match: {port: 1}, duplicate: 1%}", "duplicates cannot be had on a lane with flows"),

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from emulator import lanepatch
 from emulator.ops import Step
-from emulator.status import DirectionStatus, Status
+from emulator.status import DirectionStatus, LaneStatus, Status
 from emulator.values import to_plain
 
 
@@ -62,14 +62,25 @@ class DirectionAnswer(Answer):
     drops_loss: int | None
 
 
+class FlowAnswer(Answer):
+    """Both directions of a flow, as DirectionAnswer for a lane."""
+
+    outbound: DirectionAnswer
+    inbound: DirectionAnswer
+
+
 class LaneAnswer(Answer):
-    """A lane: asked (`rtt_ns`, `settings` as in a topology file) and present."""
+    """A lane: asked (`rtt_ns`, `settings` as in a topology file) and present.
+
+    Of a lane with flows, `outbound` and `inbound` tell of what belongs to none of them.
+    """
 
     name: str
     rtt_ns: int
     settings: dict[str, Any]
     outbound: DirectionAnswer
     inbound: DirectionAnswer
+    flows: dict[str, FlowAnswer] = Field(description="by name, in the order in which they are tried")
 
 
 class StatusAnswer(Answer):
@@ -165,6 +176,7 @@ def status_answer(status: Status, etag: str, blocked: dict[str, str], seconds_le
             settings=lanepatch.lane_tree(topology, one.lane.name),
             outbound=_direction(one.outbound),
             inbound=_direction(one.inbound),
+            flows=_flows(one),
         )
         for one in status.lanes
         if topology
@@ -181,6 +193,12 @@ def status_answer(status: Status, etag: str, blocked: dict[str, str], seconds_le
         back_to=status.pending.back_to if status.pending else None,
         datapath=status.datapath,
     )
+
+
+def _flows(one: LaneStatus) -> dict[str, FlowAnswer]:
+    """The flows of a lane that are there in both directions."""
+    both = zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
+    return {flow.name: FlowAnswer(outbound=_direction(out), inbound=_direction(back)) for flow, out, back in both}
 
 
 def _direction(direction: DirectionStatus) -> DirectionAnswer:

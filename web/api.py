@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -13,8 +14,9 @@ from werkzeug.exceptions import NotFound, UnsupportedMediaType
 from emulator import __version__, topologyfile, yamltree
 from emulator.errors import InputError
 from emulator.history import Change
-from emulator.model import Topology
-from emulator.topologyform import DirectionForm, LaneForm, TopologyForm
+from emulator.lanepatch import DIRECTIONS
+from emulator.model import NAME_PATTERN, Topology
+from emulator.topologyform import DirectionForm, FlowForm, LaneForm, MatchForm, TopologyForm
 
 from . import metrics, openapi
 from .answers import (
@@ -39,17 +41,33 @@ table = Table()
 
 def _patch_schema() -> dict[str, Any]:
     """A partial lane: a topology file's lane without what belongs to its ports; null takes a setting away."""
-    directions = {"outbound", "inbound"}
-    common = {name for name in DirectionForm.model_fields if name != "delay"}
-    own: dict[str, Any] = {name: {} for name in DirectionForm.model_fields}
-    parts = {name: {"type": "object", "properties": own, "additionalProperties": False} for name in sorted(directions)}
-    settings: dict[str, Any] = {name: {} for name in LaneForm.model_fields if name == "rtt" or name in common}
-    return {
-        "type": "object",
-        "properties": settings | parts,
-        "additionalProperties": False,
-        "examples": [{"rtt": "40ms"}, {"inbound": {"loss": "0.01%"}}, {"rate": "1Gbit", "buffer": "8MiB"}],
+    flow = _settings_schema(FlowForm) | {"type": ["object", "null"]}
+    flow["properties"]["match"] = _partial(MatchForm.model_fields)
+    flows = {
+        "type": ["object", "null"],
+        "additionalProperties": flow,
+        "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
     }
+    lane = _settings_schema(LaneForm)
+    lane["properties"]["flows"] = flows
+    examples: list[dict[str, Any]] = [
+        {"rtt": "40ms"},
+        {"inbound": {"loss": "0.01%"}},
+        {"rate": "1Gbit", "buffer": "8MiB"},
+    ]
+    return lane | {"examples": [*examples, {"flows": {"voice": {"match": {"dscp": "ef"}, "loss": "1%"}}}]}
+
+
+def _settings_schema(form: type[LaneForm | FlowForm]) -> dict[str, Any]:
+    """The settings that a lane and a flow have in common: an RTT, and those of both directions or of one."""
+    common = {name for name in DirectionForm.model_fields if name != "delay"}
+    schema = _partial(name for name in form.model_fields if name == "rtt" or name in common)
+    schema["properties"] |= {side: _partial(DirectionForm.model_fields) for side in DIRECTIONS}
+    return schema
+
+
+def _partial(names: Iterable[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {} for name in names}, "additionalProperties": False}
 
 
 def _performed(done: Performed) -> Response:

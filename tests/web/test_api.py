@@ -101,10 +101,31 @@ def test_patch_null_takes_a_setting_away(up: House) -> None:
     assert (lane.outbound.rate_bps, lane.inbound.rate_bps) == (10**10, None)
 
 
+def test_patch_makes_changes_and_removes_a_flow_and_status_tells_it(up: House) -> None:
+    made = {"voice": {"match": {"dscp": "ef"}, "rtt": "120ms", "loss": "1%"}}
+    assert up.client.patch("/api/lanes/london", json={"flows": made}).status_code == 200
+    assert up.client.patch("/api/lanes/london", json={"flows": {"voice": {"loss": None}}}).json["changed"]
+    up.tick()
+    lane = next(one for one in up.client.get("/api/status").json["lanes"] if one["name"] == "london")
+    assert list(lane["flows"]) == ["voice"]
+    voice = lane["flows"]["voice"]["inbound"]["netem"]
+    assert (voice["delay_ns"], voice["loss_p32"], voice["seed"] == lane["inbound"]["netem"]["seed"]) == (
+        60_000_000,
+        0,
+        False,
+    )
+    assert lane["settings"]["flows"] == {
+        "voice": {"match": {"dscp": 46}, "outbound": {"delay": "60ms"}, "inbound": {"delay": "60ms"}}
+    }
+    assert up.client.patch("/api/lanes/london", json={"flows": {"voice": None}}).json["changed"]
+    assert asked(up) == star()
+
+
 @pytest.mark.parametrize(
     ("patch", "path"),
     [
         ({"rtt": "40"}, "lanes.london.rtt"),
+        ({"flows": {"voice": {"loss": "1%"}}}, "lanes.london.flows.voice.match"),
         ({"speed": "1Gbit"}, "lanes.london.outbound.speed"),
         ({"mtu": 9000}, "lanes.london.mtu"),
         ({"outbound": 3}, "lanes.london.outbound"),

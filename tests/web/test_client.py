@@ -15,6 +15,7 @@ from daemons import STAR, TOKENS, House
 from emulator import cli
 from emulator.client import Client, RemoteAppliance
 from emulator.errors import InputError, LonghaulError, MissingError, RefusedError, RemoteError
+from emulator.model import Match
 from emulator.topologyfile import load
 from web.server import Server
 
@@ -70,6 +71,24 @@ def test_the_whole_story_from_afar(far: Far) -> None:
     assert far.run("plan", str(STAR)) == far.here("plan", str(STAR))
     assert far.run("down") == "down: 15 steps\n"
     assert far.house.kernel.bridges == {}
+
+
+def test_flows_from_afar(far: Far) -> None:
+    far.run("up", str(STAR))
+    for name, match in (("voice", "dscp=ef"), ("bulk", "site_port=873")):
+        far.run("set", "japan", "--flow", name, "--match", match, "--loss", "1%", "--jitter", "1ms")
+    assert far.run("set", "japan", "--flow", "voice", "--loss", "0", "--direction", "inbound").endswith(": 1 step\n")
+    far.run("set", "japan", "--flow", "bulk", "--match", "vlan=7", "--rtt", "8ms")
+    voice, bulk = far.house.appliance.topology().lane("japan").flows  # type: ignore[union-attr]
+    assert (voice.outbound.loss_p32, voice.inbound.loss_p32, voice.inbound.jitter_ns) == (42949673, 0, 10**6)
+    assert (bulk.match, bulk.inbound.delay_ns, bulk.outbound.loss_p32) == (Match(vlan=7), 4 * 10**6, 42949673)
+    far.house.tick()
+    assert "  voice" in far.run("status")
+    assert far.run("status") == far.here("status")
+    assert json.loads(far.run("status", "--json")) == json.loads(far.here("status", "--json"))
+    far.run("set", "japan", "--flow", "voice", "--away")
+    far.run("set", "japan", "--flow", "bulk", "--away")
+    assert far.house.appliance.topology() == load(STAR)
 
 
 def test_the_wire_engine_is_told_of_from_afar(far: Far) -> None:
