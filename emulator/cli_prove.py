@@ -35,18 +35,20 @@ def run(ctx: click.Context, appliance: Appliance, lanes: Sequence[str], packets:
         )
     else:
         emit_table(COLUMNS, _cells(proofs), left=("lane", "direction", "impairment", "verdict"))
-        click.echo(f"\n{count} packets per direction; an interval of 99.9 % fails by chance once in a thousand rows.")
+        per = "direction and flow" if any(proof.flow for proof in proofs) else "direction"
+        click.echo(f"\n{count} packets per {per}; an interval of 99.9 % fails by chance once in a thousand rows.")
     if not all(p.row.passed for p in proofs):
         ctx.exit(EXIT_NOT_AS_ASKED)
 
 
 def _cells(proofs: Sequence[Proof]) -> list[list[str]]:
+    """Rows of the table; what is as in the row above stays empty. A flow's name stands below its lane's."""
     rows, before = [], ("", "")
     for one in proofs:
-        row, here = one.row, (one.lane, one.direction)
+        row, here = one.row, (f"  {one.flow}" if one.flow else one.lane, one.direction)
         unit = f" {row.unit}" if row.unit else ""
         rows.append([
-            one.lane if one.lane != before[0] else "", one.direction if here != before else "", row.what,
+            here[0] if here[0] != before[0] else "", one.direction if here != before else "", row.what,
             f"{_figure(row, row.asked)}{unit}", f"{_figure(row, row.measured)}{unit}",
             f"{_figure(row, row.low)} .. {_figure(row, row.high)}", "ok" if row.passed else "NOT AS ASKED",
         ])  # fmt: skip

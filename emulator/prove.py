@@ -1,16 +1,19 @@
-"""Measure every impairment of every virtual lane, both directions: asked, measured, interval, verdict."""
+"""Measure every impairment of every virtual lane, both directions, and of its flows: asked, measured, verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from emulator import proof
-from emulator.measure.stream import SMALLEST, Arrival, Flow, Stream
+from emulator.errors import InputError
+from emulator.measure.frames import smallest_bytes
+from emulator.measure.stream import Arrival, Flow, Stream
 from emulator.model import Impairment, Lane, Topology
 from emulator.netem import frame_bytes, jitter_reach_ns, lower
 from emulator.proof import Row
+from emulator.specimen import Packet, specimen
 
 SETTLE_NS = 2_000_000_000
 """What the last frame may take beyond all delays and queues."""
@@ -18,78 +21,119 @@ SETTLE_NS = 2_000_000_000
 
 @dataclass(frozen=True)
 class Proof:
-    """One row of one lane's direction."""
+    """One row of one lane's direction; with `flow` of that flow's packets, else of all that belong to none."""
 
     lane: str
     direction: str
     row: Row
+    flow: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
-        return {"lane": self.lane, "direction": self.direction, **asdict(self.row), "passed": self.row.passed}
+        said = {"lane": self.lane, "flow": self.flow, "direction": self.direction}
+        return said | {**asdict(self.row), "passed": self.row.passed}
 
 
 @dataclass(frozen=True)
-class _Direction:
+class _Way:
+    """One direction as some packets see it: `lane` has what is done to them, and no flows."""
+
     lane: Lane
     name: str
-    wish: Impairment
     ends: tuple[str, str]
+    packet: Packet
+    flow: str | None
+
+    @property
+    def wish(self) -> Impairment:
+        """What is done to them."""
+        return self.lane.outbound if self.outbound else self.lane.inbound
+
+    @property
+    def outbound(self) -> bool:
+        """Whether it goes from the hub to the site."""
+        return self.name == "outbound"
+
+    @property
+    def smallest_bytes(self) -> int:
+        """The size of a single frame."""
+        return smallest_bytes(self.packet)
+
+    def stream(self, count: int, every_ns: int, frame_bytes: int, *, ect: bool = False) -> Flow:
+        """Frames that take it."""
+        return Flow(*self.ends, count, every_ns, frame_bytes, ect, self.packet, self.outbound)
+
+    def proof(self, row: Row) -> Proof:
+        """A row of it."""
+        return Proof(self.lane.name, self.name, row, self.flow)
 
 
-def directions(topology: Topology) -> list[_Direction]:
-    """Both directions of every lane that has a host at its end."""
+def _ways(topology: Topology, lanes: Collection[str]) -> list[_Way]:
+    """Both directions of every lane that has a host at its end, as the rest's packets and then each flow's see them.
+
+    Raises InputError where earlier flows leave a flow no packet.
+    """
     return [
-        _Direction(lane, name, getattr(lane, name), (topology.hub, lane.name)[:: 1 if name == "outbound" else -1])  # type: ignore[arg-type]
+        _Way(way, name, ends, packet, flow)
         for lane in topology.virtual_lanes
-        for name in ("outbound", "inbound")
+        if not lanes or lane.name in lanes
+        for way, packet, flow in _seen(lane)
+        for name, ends in (("outbound", (topology.hub, lane.name)), ("inbound", (lane.name, topology.hub)))
     ]
+
+
+def _seen(lane: Lane) -> Iterator[tuple[Lane, Packet, str | None]]:
+    """The lane as the rest's packets see it and as each flow's, such a packet, and the flow's name."""
+    matches = [flow.match for flow in lane.flows]
+    for index, (way, flow) in enumerate(zip(lane.ways, (None, *lane.flows), strict=True)):
+        packet = specimen(matches, index - 1 if flow else None)
+        if packet is None:
+            where = f"lanes.{lane.name}.flows.{flow.name if flow else ''}"
+            raise InputError.single("no packet belongs to it: the flows before it take all", path=where)
+        yield way, packet, flow.name if flow else None
 
 
 def prove(topology: Topology, packets: int, slack_ns: int, lanes: Collection[str] = ()) -> list[Proof]:
     """Send `packets` frames over each direction, all at once, then a train over each bottleneck, one by one.
 
-    `slack_ns`: by how much a delay may be measured wrong. `lanes` are those to measure, all unless said. Raises
-    MissingError without the hosts.
+    On a lane with flows so many for each flow, and for what belongs to none. `slack_ns`: by how much a delay may be
+    measured wrong. `lanes` are those to measure, all unless said. Raises MissingError without the hosts, InputError.
     """
-    every = [d for d in directions(topology) if not lanes or d.lane.name in lanes]
+    every = _ways(topology, lanes)
     singles = [
-        Flow(*d.ends, packets, proof.spacing_ns(d.wish), SMALLEST, d.wish.ecn and bool(d.wish.mean_loss)) for d in every
+        w.stream(packets, proof.spacing_ns(w.wish), w.smallest_bytes, ect=w.wish.ecn and bool(w.wish.mean_loss))
+        for w in every
     ]
     found = _run(topology, singles)
     rows = [
-        [
-            Proof(d.lane.name, d.name, row)
-            for row in proof.stream_rows(d.lane, d.wish, packets, seen, slack_ns, _switched(d))
-        ]
-        for d, seen in zip(every, found, strict=True)
+        proof.stream_rows(w.lane, w.wish, packets, seen, slack_ns, _switched(w))
+        for w, seen in zip(every, found, strict=True)
     ]
-    for d, of_direction in zip(every, rows, strict=True):
-        of_direction += [Proof(d.lane.name, d.name, row) for row in _train(topology, d)]
-    return [one for of_direction in rows for one in of_direction]
+    return [w.proof(row) for w, of_way in zip(every, rows, strict=True) for row in (*of_way, *_train(topology, w))]
 
 
-def _switched(d: _Direction) -> int:
+def _switched(w: _Way) -> int:
     """The size of the single frames where the hub's switch stands behind the lane."""
-    return SMALLEST if d.name == "inbound" else 0
+    return 0 if w.outbound else w.smallest_bytes
 
 
-def _train(topology: Topology, d: _Direction) -> list[Row]:
-    frames = proof.train_frames(d.lane, d.wish)
+def _train(topology: Topology, w: _Way) -> list[Row]:
+    frames = proof.train_frames(w.lane, w.wish)
     if not frames:
         return []
-    seen = _run(topology, [Flow(*d.ends, frames, 0, frame_bytes(d.lane.mtu))])[0]
-    outbound, inbound = lower(d.lane, seed=topology.seed, has_seed=True)
-    shaper = (outbound if d.name == "outbound" else inbound).shaper
+    seen = _run(topology, [w.stream(frames, 0, frame_bytes(w.lane.mtu))])[0]
+    outbound, inbound = lower(w.lane, seed=topology.seed, has_seed=True)
+    shaper = (outbound if w.outbound else inbound).shaper
     assert shaper is not None
-    return proof.train_rows(d.lane, d.wish, shaper, frames, seen)
+    return proof.train_rows(w.lane, w.wish, shaper, frames, seen)
 
 
 def _run(topology: Topology, flows: Sequence[Flow]) -> list[list[Arrival]]:
     slowest = max(
-        (x.delay_ns + jitter_reach_ns(x) + _drain_ns(lane, x))
+        (x.delay_ns + jitter_reach_ns(x) + _drain_ns(way, x))
         for lane in topology.virtual_lanes
-        for x in (lane.outbound, lane.inbound)
+        for way in lane.ways
+        for x in (way.outbound, way.inbound)
     )
     with Stream(topology, flows) as stream:
         return stream.run(slowest + SETTLE_NS)

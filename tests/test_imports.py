@@ -37,7 +37,7 @@ LAYERS = [
     ["impairment"],
     ["model", "aqm"],
     ["egress"],
-    ["netem", "change", "timeline", "traces"],
+    ["netem", "change", "timeline", "traces", "specimen"],
     ["wire"],
     ["axes", "state", "analysis", "confidence", "latency", "rfc6349", "intervals", "wireops"],
     ["verdict", "laws"],
@@ -82,7 +82,7 @@ PURE = (
     "model", "aqm", "netem", "change", "timeline", "traces", "chart", "state", "ops", "queueops", "goal", "plan",
     "refusal", "scope", "mend", "inventory", "tuning", "analysis", "verdict", "laws", "confidence", "detectors",
     "advice", "axes", "curves", "rfc6349", "intervals", "proof", "wire", "wireops", "wireplan", "liveplan", "moment",
-    "lateness", "flows", "profile", "egress",
+    "lateness", "flows", "profile", "egress", "specimen",
 )  # fmt: skip
 """Standard library only; and of that nothing that reads files, clocks, sockets or dice."""
 

@@ -16,21 +16,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from emulator.kernel import netns
+from emulator.measure import frames
+from emulator.measure.frames import PLAIN, Form
 from emulator.model import Topology
+from emulator.specimen import Packet
 from emulator.state import HOST_PORT, namespace_of
 
 ETH_P_ALL = 3
 SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
-NOWHERE = socket.inet_aton("198.18.0.1")
-"""RFC 2544: no host answers to it, and the receivers forward nothing."""
-
-ECT0, CE = 0b10, 0b11
-HEADERS, COPIES = 34, 3
-_RECORD = struct.Struct(">4sIIQ")
-_MAGIC = b"LgHl"
-SMALLEST = HEADERS + COPIES * _RECORD.size
-"""The smallest frame: headers, and the record three times, so that one flipped bit cannot hide it."""
+SMALLEST = frames.smallest_bytes(PLAIN)
+"""The smallest plain frame, in bytes."""
 
 CARRIER_NS = 2_000_000_000
 """Before the first frame: a port that has just come up may pass nothing for a second (link watch)."""
@@ -40,7 +36,10 @@ RECEIVE_BUFFER_BYTES = 1 << 29
 
 @dataclass(frozen=True)
 class Flow:
-    """`count` frames of `frame_bytes` (Ethernet header included) from one host to another, one every `every_ns`."""
+    """`count` frames of `frame_bytes` (Ethernet header included) from one host to another, one every `every_ns`.
+
+    They are as `packet` says, `outbound` from its hub's end to its site's, and larger if it does not fit.
+    """
 
     sender: str
     receiver: str
@@ -48,6 +47,16 @@ class Flow:
     every_ns: int
     frame_bytes: int = SMALLEST
     ect: bool = False
+    packet: Packet = PLAIN
+    outbound: bool = True
+
+    def forms(self, macs: tuple[bytes, bytes]) -> tuple[Form, Form]:
+        """The frames as they are sent between these addresses, and as they arrive when they are marked."""
+        size = max(self.frame_bytes, frames.smallest_bytes(self.packet))
+        sent, marked = (
+            Form(self.packet, self.outbound, macs, size, bits) for bits in (frames.ECT0 if self.ect else 0, frames.CE)
+        )
+        return sent, marked
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,8 @@ class Stream:
     def __enter__(self) -> Stream:
         hosts = {host for flow in self.flows for host in (flow.sender, flow.receiver)}
         self._sockets = {host: self._open(host) for host in sorted(hosts)}
-        self._macs = {host: one.getsockname()[4] for host, one in self._sockets.items()}
-        self._frames = [{ce: self._ends(flow, ce=ce) for ce in (False, True)} for flow in self.flows]
+        macs = {host: one.getsockname()[4] for host, one in self._sockets.items()}
+        self._forms = [flow.forms((macs[flow.sender], macs[flow.receiver])) for flow in self.flows]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,15 +97,6 @@ class Stream:
         one.setblocking(False)
         return one
 
-    def _frame(self, index: int, number: int, sent_ns: int, *, ce: bool = False) -> bytes:
-        headers, padding = self._frames[index][ce]
-        return headers + _RECORD.pack(_MAGIC, index, number, sent_ns) * COPIES + padding
-
-    def _ends(self, flow: Flow, *, ce: bool) -> tuple[bytes, bytes]:
-        """What stands before and behind a frame's records."""
-        headers = _headers(self._macs[flow.sender], self._macs[flow.receiver], flow, ce=ce)
-        return headers, b"\xa5" * (flow.frame_bytes - SMALLEST)
-
     def run(self, settle_ns: int, sleep: Callable[[float], None] = time.sleep) -> list[list[Arrival]]:
         """Send everything, wait `settle_ns` after the last frame, and return each flow's arrivals in their order."""
         begin_ns = time.clock_gettime_ns(time.CLOCK_REALTIME) + CARRIER_NS
@@ -109,7 +109,8 @@ class Stream:
                 sleep((at_ns - now_ns) / 1e9)
                 now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
             flow = self.flows[index]
-            self._sockets[flow.sender].send(self._frame(index, number, now_ns))
+            form = self._forms[index][0]
+            self._sockets[flow.sender].send(form.tagged(form.frame(index, number, now_ns)))
             if number + 1 < flow.count:
                 heapq.heappush(due, (at_ns + flow.every_ns, index, number + 1))
         sleep(settle_ns / 1e9)
@@ -119,19 +120,19 @@ class Stream:
         found: list[list[Arrival]] = [[] for _ in self.flows]
         for host, one in self._sockets.items():
             for frame, received_ns in _received(one):
-                record = _record(frame)
+                record = frames.record(frame)
                 if record and record[0] < len(self.flows) and self.flows[record[0]].receiver == host:
                     found[record[0]].append(self._arrival(frame, record, received_ns))
         return found
 
     def _arrival(self, frame: bytes, record: tuple[int, int, int], received_ns: int) -> Arrival:
         index, number, sent_ns = record
-        whole = self._frame(index, number, sent_ns)
+        whole, marked = (form.frame(*record) for form in self._forms[index])
         if frame == whole:
             return Arrival(number, sent_ns, received_ns, 0, False)
-        if self.flows[index].ect and frame == self._frame(index, number, sent_ns, ce=True):
+        if self.flows[index].ect and frame == marked:
             return Arrival(number, sent_ns, received_ns, 0, True)
-        return Arrival(number, sent_ns, received_ns, _bits_apart(frame, whole), False)
+        return Arrival(number, sent_ns, received_ns, frames.bits_apart(frame, whole), False)
 
 
 def _received(one: socket.socket) -> Iterator[tuple[bytes, int]]:
@@ -142,29 +143,3 @@ def _received(one: socket.socket) -> Iterator[tuple[bytes, int]]:
             return
         seconds, nanoseconds = struct.unpack("=qq", ancillary[0][2])
         yield frame, seconds * 10**9 + nanoseconds
-
-
-def _record(frame: bytes) -> tuple[int, int, int] | None:
-    """(flow, number, sent) of a frame of ours, by the majority of its copies; None for any other frame."""
-    if len(frame) < SMALLEST:
-        return None
-    copies = [frame[HEADERS + i * _RECORD.size :][: _RECORD.size] for i in range(COPIES)]
-    best = copies[0] if copies[0] in copies[1:] else copies[1]
-    magic, index, number, sent_ns = _RECORD.unpack(best)
-    return (index, number, sent_ns) if magic == _MAGIC else None
-
-
-def _headers(source: bytes, target: bytes, flow: Flow, *, ce: bool) -> bytes:
-    """Ethernet and IPv4 (protocol 253, for experiments), the checksum right."""
-    tos = (CE if ce else ECT0) if flow.ect else 0
-    ip = struct.pack(">BBHHHBBH4s4s", 0x45, tos, flow.frame_bytes - 14, 0, 0x4000, 64, 253, 0, NOWHERE, NOWHERE)
-    total = sum(struct.unpack(">10H", ip))
-    total = (total & 0xFFFF) + (total >> 16)
-    checksum = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
-    return target + source + b"\x08\x00" + ip[:10] + struct.pack(">H", checksum) + ip[12:]
-
-
-def _bits_apart(one: bytes, other: bytes) -> int:
-    if len(one) != len(other):
-        return 8 * max(len(one), len(other))
-    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_count()

@@ -7,14 +7,17 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import pytest
 
-from emulator import topologyfile
+from emulator import netem, topologyfile
 from emulator.appliance import Appliance
+from emulator.flows import Filter, Match, filters
 from emulator.kernel import netns
 from emulator.measure import process
-from emulator.model import Topology
+from emulator.model import Flow, Impairment, Topology
+from emulator.prove import prove
 
 MS = 10**6
 SO_TIMESTAMPNS = 35
@@ -131,6 +134,16 @@ def test_a_flow_changes_without_a_gap_and_without_its_neighbours(up: Topology, a
     assert appliance.status().as_asked
 
 
+def test_a_lane_in_use_gets_flows_and_loses_them(up: Topology, appliance: Appliance) -> None:
+    near = replace(up.lane("near"), flows=(Flow("slow", Match(port=5000), Impairment(20 * MS), Impairment(20 * MS)),))
+    appliance.set_lane(near)
+    assert appliance.status().as_asked
+    assert all_near(delays(up, "hub near", 5000), 20)
+    appliance.set_lane(replace(near, flows=()))
+    assert appliance.status().as_asked
+    assert all_near(delays(up, "hub near", 5000), 1)
+
+
 def received(into: socket.socket) -> list[int]:
     found = []
     while True:
@@ -159,3 +172,59 @@ def test_other_flows_are_put_in_place_and_drift_is_seen(up: Topology, appliance:
     appliance.up(plain)
     assert appliance.status().as_asked
     assert all_near(delays(plain, "hub far", 5000), 10)
+
+
+EVERY_MATCH = """
+name: every
+hub: hub
+seed: 5
+lanes:
+  far:
+    rtt: 20ms
+    flows:
+      tagged: {match: {vlan: 7}, rtt: 24ms, loss: 5%}
+      voice: {match: {dscp: ef, vlan: 9}, rtt: 28ms, outbound: {loss: 10% burst 4}}
+      six: {match: {hub: 'fd00::/64', hub_port: 80}, rtt: 32ms}
+      bulk: {match: {site: 10.77.0.2, site_port: 873}, rtt: 36ms, inbound: {rate: 5Mbit, buffer: 20p}}
+      both: {match: {port: 53, protocol: udp}, rtt: 40ms, corrupt: 5%}
+      near: {match: {hub: 10.77.0.0/25, protocol: icmp}, rtt: 44ms}
+      marked: {match: {dscp: af41}, rtt: 48ms, loss: 8%, ecn: yes}
+      wider: {match: {protocol: tcp}, rtt: 52ms, outbound: {jitter: 2ms, order: free}}
+"""
+
+
+def mistaken(wrong: str, match: Match, outbound: bool) -> tuple[Filter, ...]:
+    """The filters of a match with one thing wrong."""
+    if wrong == "directions":
+        return filters(match, outbound=not outbound)
+    if wrong == "one end of a port":
+        return filters(match, outbound=outbound)[:1]
+    if wrong == "protocols" and match.protocol:
+        return filters(replace(match, protocol={1: 2, 6: 17, 17: 6}[match.protocol]), outbound=outbound)
+    if wrong == "code points" and match.dscp:
+        return filters(replace(match, dscp=match.dscp + 1), outbound=outbound)
+    if wrong == "tags" and match.vlan:
+        return filters(replace(match, vlan=match.vlan + 1), outbound=outbound)
+    return filters(match, outbound=outbound)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "failing"),
+    [
+        ("nothing", set()),
+        ("directions", {"six", "bulk", "near"}),
+        ("one end of a port", {"both"}),
+        ("code points", {"voice", "marked"}),
+        ("tags", {"tagged", "voice"}),
+        ("protocols", {"both", "near", "wider"}),
+    ],
+)
+def test_verify_sees_whether_each_packet_takes_its_flows_way(
+    appliance: Appliance, monkeypatch: pytest.MonkeyPatch, wrong: str, failing: set[str]
+) -> None:
+    """What matches is impaired as its flow says and the rest as the lane; what a wrong filter misses is not."""
+    monkeypatch.setattr(netem, "filters", lambda match, *, outbound: mistaken(wrong, match, outbound))
+    appliance.up(topology := topologyfile.loads(EVERY_MATCH))
+    found = prove(topology, 1_000, SLACK_NS)
+    assert {proof.flow for proof in found} == {None, *(flow.name for flow in topology.lane("far").flows)}
+    assert {proof.flow for proof in found if not proof.row.passed} == failing
