@@ -48,6 +48,10 @@ class DelNamespace:
         return f"ip netns del {self.name}"
 
 
+NEVER_CS = 2**31 - 1
+"""A bridge's ageing time in 1/100 s: 248 days. Packets for a site that it had forgotten would go to all lanes."""
+
+
 @dataclass(frozen=True)
 class AddBridge:
     name: str
@@ -68,7 +72,8 @@ class WireBridge:
         alias = f" alias {alias_of(self.nf_origin)}"
         return (
             f"sysctl -q net.ipv6.conf.{self.name}.disable_ipv6=1; "
-            f"ip link set {self.name}{alias} arp off addrgenmode none type bridge stp_state 0 mcast_snooping 0; "
+            f"ip link set {self.name}{alias} arp off addrgenmode none type bridge stp_state 0 mcast_snooping 0 "
+            f"ageing_time {NEVER_CS}; "
             f"ip link set {self.name} {'up' if self.up else 'down'}"
         )
 

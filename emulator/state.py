@@ -88,6 +88,7 @@ class Origin:
 @dataclass(frozen=True)
 class Bridge:
     """A bridge of ours. `up`, `ipv6` (any of its own addresses), `arp`, `stp`, `snooping` as observed; wished: a wire.
+    `forgets` who was silent for a while: wished not to.
 
     `nf_origin` is what br_netfilter's three sysctls were before we came (None where it is not loaded).
     """
@@ -95,6 +96,7 @@ class Bridge:
     up: bool = True
     stp: bool = False
     snooping: bool = False
+    forgets: bool = False
     ipv6: bool = False
     arp: bool = False
     nf_origin: tuple[int, int, int] | None = None

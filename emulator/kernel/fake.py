@@ -106,7 +106,7 @@ class FakeKernel:
     def _(self, op: ops.AddBridge) -> None:
         self._need(op, op.name not in self.bridges, errno.EEXIST)
         self._need(op, op.name.startswith(PREFIX), errno.EINVAL)
-        self.bridges[op.name] = Bridge(up=False, ipv6=True, arp=True)
+        self.bridges[op.name] = Bridge(up=False, forgets=True, ipv6=True, arp=True)
 
     @_do.register
     def _(self, op: ops.WireBridge) -> None:

@@ -100,7 +100,8 @@ class NetlinkKernel:
 
     def _WireBridge(self, op: ops.WireBridge) -> None:  # noqa: N802
         _quiet(op.name)
-        self._ip.link("set", index=self._index(op.name), kind="bridge", br_stp_state=0, br_mcast_snooping=0)
+        settings = {"br_stp_state": 0, "br_mcast_snooping": 0, "br_ageing_time": ops.NEVER_CS}
+        self._ip.link("set", index=self._index(op.name), kind="bridge", **settings)
         self._link(op.name, ifalias=ops.alias_of(op.nf_origin))
         self._addrgen(op.name, ADDRGEN_NONE)
         self._arp(op.name, on=False)

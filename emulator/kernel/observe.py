@@ -10,7 +10,7 @@ from typing import Any
 from pyroute2.iproute.linux import IPRoute
 
 from ..netem import Egress
-from ..ops import nf_origin_of
+from ..ops import NEVER_CS, nf_origin_of
 from ..state import HOST_PORT, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 from ..wire import Wire
 from . import netns
@@ -129,6 +129,7 @@ def _bridge(link: Any) -> Bridge:
         up=bool(link["flags"] & IFF_UP),
         stp=bool(data.get_attr("IFLA_BR_STP_STATE")),
         snooping=bool(data.get_attr("IFLA_BR_MCAST_SNOOPING")),
+        forgets=data.get_attr("IFLA_BR_AGEING_TIME") < NEVER_CS,
         ipv6=ipv6 or addrgen != ADDRGEN_NONE,
         arp=not link["flags"] & IFF_NOARP,
         nf_origin=nf_origin_of(link.get_attr("IFLA_IFALIAS") or ""),
