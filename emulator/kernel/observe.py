@@ -129,7 +129,8 @@ def _bridge(link: Any) -> Bridge:
         up=bool(link["flags"] & IFF_UP),
         stp=bool(data.get_attr("IFLA_BR_STP_STATE")),
         snooping=bool(data.get_attr("IFLA_BR_MCAST_SNOOPING")),
-        forgets=data.get_attr("IFLA_BR_AGEING_TIME") < NEVER_CS,
+        # The kernel rounds it to its own ticks.
+        forgets=data.get_attr("IFLA_BR_AGEING_TIME") < NEVER_CS // 2,
         ipv6=ipv6 or addrgen != ADDRGEN_NONE,
         arp=not link["flags"] & IFF_NOARP,
         nf_origin=nf_origin_of(link.get_attr("IFLA_IFALIAS") or ""),
