@@ -1,4 +1,4 @@
-"""The README's table of keys is whole, and every value that it shows can be written."""
+"""The README's tables of keys are whole, and every value that they show can be written."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from emulator import topologyfile
-from emulator.topologyform import DirectionForm, LaneForm, MatchForm
+from emulator.model import Topology
+from emulator.topologyform import DirectionForm, FlowForm, LaneForm, MatchForm
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 ROWS = re.findall(
@@ -42,11 +44,15 @@ def test_every_value_shown_is_read(key: str, value: str) -> None:
     assert topologyfile.loads(topologyfile.dumps(topology)) == topology
 
 
-MATCHES = [
-    (key, value)
-    for key, values in re.findall(r"^\| `([a-z_]+)` \| (`[^|]*`) \|", README.partition("| match |")[2], re.MULTILINE)
-    for value in re.findall(r"`([^`]+)`", values)
-]
+def rows_of(head: str) -> list[tuple[str, str, str]]:
+    """Of the table that begins so, every key, what it is in ("" where that is not said) and each value shown."""
+    table = README.partition(f"| {head} |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `([a-z_]+)`(?: \(in an? ([a-z]+)\))? \| (`[^|]*`) \|", table, re.MULTILINE)
+    return [(key, place, value) for key, place, values in rows for value in re.findall(r"`([^`]+)`", values)]
+
+
+MATCHES = [(key, value) for key, _, value in rows_of("match")]
+SCHEDULES = [(place or "schedule", key, value) for key, place, value in rows_of("schedule")]
 
 
 def test_every_key_of_a_match_is_in_its_table() -> None:
@@ -60,8 +66,63 @@ def test_every_match_shown_is_read(key: str, value: str) -> None:
     assert topologyfile.loads(topologyfile.dumps(topology)) == topology
 
 
+def test_every_key_of_a_schedule_is_in_its_table() -> None:
+    forms = topologyfile.json_schema()["$defs"]
+    for place, form in (("schedule", "ScheduleForm"), ("track", "TrackForm"), ("key", "KeyForm")):
+        assert {key for at, key, _ in SCHEDULES if at == place} == forms[form]["properties"].keys()
+
+
+def scheduled(folder: Path, place: str = "", key: str = "", value: str = "") -> Topology:
+    """Two lanes and a schedule of one track with two keys, of which one says that."""
+
+    def flow(at: str, tree: dict[str, str], instead_of: str = "") -> str:
+        own = {key: value} if at == place else {}
+        said = {name: text for name, text in (tree | own).items() if not own or name != instead_of}
+        return f"{{{', '.join(f'{name}: {text}' for name, text in said.items())}}}"
+
+    first = "" if key == "at" else "{at: 0ms, delay: 40ms}, "
+    last = flow("key", {"at": "2s", "delay": "30ms"}, "delay" if key == "rtt" else "")
+    track = flow("track", {"keys": f"[{first}{last}]"}, "keys" if key == "trace" else "")
+    schedule = flow("schedule", {"tracks": f"[{track}]"})
+    lanes = "{london: {rtt: 80ms}, tokyo: {rtt: 160ms}}"
+    return topologyfile.loads(f"{{name: x, hub: h, lanes: {lanes}, schedule: {schedule}}}", folder=folder)
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Path:
+    """A folder with the traces that are shown."""
+    (tmp_path / "lte.csv").write_text("time,delay_ms,loss\n0s,40,1%\n1s,50,2%\n")
+    (tmp_path / "cable.down").write_text("1\n2\n150\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("place", "key", "value"), SCHEDULES)
+def test_every_schedule_shown_is_read(traced: Path, place: str, key: str, value: str) -> None:
+    topology = scheduled(traced, place, key, value)
+    assert topology.schedule
+    assert topologyfile.loads(topologyfile.dumps(topology)) == topology
+
+
+@pytest.mark.parametrize(("place", "key"), dict.fromkeys((place, key) for place, key, _ in SCHEDULES))
+def test_every_key_of_a_schedule_means_something(traced: Path, place: str, key: str) -> None:
+    values = [value for at, name, value in SCHEDULES if (at, name) == (place, key)]
+    assert any(scheduled(traced, place, key, value).schedule != scheduled(traced).schedule for value in values)
+
+
+BLOCKS = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+
+
 def test_every_topology_shown_is_read() -> None:
-    blocks = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) >= 2
-    for block in blocks:
+    assert len(BLOCKS) >= 2
+    for block in BLOCKS:
         topologyfile.loads(block)
+
+
+def test_every_key_of_a_topology_is_in_the_table_or_an_example() -> None:
+    table = set(re.findall(r"^\| `([a-z_]+)` \(of the topology\) \|", README, re.MULTILINE))
+    shown = table.union(*(yaml.safe_load(block) for block in BLOCKS))
+    assert topologyfile.json_schema()["properties"].keys() == shown
+
+
+def test_a_flow_has_the_keys_of_a_lane_and_a_match() -> None:
+    assert FlowForm.model_fields.keys() - LaneForm.model_fields.keys() == {"match"}
