@@ -82,7 +82,7 @@ class PortsForm(Form):
 class DefaultsForm(_Common):
     """What holds for every lane that does not say otherwise."""
 
-    mtu: Count | None = None
+    mtu: Count | None = Field(default=None, description="of both ports, 1500 unless said")
     line_rate: Rate | None = Field(default=None, description="speed of the ports, 10Gbit unless said")
 
 
@@ -114,9 +114,9 @@ class LaneForm(DefaultsForm):
     rtt: Rtt | None = Field(
         default=None, description="round-trip time, split evenly: 32ms, {from: new-york, to: tokyo}, {access: lte}"
     )
-    outbound: DirectionForm = DirectionForm()
-    inbound: DirectionForm = DirectionForm()
-    ports: PortsForm | None = None
+    outbound: DirectionForm = Field(default=DirectionForm(), description="hub to site: its own delay, or any key above")
+    inbound: DirectionForm = Field(default=DirectionForm(), description="site to hub: the same")
+    ports: PortsForm | None = Field(default=None, description="two real ports: {hub: eth1, site: eth2}; else virtual")
     disabled: Switch = Field(default=False, description="keeps delay, jitter and loss on file, without effect")
     host: Destination | None = Field(default=None, description="the machine behind the site port, for ssh")
     address: Address | None = Field(default=None, description="the site's in the subnet, the next in order unless said")

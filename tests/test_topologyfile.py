@@ -177,6 +177,7 @@ def test_the_schema_knows_every_key() -> None:
         "flows",
     ]  # fmt: skip
     assert schema["required"] == ["name", "hub"]
+    assert all(one.get("description") for one in schema["$defs"]["LaneForm"]["properties"].values())
 
 
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)

@@ -129,6 +129,13 @@ def test_mistakes_in_a_topology_have_their_lines(page: Page, site: Site) -> None
     page.get_by_role("button", name="Bring it up").click()
     expect(page.locator("#notes")).to_contain_text("x is up")
     assert site.house.appliance.topology().sites == ("a",)  # type: ignore[union-attr]
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(site.url + "/")
+    expect(page.locator("#map-title")).to_have_text("x: 1 lane")
+    star, label = page.locator("#star").bounding_box(), page.locator("#star [data-lane=a] .asked").bounding_box()
+    assert star and label
+    assert label["y"] > star["y"]
+    assert label["x"] + label["width"] < star["x"] + star["width"]
 
 
 def test_a_run_from_prediction_to_its_table(page: Page, site: Site) -> None:

@@ -18,7 +18,7 @@ const CHARTS = [
     title: 'Round-trip time, ms', unit: ms,
     series: [['min_ns', 'minimum', 'soft', 1e-6], ['p99_ns', 'p99', 'soft', 1e-6], ['median_ns', 'median', 'blue', 1e-6], ['asked_ns', 'asked', 'green', 1e-6, [6, 4]]],
     band: [2, 1],
-    says: (now) => (now.median_ns === null ? 'Not measured: this lane has no hosts of ours, or none answered.'
+    says: (now) => (now.median_ns === null ? 'Not measured: this lane has no hosts of ours, none answered, or a test run has it.'
       : `median ${ms(now.median_ns, 2)}, minimum ${ms(now.min_ns, 2)}, p99 ${ms(now.p99_ns, 2)}, asked ${ms(now.asked_ns, 2)}; ${now.lost} echoes lost`),
   },
   {

@@ -30,8 +30,8 @@ function predict() {
     try {
       const plan = await ask('POST', '/api/runs?dry_run=1', asked());
       const rates = plan.cells.map((cell) => cell.expected_bytes_per_s);
-      const range = `${mib(Math.min(...rates))} to ${mib(Math.max(...rates))} MiB/s expected`;
-      $('predicted').textContent = `${plan.total} cells, about ${span(plan.left_s)}; ${range}.`;
+      const range = `${[...new Set([Math.min(...rates), Math.max(...rates)].map(mib))].join(' to ')} MiB/s expected`;
+      $('predicted').textContent = `${plan.total} ${plan.total === 1 ? 'cell' : 'cells'}, about ${span(plan.left_s)}; ${range}.`;
       $('start').disabled = !mayWrite;
     } catch (problem) {
       $('predicted').textContent = problem.mistakes?.map((m) => `${m.path}: ${m.text}`).join(' ') || problem.message;

@@ -21,8 +21,9 @@ function layout(hub, names) {
   const at = {};
   if (!known) {
     at[hub] = [0, 0];
+    const first = names.length > 2 ? -Math.PI / 2 : 0; // one or two stand beside the hub: there is room for their labels
     names.forEach((name, i) => {
-      const angle = (2 * Math.PI * i) / names.length - Math.PI / 2;
+      const angle = (2 * Math.PI * i) / names.length + first;
       at[name] = [Math.cos(angle) * 190, Math.sin(angle) * 95];
     });
     return { at, world: false };
