@@ -50,6 +50,8 @@ def prepare(root: Path) -> None:
     """Make the Debian of FOLDER and install what an appliance needs, as far as that is not there yet."""
     if not (root / "usr").exists():
         subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(root)], check=True)
+    # Inside, the clone is read-only: the engine must be there already.
+    subprocess.run([CLONE / "scripts/install"], check=True)
     subprocess.run(nspawn(root, "--as-pid2", f"{INSIDE}/scripts/install", "--appliance"), check=True)
 
 
