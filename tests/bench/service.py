@@ -20,8 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 CLONE = Path(__file__).parents[2]
-INSIDE = "/opt/longhaul"
-"""Where the container sees the clone."""
+INSIDE = "/mnt/longhaul"
+"""Where the container sees the clone, from which it installs."""
 
 PACKAGES = "systemd,systemd-sysv,dbus,udev,iproute2,iputils-ping,ca-certificates,python3-venv"
 WATCHDOG_S = 4
