@@ -98,6 +98,31 @@ def test_a_large_request_gets_its_answer_and_the_next_one_too(url: str) -> None:
             Client(url).ask("PUT", "/api/topology?dry_run=1", "#" * size, Content_Type="application/yaml")
 
 
+def test_a_sweep_started_by_mouse_fills_its_table_and_gives_the_star_back(url: str, browser: Browser) -> None:
+    client = Client(url)
+    before = client.ask("GET", "/api/history").json()
+    page = browser.new_page(viewport={"width": 1280, "height": 1600})
+    page.set_default_timeout(LIMIT_S * 1000)
+    page.goto(url + "runs")
+    for label, text in (("Round-trip times", "5ms, 50ms"), ("TCP profiles", "default"), ("Seconds per cell", "4")):
+        page.get_by_label(label).fill(text)
+    expect(page.locator("#predicted")).to_contain_text("2 cells")
+    page.get_by_role("button", name="Start").click()
+    expect(page.get_by_text("A test run has borrowed the lanes")).to_contain_text("demo")
+    expect(page.locator("#cells tr.done")).to_have_count(1)
+    expect(page.locator("#left")).to_have_text("2 of 2 cells, done", timeout=LIMIT_S * 1000)
+    for row in page.locator("#cells tr.done").all():
+        _, asked, measured, _, steady, _ = row.locator("td").all_inner_texts()
+        assert float(measured.removesuffix(" ms")) >= float(asked.removesuffix(" ms"))
+        assert float(steady.strip("✗~ ")) > 0
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Report with figures").click()
+    expect(opened.value.get_by_role("heading", level=1)).to_be_visible()
+    page.close()
+    assert seen(url, lambda look: not look["borrowed"])["lanes"].keys() == {"california", "london", "japan"}
+    assert client.ask("GET", "/api/history").json() == before
+
+
 def test_pages_of_other_sites_cannot_use_it(url: str) -> None:
     with pytest.raises(RefusedError):
         Client(url).ask("DELETE", "/api/topology", Origin="http://evil.example")
