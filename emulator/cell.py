@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import TYPE_CHECKING
 
@@ -87,20 +87,19 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
     with prober.between(sender, receiver, address, spec.lane.rtt_ns, precise) as probes:
         idle = probes.idle()
         before, status = _counters(hub, site), appliance.status()
-        short, cores_before = any(_short_of_memory(host) for host in ends[0]), _cores(hub, site)
+        short = any(_short_of_memory(host) for host in ends[0])
         with probes.beside(spec.duration_s) as loaded:
-            text, looks = _stream(spec, sender, receiver)
-            cores_after = _cores(hub, site)
+            text, watched = _stream(spec, sender, receiver)
     after = appliance.status()
     drops = list(starmap(_increase, zip(_queues(spec, status), _queues(spec, after), strict=True)))
     common = Measured(
         rtt_ns=min(ping.parse(echo.stdout).rtts_ns),
         run=iperf3.parse(text),
-        seen=ss.summarize(looks[0]),
+        seen=ss.summarize(watched.looks[0]),
         drops=drops[0],
         counters=nstat.increase(before, _counters(hub, site)),
         memory_short=short,
-        core_percent=max(starmap(cores.busiest_percent, zip(cores_before, cores_after, strict=True))),
+        core_percent=watched.core_percent,
         sender=_buffers(sender),
         receiver=_buffers(receiver),
         cached_metrics=cached[0],
@@ -118,7 +117,7 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
         back = replace(
             common,
             run=iperf3.parse(text, reverse=True),
-            seen=ss.summarize(looks[1]),
+            seen=ss.summarize(watched.looks[1]),
             drops=drops[1],
             sender=_buffers(receiver),
             receiver=_buffers(sender),
@@ -129,16 +128,24 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
     return Execution(results[0] if len(results) == 1 else joined(spec, results), raw)
 
 
-def _stream(spec: CellSpec, sender: Host, receiver: Host) -> tuple[str, list[list[list[ss.Socket]]]]:
-    """Run iperf3 between the two ends; its JSON, and each direction's looks at the sender's sockets meanwhile."""
-    watched = [(sender, ss.argv(_address(spec, receiver), iperf3.PORT))]
+@dataclass(frozen=True)
+class _Watched:
+    """Each direction's looks at the sender's sockets over the last half of a run, and how busy the cores were then."""
+
+    looks: list[list[list[ss.Socket]]]
+    core_percent: float
+
+
+def _stream(spec: CellSpec, sender: Host, receiver: Host) -> tuple[str, _Watched]:
+    """Run iperf3 between the two ends; its JSON, and what was seen meanwhile."""
+    senders = [(sender, ss.argv(_address(spec, receiver), iperf3.PORT))]
     if len(spec.ways) > 1:
-        watched.append((receiver, ss.argv(_address(spec, sender), iperf3.PORT, server=True)))
+        senders.append((receiver, ss.argv(_address(spec, sender), iperf3.PORT, server=True)))
     with receiver.start(iperf3.server_argv(interval_s(spec))) as server:
         _await_listening(receiver, server)
         with sender.start(_client_argv(spec, _address(spec, receiver))) as client:
-            looks = _watch(spec, watched)
-            return client.wait(iperf3.longest_s(spec.duration_s, spec.lane.rtt_ns)).stdout, looks
+            watched = _watch(spec, senders, (sender, receiver))
+            return client.wait(iperf3.longest_s(spec.duration_s, spec.lane.rtt_ns)).stdout, watched
 
 
 def _address(spec: CellSpec, host: Host) -> str:
@@ -220,19 +227,20 @@ def look_interval_s(duration_s: int, rtt_ns: int) -> float:
     return (pause_s // rtt_s + ODD_PHASE) * rtt_s if rtt_s and rtt_s <= pause_s else pause_s
 
 
-def _watch(spec: CellSpec, watched: Sequence[tuple[Host, list[str]]]) -> list[list[list[ss.Socket]]]:
+def _watch(spec: CellSpec, senders: Sequence[tuple[Host, list[str]]], hosts: Sequence[Host]) -> _Watched:
     """Look at each direction's data streams over the last half of the run."""
     time.sleep(spec.duration_s / 2 + STREAMS_START_ROUND_TRIPS * spec.lane.rtt_ns / NS)
-    looks: list[list[list[ss.Socket]]] = [[] for _ in watched]
+    looks: list[list[list[ss.Socket]]] = [[] for _ in senders]
+    before = _cores(*hosts)
     for _ in range(LOOKS):
-        for seen, (sender, argv) in zip(looks, watched, strict=True):
+        for seen, (sender, argv) in zip(looks, senders, strict=True):
             sockets = ss.parse(sender.run(argv, _TIMEOUT_S).checked().stdout)
             # The control connection and the streams that are received here send next to nothing.
-            if len(sockets) == 1 + spec.streams * len(watched):
+            if len(sockets) == 1 + spec.streams * len(senders):
                 data = sorted(sockets, key=lambda socket: socket.bytes_sent)[-spec.streams :]
                 seen.append(sorted(data, key=lambda socket: socket.local))
         time.sleep(look_interval_s(spec.duration_s, spec.lane.rtt_ns))
-    return looks
+    return _Watched(looks, max(starmap(cores.busiest_percent, zip(before, _cores(*hosts), strict=True))))
 
 
 def main(argv: list[str]) -> int:

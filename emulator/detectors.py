@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from emulator.analysis import Path, window_bytes_per_s
-from emulator.verdict import CPU_PERCENT, MIB, Evidence
+from emulator.verdict import MIB, Evidence, busy
 
 CEILING_TOLERANCE = 1.01
 SENDER_EXCESS = 0.02
@@ -83,11 +83,9 @@ def _cached(_: Path, seen: Evidence) -> str:
     return f"the sender remembered {peers} peers' TCP metrics: flush with ip tcp_metrics flush" if peers else ""
 
 
-def _cpu(_: Path, seen: Evidence) -> str:
-    if seen.cpu_percent >= CPU_PERCENT:
-        return f"iperf3 used {seen.cpu_percent:.0f} % of a core: the CPU may be the limit"
-    busy = seen.core_percent >= CPU_PERCENT
-    return f"a core was busy for {seen.core_percent:.0f} % of the time: the CPU may be the limit" if busy else ""
+def _cpu(path: Path, seen: Evidence) -> str:
+    reason = busy(path, seen)
+    return f"{reason}: the CPU may be the limit" if reason else ""
 
 
 def _one_end(_: Path, seen: Evidence) -> str:

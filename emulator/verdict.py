@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.analysis import Path
+from emulator.analysis import Path, window_bytes_per_s
 
 MIB = 2**20
 LINE_SHARE = 0.95
@@ -39,7 +39,8 @@ class Evidence:
     is what iperf3 counts in, `interval_bytes` the mean of its intervals, `omit_s` what it was told to leave out,
     `cached_metrics` how many peers the kernel remembered before the test, `drift` what was changed behind our back.
     `memory_pressures` counts how often TCP ran short of tcp_mem, `memory_short` says that it was before it began.
-    `drop_segments` is how many segments one counted drop may have held; `core_percent` is of the busiest core.
+    `drop_segments` is how many segments one counted drop may have held; `core_percent` is of the core that was busiest
+    over the steady part, whoever it worked for.
     """
 
     steady_bytes_per_s: float
@@ -92,7 +93,16 @@ def judge(path: Path, seen: Evidence) -> Verdict:
     of_line = seen.steady_bytes_per_s / path.line_bytes_per_s
     if of_line >= LINE_SHARE:
         return Verdict(LINE, LINE, f"{of_line:.1%} of what the line carries")
-    return _emulator(seen) or _windows(seen) or _congestion(path, seen) or _rest(path, seen, of_line)
+    return _emulator(seen) or _windows(path, seen) or _congestion(path, seen) or _rest(path, seen, of_line)
+
+
+def busy(path: Path, seen: Evidence) -> str:
+    """Whose CPU was at its limit, as a clause; empty when none was. A stream has a thread of iperf3, hence one core."""
+    if seen.cpu_percent >= CPU_PERCENT * path.streams:
+        return f"iperf3 used {seen.cpu_percent:.0f} % of a core"
+    if seen.core_percent >= CPU_PERCENT:
+        return f"a core was busy for {seen.core_percent:.0f} % of the time"
+    return ""
 
 
 def _emulator(seen: Evidence) -> Verdict | None:
@@ -104,14 +114,27 @@ def _emulator(seen: Evidence) -> Verdict | None:
     return None
 
 
-def _windows(seen: Evidence) -> Verdict | None:
+def _windows(path: Path, seen: Evidence) -> Verdict | None:
     if seen.sndbuf_share > LIMITED_SHARE and seen.sndbuf_share >= seen.rwnd_share:
+        if of_cpu := _behind_the_window(path, seen, seen.in_flight_bytes):
+            return of_cpu
         text = f"the sender waited for its own buffer {seen.sndbuf_share:.0%} of the time"
         return Verdict(SEND_BUFFER, f"send buffer, {_mib(seen.in_flight_bytes)} in flight", text)
     if seen.rwnd_share > LIMITED_SHARE:
+        if of_cpu := _behind_the_window(path, seen, seen.peer_window_bytes):
+            return of_cpu
         text = f"the sender waited for the receiver's window {seen.rwnd_share:.0%} of the time"
         return Verdict(RECEIVE_WINDOW, f"receive window {_mib(seen.peer_window_bytes)}", text)
     return None
+
+
+def _behind_the_window(path: Path, seen: Evidence, window_bytes: int) -> Verdict | None:
+    """A window that is full because a busy CPU is slow to empty it: at the RTT of an idle path it carries far more."""
+    carries = path.streams * window_bytes_per_s(window_bytes, seen.rtt_before_ns)
+    reason = busy(path, seen)
+    if not reason or seen.steady_bytes_per_s > LIMITED_SHARE * carries:
+        return None
+    return Verdict(CPU, CPU, f"{reason}, and the window was full for that: it could carry {carries / MIB:.4g} MiB/s")
 
 
 def _congestion(path: Path, seen: Evidence) -> Verdict | None:
@@ -125,8 +148,8 @@ def _congestion(path: Path, seen: Evidence) -> Verdict | None:
 
 
 def _rest(path: Path, seen: Evidence, of_line: float) -> Verdict:
-    if seen.cpu_percent >= CPU_PERCENT * path.streams:
-        return Verdict(CPU, CPU, f"iperf3 used {seen.cpu_percent:.0f} % of a core for {path.streams} streams")
+    if reason := busy(path, seen):
+        return Verdict(CPU, CPU, reason)
     if not seen.settled:
         return Verdict(SLOW_START, SLOW_START, "the rate was still rising when the run ended")
     return Verdict(UNKNOWN, UNKNOWN, f"neither window nor buffer nor line: {of_line:.1%} of the line")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from samples import PATH, SEEN
 
-from emulator import verdict
+from emulator import detectors, verdict
 from emulator.verdict import Verdict, judge
 
 MIB, MS = 2**20, 10**6
@@ -44,12 +44,38 @@ MIB, MS = 2**20, 10**6
             "its own queue dropped 4 packets",
         ),
         ({"memory_pressures": 2}, verdict.EMULATOR, "emulator (memory)", "TCP ran short of tcp_mem 2 times"),
-        ({"receiver_cpu_percent": 99.0}, verdict.CPU, "CPU", "iperf3 used 99 % of a core for 1 streams"),
+        ({"receiver_cpu_percent": 99.0}, verdict.CPU, "CPU", "iperf3 used 99 % of a core"),
+        ({"core_percent": 99.6}, verdict.CPU, "CPU", "a core was busy for 100 % of the time"),
+        (
+            {"core_percent": 99.6, "rwnd_share": 0.9, "rtt_before_ns": MS},
+            verdict.CPU,
+            "CPU",
+            "a core was busy for 100 % of the time, and the window was full for that: it could carry 3000 MiB/s",
+        ),
+        (
+            {"sender_cpu_percent": 96.0, "sndbuf_share": 0.9, "rtt_before_ns": MS},
+            verdict.CPU,
+            "CPU",
+            "iperf3 used 96 % of a core, and the window was full for that: it could carry 2500 MiB/s",
+        ),
+        (
+            {"core_percent": 99.6, "rwnd_share": 0.9},
+            verdict.RECEIVE_WINDOW,
+            "receive window 3 MiB",
+            "the sender waited for the receiver's window 90% of the time",
+        ),
         ({}, verdict.UNKNOWN, "unknown", "neither window nor buffer nor line: 7.5% of the line"),
     ],
 )
 def test_the_limiter(changes: dict[str, Any], kind: str, limiter: str, evidence: str) -> None:
     assert judge(PATH, replace(SEEN, **changes)) == Verdict(kind, limiter, evidence)
+
+
+def test_streams_have_threads_of_their_own() -> None:
+    seen, many = replace(SEEN, sender_cpu_percent=180.0), replace(PATH, streams=2)
+    assert judge(many, seen).kind == verdict.UNKNOWN
+    assert detectors.find(many, seen) == []
+    assert judge(many, replace(seen, sender_cpu_percent=191.0)).kind == verdict.CPU
 
 
 def test_loss_limits_where_loss_was_asked_for() -> None:

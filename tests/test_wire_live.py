@@ -6,22 +6,16 @@ of many round trips, which an unlucky moment of a loaded machine does not touch.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+from ownspace import ROOT, found_by
 
-ROOT = Path(__file__).parent.parent
-SESSION = Path(__file__).parent / "wiresession.py"
 MS = 10**6
-OWN = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-"""A network, a process table and a /run of the session's own: whatever happens, nothing is left behind."""
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and packet sockets need root")
 
@@ -29,12 +23,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and packet
 @cache
 def session() -> dict[str, Any]:
     """What the session found; it runs once."""
-    script = 'mount -t tmpfs run /run && exec "$@"'
-    argv = [*OWN, "sh", "-c", script, "sh", sys.executable, str(SESSION)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return found_by("wiresession.py")
 
 
 def test_a_star_comes_up_through_the_engine_and_stays() -> None:

@@ -1,4 +1,4 @@
-"""Each known pitfall provoked on a real kernel, and its detector heard. The CPU's cannot be: here it is never busy."""
+"""Each known pitfall provoked on a real kernel, its detector heard; that of the CPU, idle here, in test_cpu_live.py."""
 
 from __future__ import annotations
 

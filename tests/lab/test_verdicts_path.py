@@ -24,6 +24,6 @@ def test_the_limiter_is_on_the_path(kind: str, one: CellSpec, spoil: Spoil | Non
 def test_there_are_enough_of_every_kind() -> None:
     kinds = [kind for _, kind, _, _ in CELLS]
     assert len(CELLS) >= 24
-    # The CPU is infinitely fast in virtual time; unknown is what is left when nothing is known.
+    # The CPU is infinitely fast in virtual time (see test_cpu_live.py); unknown is what is left when nothing is known.
     assert set(kinds) == set(verdict.KINDS) - {verdict.CPU, verdict.UNKNOWN}
     assert min(kinds.count(kind) for kind in set(kinds)) >= 3

@@ -1,0 +1,45 @@
+"""One cell in real time on a single CPU, in namespaces of its own: what it was judged by goes to stdout as JSON.
+
+`tests/test_cpu_live.py` starts it as `test_wire_live.py` does its session. In the lab the CPU is infinitely fast; here
+sender, receiver and the lane's engine share one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from emulator import cell
+from emulator.appliance import local
+from emulator.cells import CellSpec
+from emulator.model import Impairment, Lane, Profile, Topology
+
+MIB = 2**20
+LINE = Impairment(rate_bps=100 * 10**9)
+ROOMY = Profile("roomy", (4096, 4 * MIB, 4 * MIB), (4096, 4 * MIB, 4 * MIB))
+"""More than fills a line of microseconds, and less than the engine holds."""
+DURATION_S = 8
+
+
+def main() -> None:
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    topology = Topology("cell", "near", (Lane("far", LINE, LINE),), datapath="wire")
+    one = CellSpec(topology, ROOMY, streams=1, congestion_control=None, duration_s=DURATION_S)
+    with closing(local(Path("/run/state"), "cpusession", guard=lambda _: None)) as appliance:
+        result = cell.execute(one, appliance).result
+    found = {
+        "kind": result.kind,
+        "evidence": result.evidence,
+        "findings": result.findings,
+        "core_percent": result.core_percent,
+        "iperf3_percent": max(result.sender_cpu_percent, result.receiver_cpu_percent),
+        "line_share": result.steady_bytes_per_s / one.path.line_bytes_per_s,
+    }
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
