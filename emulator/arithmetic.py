@@ -9,6 +9,7 @@ from emulator import advice, analysis, laws, netem, units
 from emulator.analysis import Path
 from emulator.cells import KERNEL_BUFFERS, buffers_of
 from emulator.hosts import profiles
+from emulator.hosts.record import TCP_MEM
 from emulator.laws import Windows
 from emulator.model import Impairment, Lane, Profile
 
@@ -89,13 +90,22 @@ def host_advice(path: Path, peer: str | None = None) -> HostAdvice:
     allowed = advice.windows(buffers_of(most), buffers_of(most))
     before = laws.predict(path, advice.windows(KERNEL_BUFFERS, KERNEL_BUFFERS))
     after = laws.predict(replace(path, congestion_control=tuned.congestion_control or "cubic"), allowed)
-    commands = [f"sysctl -w {name}='{value}'" for name, value in profiles.sysctls_of(tuned).items()]
+    commands = [_sysctl(name, value) for name, value in profiles.sysctls_of(tuned).items()]
     # Of several routes that match, the closest stands last.
     route = f"ip route show match {peer} | tail -n 1" if peer else "ip route show default | head -n 1"
     commands += [f"ip route change $({route}) initcwnd {profiles.FIRST_WINDOW_INITCWND}", "ip tcp_metrics flush"]
     return HostAdvice(
         commands, before.bytes_per_s, after.bytes_per_s, after.limit, advice.streams_needed(path, allowed)
     )
+
+
+def _sysctl(name: str, value: str) -> str:
+    """The command that sets it; what is the whole machine's is never lowered, whichever machine that will be."""
+    if name != TCP_MEM:
+        return f"sysctl -w {name}='{value}'"
+    raised = "{split(WANTED, w); $1 = $1; for (i = 1; i <= 3; i++) if ($i < w[i]) $i = w[i]; print}"
+    raised = raised.replace("WANTED", f'"{value}"')
+    return f"sysctl -w {name}=\"$(sysctl -n {name} | awk '{raised}')\""
 
 
 def _throughput(bytes_per_s: float) -> str:

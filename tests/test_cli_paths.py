@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +47,30 @@ def test_advice_for_one_host_and_for_more_than_one_stream_can_carry(capsys: pyte
         "# on both hosts: from 7.7 to 1971.1 MiB/s, then send buffer",
         "# 6 streams of these windows fill the line",
     ]
+
+
+@pytest.mark.parametrize(
+    ("has", "gets"),
+    [
+        ("190000 250000 380000", "4194304 4194304 4194304"),
+        ("4000000 9000000 12000000", "4194304 9000000 12000000"),
+        ("9000000\t9000001\t12000000", "9000000 9000001 12000000"),
+    ],
+)
+def test_tcp_mem_is_never_lowered(capsys: pytest.CaptureFixture[str], tmp_path: Path, has: str, gets: str) -> None:
+    """The command as it is printed, run on a machine of which only sysctl is made up."""
+    (command,) = [line for line in said(capsys, "advise", "--rtt", "80").splitlines() if "tcp_mem" in line]
+    sysctl = tmp_path / "sysctl"
+    sysctl.write_text(f'#!/bin/sh\n[ "$1" = -w ] && echo "$2" || echo "{has}"\n')
+    sysctl.chmod(0o755)
+    done = subprocess.run(
+        ["sh", "-c", command],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"net.ipv4.tcp_mem={gets}\n"
 
 
 @pytest.mark.parametrize(
