@@ -138,9 +138,8 @@ class Appliance:
 
     def warnings(self, topology: Topology) -> list[str]:
         """What `up` will do although it is likely not meant; virtual lanes give no reason for any."""
-        if all(lane.ports is None for lane in topology.lanes):
-            return []
-        return warnings(topology, self._kernel.observe())
+        virtual = all(lane.ports is None for lane in topology.lanes)
+        return [] if virtual else warnings(topology, self._kernel.observe())
 
     def nics(self) -> list[NicRow]:
         """Every interface that could be a port, or why it cannot."""
@@ -184,7 +183,7 @@ class Appliance:
         """What the watchdog does: take back what is overdue, look for drift, and mend it.
 
         `restore` None does as the topology says (`on_drift`); an engine that died is started again in any case, for
-        that is nobody's change. What is healthy is not touched.
+        that is nobody's change. What is healthy is not touched, nor what a state folder that is new knows nothing of.
         """
         with self._store.locked():
             reverted = self._settle()
@@ -193,10 +192,11 @@ class Appliance:
             have = remembering(self._kernel.observe(), now.topology)
             found = mending_now(now.topology, now.began_ns, at_ns, have, patient=restore is not True)
             wish = bool(now.topology and now.topology.on_drift == "restore") if restore is None else restore
-            goal = found.goal if wish else revived(found.goal, have)
+            known = self._store.is_known()
+            goal = found.goal if wish and known else revived(found.goal, have)
             steps = reconcile.apply(self._kernel, goal, have)
             self._ledger.note_repair(now, steps, replace(self._author, command=WATCHDOG))
-            return Tended(reverted, steps, plan(found.goal, goal), dict(found.blocked))
+            return Tended(reverted, steps, plan(found.goal, goal), dict(found.blocked), known)
 
     def pending_ns(self) -> int | None:
         """The time left to confirm what waits for it, None when nothing does, or until its borrower is gone."""

@@ -29,7 +29,8 @@ from .notify import Notifier
 
 BUSY_SHARE = 0.2
 """The part of the time that looking may take when the machine's links never come to rest."""
-
+UP, UP_OR_DOWN = "longhaul up FILE", "longhaul up FILE to have them, longhaul down to be rid of them"
+"""What to do about drift; about lanes that stand although nobody ever asked for any in our folder."""
 
 Line = tuple[int, str, dict[str, object]]
 """A priority, an event and its fields."""
@@ -152,7 +153,12 @@ class Daemon:
         lines: list[Line] = []
         if found.drift:
             first = found.drift[0]
-            fields = {"steps": len(found.drift), "why": first.why, "mend": "longhaul up FILE", "first": first.op}
+            fields = {
+                "steps": len(found.drift),
+                "why": first.why,
+                "mend": UP if found.known else UP_OR_DOWN,
+                "first": first.op,
+            }
             lines.append((WARNING, "drift", fields))
         lines += [(WARNING, "blocked", {"lane": lane, "reason": why}) for lane, why in found.blocked.items()]
         self._tell_new(lines)

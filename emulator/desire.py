@@ -88,6 +88,10 @@ class Store:
         except ValueError as error:
             raise unreadable(self._file, str(error)) from None
 
+    def is_known(self) -> bool:
+        """Whether anything was ever asked for in this folder, be it nothing; a new or lost one cannot tell."""
+        return self._file.exists() or self._old.exists()
+
     def write(self, desire: Desire) -> None:
         """Atomic and durable. Raises OSError; then the old desire stands."""
         write_json(self._file, FORMAT, to_plain(desire))

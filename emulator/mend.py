@@ -35,12 +35,16 @@ class Mending:
 
 @dataclass(frozen=True)
 class Tended:
-    """What the watchdog found: whether it took a change back, what it mended or would, what it cannot mend."""
+    """What the watchdog found: whether it took a change back, what it mended or would, what it cannot mend.
+
+    What is not `known` was asked for in another state folder, or in one that is lost: it is left alone.
+    """
 
     reverted: bool
     mended: list[Step]
     drift: list[Step]
     blocked: dict[str, str]
+    known: bool = True
 
 
 def mending_now(

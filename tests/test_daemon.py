@@ -7,87 +7,30 @@ import errno
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from clocks import HandAlarm, HandClock
+from staged import ONE, Stage
 
-from emulator.appliance import Appliance
-from emulator.daemon import Daemon, _stop_signals
+from emulator.daemon import _stop_signals
 from emulator.desire import Store
 from emulator.errors import RefusedError
-from emulator.goal import wanted
-from emulator.history import Author
 from emulator.journal import INFO, WARNING, logger
 from emulator.kernel.fake import FakeKernel
 from emulator.kernel.watch import Watch
-from emulator.model import Impairment, Lane, Topology
+from emulator.model import Impairment, Lane
 from emulator.notify import Notifier
 from emulator.ops import DelEgress
 from emulator.reverter import wait_and_settle
 from emulator.state import State
 from emulator.wire import DEAD
-
-ONE = Topology("one", "hub", (Lane("japan", Impairment(7)),), on_drift="restore")
-
-
-@dataclass
-class Script:
-    """Stands for ears: each wait plays the next scene, which says what is heard, and passes its time."""
-
-    clock: HandClock
-    scenes: list[Callable[[], bool]]
-    waits: list[float] = field(default_factory=list)
-
-    def wait(self, timeout_s: float, wake_fd: int | None = None) -> bool:
-        self.waits.append(timeout_s)
-        heard = self.scenes.pop(0)()
-        if not heard:
-            self.clock.pass_s(timeout_s)
-        return heard
-
-
-class Stage:
-    """A daemon over the kernel in memory; `played` runs it until the scenes are over."""
-
-    def __init__(self, folder: Path) -> None:
-        self.clock, self.kernel, self.out, self.folder = HandClock(), FakeKernel(), io.StringIO(), folder
-        self.notifier = Notifier({}, 1)
-
-    def appliance(self) -> Appliance:
-        author = Author("root", 0, 1, "longhaul")
-        return Appliance(self.kernel, self.folder, author=author, clock=self.clock, guard=lambda _: None)
-
-    def played(self, *scenes: Callable[[], bool], period_s: float = 10) -> list[float]:
-        ears = Script(self.clock, list(scenes))
-        log = logger(self.out, {})
-        now = lambda: self.clock.now_ns / 1e9  # noqa: E731
-        daemon = Daemon(self.appliance(), ears, log, self.notifier, now, period_s, HandAlarm(self.clock))
-        daemon.start()
-        daemon.run(0, lambda: not ears.scenes)
-        return ears.waits
-
-    def drift(self) -> bool:
-        self.kernel.apply(DelEgress("lhs-japan"))
-        return True
-
-    def nothing(self) -> bool:
-        return False
-
-    def as_asked(self) -> bool:
-        have, topology = self.kernel.observe(), self.appliance().topology()
-        return have == (wanted(topology, have) if topology else State())
-
-    @property
-    def events(self) -> list[str]:
-        return [line.split()[1].removeprefix("event=") for line in self.out.getvalue().splitlines()]
 
 
 @pytest.fixture
@@ -125,6 +68,16 @@ def test_drift_is_told_once_until_it_is_over(stage: Stage) -> None:
     stage.appliance().tend(restore=True)
     stage.played(stage.drift, mended, stage.drift, stage.nothing)
     assert stage.events[-4:] == ["watching", "drift", "as-asked", "drift"]
+
+
+def test_lanes_that_nobody_asked_for_here_are_told_and_left(stage: Stage) -> None:
+    stage.appliance().up(ONE)
+    before = stage.kernel.observe()
+    shutil.rmtree(stage.folder)
+    stage.played(stage.nothing)
+    assert stage.kernel.observe() == before
+    assert stage.events == ["drift", "watching"]
+    assert 'mend="longhaul up FILE to have them, longhaul down to be rid of them"' in stage.out.getvalue()
 
 
 def test_an_engine_that_died_is_started_again_even_if_drift_is_only_reported(stage: Stage) -> None:

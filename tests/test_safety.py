@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from clocked import ALICE, MS, ONE, PAIR, TWO, Machine, drift
 
+from emulator.desire import Store
 from emulator.errors import InputError, KernelError, MissingError, RefusedError
 from emulator.model import Impairment, Lane, Topology
 from emulator.ops import SetNetem
@@ -187,6 +189,29 @@ def test_drift_is_reported_or_restored_as_the_topology_says(machine: Machine) ->
     drift(machine, "lhs-japan")
     assert [type(s.op) for s in machine.appliance().tend().mended] == [SetNetem]
     assert machine.is_(replace(TWO, on_drift="restore"))
+
+
+def test_lanes_that_another_or_a_lost_folder_asked_for_are_told_and_left_alone(machine: Machine) -> None:
+    machine.appliance().up(replace(TWO, on_drift="restore"))
+    before = machine.kernel.observe()
+    shutil.rmtree(machine.folder)
+    machine.kernel.log.clear()
+    for restore in (True, None):
+        found = machine.appliance().tend(restore=restore)
+        assert (found.mended, found.known, machine.kernel.log) == ([], False, [])
+        assert len(found.drift) > 5
+    assert machine.kernel.observe() == before
+    assert not machine.appliance().status().as_asked
+    machine.appliance().down()
+    assert machine.is_(None)
+
+
+def test_what_a_killed_down_has_left_is_taken_away(machine: Machine) -> None:
+    machine.appliance().up(TWO)
+    store = Store(machine.folder)
+    store.write(replace(store.read(), topology=None))
+    assert machine.appliance().tend(restore=True).mended
+    assert machine.is_(None)
 
 
 def test_a_repair_touches_what_has_drifted_and_nothing_else(machine: Machine) -> None:
