@@ -136,6 +136,7 @@ def _now() -> str:
 def _finish(ctx: click.Context, folder: Path, step_ns: int, reference: PathProfile | None, as_json: bool) -> None:
     """Work out, write, show; and exit with 8 when it is not as the reference."""
     from emulator.measure import clock
+    from emulator.pathkey import PROFILE
     from emulator.record import file, likeness, session
 
     profile = session.finish(folder, step_ns)
@@ -146,7 +147,7 @@ def _finish(ctx: click.Context, folder: Path, step_ns: int, reference: PathProfi
         emit_json(answer | ({"alike": alike, "figures": [_json(row) for row in rows]} if reference else {}))
     else:
         _show(profile, rows)
-        click.echo(f"{folder / file.PROFILE}; play it on a lane: longhaul replay {folder} LANE")
+        click.echo(f"{folder / PROFILE}; play it on a lane: longhaul replay {folder} LANE")
     if not alike:
         ctx.exit(EXIT_NOT_AS_ASKED)
 

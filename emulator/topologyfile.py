@@ -7,7 +7,7 @@ rate and buffer hold per direction, exactly as given: nothing is ever halved.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,11 +144,12 @@ def _lanes(source: yamltree.Source, folder: Path | None) -> list[Lane]:
 
 def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
     """What a lane's form means. Raises ValueError on contradictions."""
-    outbound_ns, inbound_ns = split_delays(form.rtt, form.outbound.delay, form.inbound.delay)
+    measured: dict[str, DirectionForm] = form.profile or {"outbound": DirectionForm(), "inbound": DirectionForm()}
+    outbound_ns, inbound_ns = _delays(form, measured)
     lane = Lane(
         name,
-        outbound=_direction(outbound_ns, form.outbound, form, defaults),
-        inbound=_direction(inbound_ns, form.inbound, form, defaults),
+        outbound=_direction(outbound_ns, form.outbound, form, measured["outbound"], defaults),
+        inbound=_direction(inbound_ns, form.inbound, form, measured["inbound"], defaults),
         flows=tuple(_flow(*flow, outbound_ns, inbound_ns) for flow in form.flows.items()),
         ports=Ports(form.ports.hub, form.ports.site, form.ports.vlan) if form.ports else None,
         off=form.disabled,
@@ -162,6 +163,15 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
         mtu=lane.mtu if mtu is None else mtu,
         line_rate_bps=lane.line_rate_bps if line is None else line,
     )
+
+
+def _delays(form: LaneForm, measured: Mapping[str, DirectionForm]) -> tuple[int, int]:
+    """Both delays in ns: as the lane says, else as they were measured. Raises ValueError."""
+    said = form.outbound.delay, form.inbound.delay
+    if form.rtt is not None:
+        return split_delays(form.rtt, *said)
+    then = measured["outbound"].delay, measured["inbound"].delay
+    return split_delays(None, *(own if own is not None else was for own, was in zip(said, then, strict=True)))
 
 
 def _flow(name: str, form: FlowForm, outbound_ns: int, inbound_ns: int) -> Flow:
@@ -181,7 +191,9 @@ def _flow(name: str, form: FlowForm, outbound_ns: int, inbound_ns: int) -> Flow:
         raise ValueError(f"flow {name}: {error}") from None
 
 
-def _direction(delay_ns: int, own: DirectionForm, *wider: LaneForm | DefaultsForm | FlowForm) -> Impairment:
+def _direction(
+    delay_ns: int, own: DirectionForm, *wider: LaneForm | DirectionForm | DefaultsForm | FlowForm
+) -> Impairment:
     """One direction: its own word first, then the wider ones' in order."""
 
     def said(key: str) -> Any:

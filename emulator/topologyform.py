@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pathlib import Path
+from typing import Annotated, Any
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, WithJsonSchema
+
+from emulator import pathkey
 from emulator.fields import (
     Address,
     Cells,
@@ -32,6 +36,7 @@ from emulator.fields import (
     YesNo,
 )
 from emulator.model import NAME_PATTERN
+from emulator.yamltree import Tree
 
 
 class Form(BaseModel):
@@ -108,6 +113,26 @@ class FlowForm(_Common):
     inbound: DirectionForm = DirectionForm()
 
 
+def _profile(value: object, info: ValidationInfo) -> dict[str, DirectionForm]:
+    """Both directions of a path profile beside the topology."""
+    if not isinstance(value, str):
+        raise ValueError("the folder of a path profile was expected")
+    folder = (info.context or {}).get("folder")
+    if folder is None:
+        raise ValueError(f"{value}: a path profile is read for a topology file alone, not for a request")
+    beside, said = pathkey.settings(Path(folder) / value)
+    return {side: _measured(one, beside, f"{value}: {side}") for side, one in said.items()}
+
+
+def _measured(said: dict[str, Tree], folder: Path, where: str) -> DirectionForm:
+    try:
+        return DirectionForm.model_validate(said, context={"folder": folder})
+    except ValidationError as invalid:
+        first = invalid.errors()[0]
+        why = first.get("ctx", {}).get("error", first["msg"])
+        raise ValueError(f"{where}.{'.'.join(map(str, first['loc']))}: {why}") from None
+
+
 class LaneForm(DefaultsForm):
     """The lane between the hub and one site."""
 
@@ -124,6 +149,13 @@ class LaneForm(DefaultsForm):
         default={},
         description="packets with impairments of their own, by name; the first that matches counts",
         json_schema_extra={"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}},
+    )
+    profile: Annotated[
+        dict[str, Any] | None,
+        BeforeValidator(_profile),
+        WithJsonSchema({"type": "string", "examples": ["paris"]}),
+    ] = Field(
+        default=None, description="what longhaul record wrote of a path; what the lane says itself goes before it"
     )
 
 

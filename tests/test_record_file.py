@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from recorded import MS, folder, one_way, round_trips
 
+from emulator import topologyfile
 from emulator.errors import InputError
 from emulator.impairment import Impairment
 from emulator.lossmodels import GilbertElliott
@@ -134,3 +135,50 @@ def test_a_trace_becomes_a_schedule(paris: Path, loop: bool) -> None:
     assert last != first
     assert (line.at(100 * 10**9).lane("far").outbound == first) == loop
     assert line.at(50 * 10**9).lane("near") == Lane("near")
+
+
+def lane(paris: Path, words: str, defaults: str = "") -> Lane:
+    """A lane of a topology file beside the recording."""
+    text = f"{{name: x, hub: h, defaults: {{{defaults}}}, lanes: {{far: {{{words}}}}}}}"
+    return topologyfile.loads(text, folder=paris.parent).lane("far")
+
+
+@pytest.mark.parametrize("words", ["profile: paris", "profile: paris/profile.yaml"])
+def test_a_lane_with_a_profile_is_the_recorded_path(paris: Path, words: str) -> None:
+    found = lane(paris, words, "loss: 7%, ecn: yes, rate: 1Gbit")
+    ecn = Impairment(loss_p32=1, ecn=True, rate_bps=10**9)
+    assert found == onto(Lane("far", ecn, ecn), file.load(paris))
+    assert found.outbound.distribution == file.load(paris).outbound.table
+
+
+def test_what_a_lane_says_itself_goes_before_its_profile(paris: Path) -> None:
+    measured = onto(Lane("far"), file.load(paris))
+    assert lane(paris, "profile: paris, rtt: 200ms") == measured.with_rtt(200 * MS)
+    assert lane(paris, "profile: paris, loss: 0%, inbound: {delay: 3ms}") == replace(
+        measured,
+        outbound=replace(measured.outbound, loss_model=None),
+        inbound=replace(measured.inbound, delay_ns=3 * MS, loss_p32=0),
+    )
+
+
+def test_a_profile_that_is_none_is_told_at_its_line(paris: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text("name: no profile\n")
+    (tmp_path / "odd.yaml").write_text("path_profile: 1\noutbound: {delay: 5}\ninbound: {delay: 5ms}\n")
+    (tmp_path / "half.yaml").write_text("path_profile: 1\noutbound: {delay: 5ms}\n")
+    text = "name: x\nhub: h\nlanes:\n" + "".join(
+        f"  {name}: {{profile: {value}}}\n"
+        for name, value in (("a", "nowhere"), ("b", "other.yaml"), ("c", "odd.yaml"), ("d", "half.yaml"), ("e", "[1]"))
+    )
+    with pytest.raises(InputError) as wrong:
+        topologyfile.loads(text, "x.yaml", tmp_path)
+    assert [mistake.where for mistake in wrong.value.mistakes] == [f"x.yaml:{line}" for line in range(4, 9)]
+    told = [mistake.text.replace(f"{tmp_path}/", "") for mistake in wrong.value.mistakes]
+    assert told == [
+        "nowhere cannot be read: No such file or directory; longhaul record writes path profiles",
+        "other.yaml is no path profile of format 1: longhaul record writes them",
+        "odd.yaml: outbound.delay: '5' has no unit: write 5ms for milliseconds",
+        "the path profile lacks the delay of a direction",
+        "the folder of a path profile was expected",
+    ]
+    with pytest.raises(InputError, match="read for a topology file alone, not for a request"):
+        topologyfile.loads(text.replace("nowhere", str(paris)))

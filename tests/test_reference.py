@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import recorded
 import yaml
 
 from emulator import topologyfile
@@ -31,8 +32,16 @@ def test_every_key_is_in_the_table() -> None:
     assert {key for key, _ in SHOWN} == keys
 
 
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the topologies stand: beside a path profile."""
+    path = tmp_path_factory.mktemp("beside")
+    recorded.folder(path / "paris", recorded.one_way(1, 2_000))
+    return path
+
+
 @pytest.mark.parametrize(("key", "value"), SHOWN, ids=lambda text: text.replace(" ", "_"))
-def test_every_value_shown_is_read(key: str, value: str) -> None:
+def test_every_value_shown_is_read(beside: Path, key: str, value: str) -> None:
     base = {"rtt": "80ms", "rate": "1Gbit", "loss": "1%"}
     base |= {} if key in ("delay", "seed") else {key: value}
     base |= {"ports": "{hub: eth1, site: eth2}"} if key == "host" else {}
@@ -40,7 +49,7 @@ def test_every_value_shown_is_read(key: str, value: str) -> None:
         base = {"rtt": "80ms", key: value}
     direction = f", outbound: {{{key}: {value}}}" if key in ("delay", "seed") else ""
     lane = ", ".join(f"{name}: {text}" for name, text in base.items()) + direction
-    topology = topologyfile.loads(f"{{name: x, hub: h, lanes: {{there: {{{lane}}}}}}}")
+    topology = topologyfile.loads(f"{{name: x, hub: h, lanes: {{there: {{{lane}}}}}}}", folder=beside)
     assert topologyfile.loads(topologyfile.dumps(topology)) == topology
 
 

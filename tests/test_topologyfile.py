@@ -174,7 +174,7 @@ def test_the_schema_knows_every_key() -> None:
     assert list(schema["$defs"]["LaneForm"]["properties"]) == [
         "jitter", "distribution", "order", "loss", "duplicate", "corrupt", "reorder", "ecn", "rate", "buffer", "queue",
         "overhead", "cells", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports", "disabled", "host", "address",
-        "flows",
+        "flows", "profile",
     ]  # fmt: skip
     assert schema["required"] == ["name", "hub"]
     assert all(one.get("description") for one in schema["$defs"]["LaneForm"]["properties"].values())

@@ -21,8 +21,9 @@ from emulator.distributions import Table
 from emulator.errors import InputError
 from emulator.intervals import Estimate
 from emulator.lossmodels import P32
+from emulator.pathkey import FORMAT, PROFILE
 from emulator.record import probes
-from emulator.record.forms import FORMAT, FoundForm, NumberForm, PathForm, PathProfileForm, ShareForm, TimeForm, form_at
+from emulator.record.forms import FoundForm, NumberForm, PathForm, PathProfileForm, ShareForm, TimeForm, form_at
 from emulator.record.goodness import Goodness
 from emulator.record.probes import Probe
 from emulator.record.profile import Direction, Found, PathProfile, Source
@@ -30,7 +31,7 @@ from emulator.results import write_atomically
 from emulator.schedule import Key
 from emulator.topologyfile import explain
 
-PROFILE, RECORDING, PROBES = "profile.yaml", "recording.json", "probes.csv"
+RECORDING, PROBES = "recording.json", "probes.csv"
 DIRECTIONS = ("outbound", "inbound")
 _PER_LINE = 16
 

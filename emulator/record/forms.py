@@ -8,10 +8,9 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, WithJsonSchema
 
 from emulator.fields import Count, Duration, Loss, Probability, Rate, Shape, Word, one_of, text_field
+from emulator.pathkey import FORMAT
 from emulator.record.profile import ONE_CLOCK, ROUND_TRIPS, TWO_CLOCKS
 from emulator.topologyform import Form
-
-FORMAT = 1
 
 
 def _number(text: str) -> float:
