@@ -1,13 +1,15 @@
 """By hand: how the web server bears 200 watchers of the event stream and 500 requests a second besides.
 
-    .venv/bin/python tests/bench/load.py [SECONDS] [RATE]
-
 The server is a process of its own over the kernel in memory, with the twelve lanes of wide-star up, its watchdog at
-work as below a service manager that wants to hear of it.
+work as below a service manager that wants to hear of it. Takes the seconds that are asked for, and a few more.
+
+Example:
+  .venv/bin/python tests/bench/load.py 20 500
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import os
 import selectors
@@ -20,6 +22,8 @@ import time
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+
+from helped import parser
 
 ROOT = Path(__file__).parents[2]
 WATCHERS, ASKERS = 200, 8
@@ -116,7 +120,12 @@ def main(seconds: float, rate: float) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2])
+    said = parser(__doc__)
+    said.add_argument("seconds", nargs="?", type=float, default=20, help="for which is asked; 20 unless said")
+    said.add_argument("rate", nargs="?", type=float, default=500, help="requests a second; 500 unless said")
+    said.add_argument("--serve", help=argparse.SUPPRESS)
+    asked = said.parse_args()
+    if asked.serve:
+        serve(asked.serve)
     else:
-        main(float((sys.argv[1:] or ["20"])[0]), float((sys.argv[2:] or ["500"])[0]))
+        main(asked.seconds, asked.rate)

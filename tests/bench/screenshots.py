@@ -1,8 +1,10 @@
 """By hand: every page and state of the web UI as pictures, at two widths, light and dark, to be looked at.
 
-    .venv/bin/python tests/bench/screenshots.py FOLDER [SCENE]...
-
 The daemon is the real one over the kernel in memory; traffic, round trips and results are made up and always the same.
+Takes a few minutes for all scenes, less for some; Debian's chromium draws them.
+
+Example:
+  .venv/bin/python tests/bench/screenshots.py /tmp/pictures lanes report
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from helped import parser
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
@@ -280,4 +283,8 @@ def main(folder: str, *wanted: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    said = parser(__doc__)
+    said.add_argument("folder", help="where the pictures go")
+    said.add_argument("scene", nargs="*", help="which alone; all unless said")
+    asked = said.parse_args()
+    main(asked.folder, *asked.scene)

@@ -1,11 +1,12 @@
-"""The appliance under a live systemd: installed, killed, stopped, restarted, rebooted. By hand, as root:
+"""The appliance under a live systemd: installed, killed, stopped, restarted, rebooted. By hand, as root.
 
-    apt-get install debootstrap systemd-container
-    python3 tests/bench/service.py FOLDER
+FOLDER becomes a Debian 12 with systemd as its first process (by debootstrap and systemd-container); its network is its
+own, two cables take the place of NICs. Prints what was seen; exit code 1 when anything is not as it should be. The
+lanes go through the wire engine where this kernel has no netem. Takes several minutes, and the first time more, with
+the network.
 
-FOLDER becomes a Debian 12 with systemd as its first process (the first time takes minutes and the network, later ones
-about a minute); its network is its own, two cables take the place of NICs. Prints what was seen; exit code 1 when
-anything is not as it should be. The lanes go through the wire engine where this kernel has no netem.
+Example:
+  sudo python3 tests/bench/service.py /var/tmp/box
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from helped import parser
 
 CLONE = Path(__file__).parents[2]
 INSIDE = "/mnt/longhaul"
@@ -185,6 +188,9 @@ def main(root: Path) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or os.geteuid() != 0:
-        sys.exit(__doc__)
-    sys.exit(main(Path(sys.argv[1]).resolve()))
+    said = parser(__doc__)
+    said.add_argument("folder", type=Path, help="where the Debian is, or will be")
+    asked = said.parse_args()
+    if os.geteuid() != 0:
+        said.error("it needs root")
+    sys.exit(main(asked.folder.resolve()))

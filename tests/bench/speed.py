@@ -1,6 +1,9 @@
-"""Wall seconds per virtual second of one TCP stream in the lab, at 1, 10 and 100 Gbit/s. Run by hand on the host:
+"""Wall seconds per virtual second of one TCP stream in the lab, at 1, 10 and 100 Gbit/s. By hand, on the host.
 
-.venv/bin/python tests/bench/speed.py
+Boots six labs, one after another: 10 s of virtual time each. Takes about a minute, and longer where others work.
+
+Example:
+  .venv/bin/python tests/bench/speed.py
 """
 
 from __future__ import annotations
@@ -8,6 +11,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from helped import parser
 
 from emulator.lab import boot
 
@@ -40,4 +45,6 @@ def main() -> None:
             print(f"{rate:>8}: {figure:.2f} wall s per virtual s  {said.decode().strip()}")
 
 
-main()
+if __name__ == "__main__":
+    parser(__doc__).parse_args()
+    main()

@@ -1,6 +1,9 @@
 """Random walks with kill -9 in them, as many as one likes; each must end on a machine that is exactly as it was.
 
-Run by hand, a hundred to a lab:  longhaul lab run -- python3 tests/bench/walks.py 100 SEED [FIRST]
+By hand, a hundred to a lab, in virtual time. Takes about six seconds of a CPU a walk.
+
+Example:
+  longhaul lab run -- python3 tests/bench/walks.py 100 7
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
 
 import oracle
 import walking
+from helped import parser
 
 ACTIONS = 4
 
@@ -38,4 +42,9 @@ def main(count: int, seed: int, first: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0))
+    said = parser(__doc__)
+    said.add_argument("count", type=int, help="how many walks")
+    said.add_argument("seed", type=int, help="of all their dice")
+    said.add_argument("first", nargs="?", type=int, default=0, help="the number of the first; 0 unless said")
+    asked = said.parse_args()
+    sys.exit(main(asked.count, asked.seed, asked.first))

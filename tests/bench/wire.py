@@ -1,10 +1,12 @@
-"""The wire engine against the bare bridge and vde2's wirefilter, in interleaved rounds; by hand, as root, when quiet:
-
-    .venv/bin/python tests/bench/wire.py [ROUNDS [SECONDS]]
+"""The wire engine against the bare bridge and vde2's wirefilter, in interleaved rounds; by hand, as root, when quiet.
 
 It makes namespaces of its own and leaves nothing behind. Prints the table of README: medians and ranges of TCP with 1
 and 4 streams, frames of 64 B, CPU seconds per Gbit, the delay added at 0 ms, and the error at 16 ms, with the machine
 named, its steal, and how late its own timers were in the same run. Without wirefilter (Debian's vde2) it has no column.
+Takes three minutes with three rounds of 4 s.
+
+Example:
+  sudo .venv/bin/python tests/bench/wire.py 3 4
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from helped import parser
 from wiremeasures import MS, both_ways, cpu_s, delays_us, small_frames, tcp, timers_us
 
 from emulator import ops
@@ -141,8 +144,12 @@ def main(rounds: int, seconds: int) -> None:
 
 
 if __name__ == "__main__":
+    said = parser(__doc__)
+    said.add_argument("rounds", nargs="?", type=int, default=3, help="of every way that frames may take; 3 unless said")
+    said.add_argument("seconds", nargs="?", type=int, default=4, help="of every TCP test; 4 unless said")
+    asked = said.parse_args()
     if os.environ.get("LONGHAUL_BENCH_INSIDE"):
-        main(*(int(word) for word in (*sys.argv[1:], *("3", "4")[len(sys.argv) - 1 :])))
+        main(asked.rounds, asked.seconds)
     else:
         script = 'mount -t tmpfs run /run && ip link set lo up && LONGHAUL_BENCH_INSIDE=1 exec "$@"'
         os.execvp("unshare", [*OWN, "sh", "-c", script, "sh", sys.executable, *sys.argv])
