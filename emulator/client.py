@@ -156,7 +156,7 @@ class RemoteAppliance:
     def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
         """Replace the lane of that name, live."""
         tree = topologytree.lane_tree(lane, apart=True)
-        patch = _whole(tree) | {"flows": self._gone(lane) | _flows(tree)}
+        patch = _whole(tree) | {"disabled": lane.off, "flows": self._gone(lane) | _flows(tree)}
         path = f"/api/lanes/{quote(lane.name, safe='')}{_query(confirm=confirm_s)}"
         return _steps(self._client.ask("PATCH", path, json.dumps(patch), **self._headers("application/json")).json())
 

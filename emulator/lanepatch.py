@@ -2,12 +2,13 @@
 
 The same rules as `longhaul set`: an `rtt` alone splits evenly anew; jitter, loss, rate and the like hold for both
 directions unless said inside `outbound` or `inbound`; `null` takes a setting away. `flows` are laid over the lane's by
-name, each by these rules; a new one becomes the last, `null` takes one away, or all of them.
+name, each by these rules; a new one becomes the last, `null` takes one away, or all of them. A lane that is off comes
+into effect by another delay, or by `disabled: false`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from emulator.errors import InputError
 from emulator.model import Topology
 
 DIRECTIONS = ("outbound", "inbound")
-FLOWS, MATCH = "flows", "match"
+FLOWS, MATCH, OFF = "flows", "match", "disabled"
 WHOLE = ("mtu", "line_rate", "ports")
 """What a patch may not name: it belongs to the ports, and changes with the topology."""
 
@@ -68,10 +69,12 @@ def _check_mappings(
 
 def _merge_lane(tree: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """The lane's tree after the patch."""
-    merged = _merge(tree, patch, FLOWS)
+    merged = _merge(tree, patch, (FLOWS, OFF))
+    if OFF in patch or "rtt" in patch or any("delay" in patch.get(side, {}) for side in DIRECTIONS):
+        merged[OFF] = patch.get(OFF)
     if FLOWS in patch:
         merged[FLOWS] = _merge_flows(tree.get(FLOWS, {}), patch[FLOWS])
-    return merged
+    return _without_nulls(merged)
 
 
 def _merge_flows(now: Mapping[str, Any], patch: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -84,15 +87,15 @@ def _merge_flows(now: Mapping[str, Any], patch: Mapping[str, Any] | None) -> dic
 
 def _merge_flow(tree: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """A flow's tree after the patch."""
-    merged = _merge(tree, patch, MATCH)
+    merged = _merge(tree, patch, (MATCH,))
     if MATCH in patch:
         merged[MATCH] = _without_nulls(tree.get(MATCH, {}) | patch[MATCH])
     return merged
 
 
-def _merge(tree: Mapping[str, Any], patch: Mapping[str, Any], apart: str) -> dict[str, Any]:
-    """Both directions after the patch, settings per direction; `apart` is the key that is no setting of theirs."""
-    common = {key: value for key, value in patch.items() if key not in (*DIRECTIONS, apart, "rtt")}
+def _merge(tree: Mapping[str, Any], patch: Mapping[str, Any], apart: Collection[str]) -> dict[str, Any]:
+    """Both directions after the patch, settings per direction; `apart` are the keys that are no settings of theirs."""
+    common = {key: value for key, value in patch.items() if key not in (*DIRECTIONS, *apart, "rtt")}
     merged = dict(tree)
     for key in DIRECTIONS:
         own = dict(tree.get(key, {}))

@@ -125,3 +125,21 @@ def test_the_rest_of_a_lane_changes_without_its_flows() -> None:
     after = lanepatch.patched(WITH_FLOWS, "a", {"rtt": "20ms", "loss": "1%"}).lane("a")
     assert (after.rtt_ns, after.flows) == (20 * MS, WITH_FLOWS.lane("a").flows)
     assert topologyfile.loads(topologyfile.dumps(WITH_FLOWS.with_lane(after))).lane("a") == after
+
+
+@pytest.mark.parametrize(
+    ("patch", "off"),
+    [
+        ({"disabled": True}, True),
+        ({"loss": "1%"}, True),
+        ({"disabled": False}, False),
+        ({"disabled": None}, False),
+        ({"rtt": "40ms"}, False),
+        ({"inbound": {"delay": "1ms"}}, False),
+        ({"rtt": "40ms", "disabled": True}, True),
+    ],
+    ids=str,
+)
+def test_a_lane_that_is_off_comes_into_effect_by_a_delay_or_by_its_word(patch: dict[str, Any], off: bool) -> None:
+    before = STAR.with_lane(replace(STAR.lane("b"), off=True))
+    assert lanepatch.patched(before, "b", patch).lane("b").off == off

@@ -49,7 +49,7 @@ def _patch_schema() -> dict[str, Any]:
         "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
     }
     lane = _settings_schema(LaneForm)
-    lane["properties"]["flows"] = flows
+    lane["properties"] |= {"disabled": {}, "flows": flows}
     examples: list[dict[str, Any]] = [
         {"rtt": "40ms"},
         {"inbound": {"loss": "0.01%"}},

@@ -91,6 +91,13 @@ def test_flows_from_afar(far: Far) -> None:
     assert far.house.appliance.topology() == load(STAR)
 
 
+def test_one_lane_off_and_on_from_afar(far: Far) -> None:
+    far.run("up", str(STAR))
+    for option, off in (("--off", True), ("--on", False)):
+        assert "nothing to change" not in far.run("set", "london", option)
+        assert far.house.appliance.topology().lane("london").off == off  # type: ignore[union-attr]
+
+
 def test_the_wire_engine_is_told_of_from_afar(far: Far) -> None:
     far.house.kernel.has_netem = False
     far.run("up", str(STAR))
