@@ -34,7 +34,7 @@ from .refusal import memory_reasons, refuse, warnings
 from .scope import narrow, ports_of
 from .session import ssh_addresses
 from .state import State
-from .status import Status, lane_status
+from .status import Status, lane_status, recounted
 
 
 class Appliance:
@@ -46,16 +46,10 @@ class Appliance:
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        state_dir: Path,
-        sessions: Collection[str] = (),
-        *,
-        author: Author | None = None,
-        clock: Clock | None = None,
-        guard: Callable[[Path], None] = reverter.start,
+        self, kernel: Kernel, state_dir: Path, sessions: Collection[str] = (), *, author: Author | None = None,
+        clock: Clock | None = None, guard: Callable[[Path], None] = reverter.start,
         recover: Callable[[], object] = list,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._kernel, self._store, self._history = kernel, Store(state_dir), History(state_dir / "changes")
         self._author, self._clock, self._guard = author or here("longhaul"), clock or SystemClock(), guard
         self._sessions, self._recover = sessions, recover
@@ -174,10 +168,13 @@ class Appliance:
         found, counted = mending_now(now.topology, now.began_ns, at_ns, have), self._kernel.counters()
         asked = present(now.topology, now.began_ns, at_ns).lanes if now.topology else ()
         lanes = tuple(lane_status(lane, have, counted) for lane in asked)
-        pending = self._ledger.told(now.pending) if now.pending else None
+        pending, late = self._ledger.told(now.pending), noted(self.state_dir, now.began_ns)
         path = datapath(now.topology, have.machine) if now.topology else "netem"
-        late = noted(self.state_dir, now.began_ns)
         return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late)
+
+    def recounted(self, status: Status) -> Status:
+        """The same with the counters of now: a fifth of what a status costs."""
+        return recounted(status, self._kernel.counters())
 
     def tend(self, *, restore: bool | None = None) -> Tended:
         """What the watchdog does: take back what is overdue, look for drift, and mend it.

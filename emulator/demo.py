@@ -28,8 +28,11 @@ TOPOLOGY = Path(__file__).parent.parent / "topologies/demo.yaml"
 ADDRESS = ("127.0.0.1", 8642)
 PORT = str(iperf3.PORT + 1)
 LOOK_S = 2.0
-RATES = ("12M", "8M", "4M")
-"""What each lane's traffic is held to, in turn: the lab has one CPU, in real time."""
+RATES = ("3M", "2M", "1M")
+"""What each lane's traffic is held to, in turn: enough for graphs. The lab has one CPU, in real time."""
+
+EVENLY = ("-l", "16K", "--pacing-timer", "20000")
+"""Small blocks, so that they come evenly; looked after every 20 ms and not every one, which cost more than the data."""
 
 
 class Traffic:
@@ -60,7 +63,7 @@ class Traffic:
             self._programs[site, "server"] = NamespaceHost(site).start(["iperf3", "-s", "-p", PORT, "-i", "0"])
         elif (site, "client") not in self._programs and NamespaceHost(site).is_listening(int(PORT)):
             address = str(topology.address(site).ip)
-            words = ["iperf3", "-c", address, "-p", PORT, "-t", "86400", "-b", rate, "-i", "0"]
+            words = ["iperf3", "-c", address, "-p", PORT, "-t", "86400", "-b", rate, *EVENLY, "-i", "0"]
             self._programs[site, "client"] = NamespaceHost(topology.hub).start(words)
 
 

@@ -28,8 +28,10 @@ class Ledger:
             return 0 if self._store.borrower() is None else None
         return pending.left_ns(self._clock)
 
-    def told(self, pending: Pending) -> PendingStatus:
+    def told(self, pending: Pending | None) -> PendingStatus | None:
         """What is pending, for the status."""
+        if pending is None:
+            return None
         return PendingStatus(self.left_ns(pending), pending.base.name if pending.base else None)
 
     def is_overdue(self, pending: Pending) -> bool:

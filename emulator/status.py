@@ -123,6 +123,25 @@ def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -
     return LaneStatus(lane, *(_direction(port, have, counted) for port in ports))
 
 
+def recounted(status: Status, counted: Mapping[str, QueueCounters]) -> Status:
+    """The same lanes with what is counted now; a queue that is gone has what it counted last."""
+    lanes = (
+        replace(one, outbound=_recounted(one.outbound, counted), inbound=_recounted(one.inbound, counted))
+        for one in status.lanes
+    )
+    return replace(status, lanes=tuple(lanes))
+
+
+def _recounted(direction: DirectionStatus, counted: Mapping[str, QueueCounters]) -> DirectionStatus:
+    if (count := counted.get(direction.port)) is None:
+        return direction
+    first, *flows = (
+        replace(one, counters=_counters(one.netem, counts), lateness=counts.lateness) if one.netem else one
+        for one, counts in zip((direction, *direction.flows), (count, *count.flows), strict=False)
+    )
+    return replace(first, flows=tuple(flows))
+
+
 def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> DirectionStatus:
     egress, count = have.egress(port), counted.get(port)
     if egress is None or count is None:
@@ -134,23 +153,20 @@ def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> 
 
 def _part(port: str, egress: Egress, count: QueueCounters) -> DirectionStatus:
     """A port's only netem with what hangs on it, or one of its bands'."""
-    netem, other = egress.netem, count.drops - count.shaper_drops
-    lossless = not netem.lossy
+    netem = egress.netem
+    return DirectionStatus(port, netem, egress.shaper, egress.aqm, _counters(netem, count), count.lateness)
+
+
+def _counters(netem: Netem, count: QueueCounters) -> DirectionCounters:
+    other, lossless = count.drops - count.shaper_drops, not netem.lossy
     lost = 0 if lossless else count.lost
-    return DirectionStatus(
-        port,
-        netem,
-        egress.shaper,
-        egress.aqm,
-        DirectionCounters(
-            count.packets,
-            count.bytes,
-            count.queued_packets,
-            count.queued_bytes,
-            netem.limit,
-            other - lost if lost is not None and other >= lost else None,
-            count.shaper_drops,
-            lost,
-        ),
-        count.lateness,
+    return DirectionCounters(
+        count.packets,
+        count.bytes,
+        count.queued_packets,
+        count.queued_bytes,
+        netem.limit,
+        other - lost if lost is not None and other >= lost else None,
+        count.shaper_drops,
+        lost,
     )

@@ -124,7 +124,7 @@ class Live:
 
     def look(self) -> Look:
         """One look, kept and passed on. Raises what the appliance raises."""
-        status = self._usecases.status()
+        status = self._usecases.look()
         # What a test run measures is not to be disturbed, and is no lane of the user's.
         self._echoes.follow(None if status.borrowed else status.topology)
         now = reading(round(self._clock() * 1e9), status)

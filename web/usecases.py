@@ -32,6 +32,9 @@ OPTIONAL = ("confirm", "undo", "history", "nics")
 FRESH_S = 0.25
 """How old a status may be: many clients that ask at once share one look at the kernel."""
 
+SURVEY_S = 5.0
+"""How old all but the counters may be for who looks all the time and hears of changes."""
+
 
 @dataclass(frozen=True)
 class Performed:
@@ -78,6 +81,19 @@ class UseCases:
                     self._changed()
                 cached = self._status = (self._clock(), self._appliance.status())
             return cached[1]
+
+    def look(self) -> Status:
+        """For who looks all the time: all of it when something is new and every SURVEY_S, else the counters alone.
+
+        The watchdog hears of what others do to the lanes and looks at once: that is something new.
+        """
+        with self._lock:
+            cached = self._status
+            if cached is None or self._clock() - cached[0] >= SURVEY_S or self._store.stamp() != self._stamp:
+                return self.status()
+            if cached[1].pending or (cached[1].topology and cached[1].topology.schedule):
+                return self.status()
+            return self._appliance.recounted(cached[1])
 
     def seconds_left(self, status: Status) -> float | None:
         """Until a change that was not confirmed is taken back; None when none waits."""
@@ -158,6 +174,7 @@ class UseCases:
         """What the watchdog does (see `Appliance.tend`); what it changed is new to watchers."""
         with self._lock:
             found = self._appliance.tend(restore=restore)
+            self._status = None
             if found.mended or found.reverted:
                 self._changed()
             return found

@@ -182,6 +182,7 @@ def countdown(page: Page, site: Site) -> None:
 def drift(page: Page, site: Site) -> None:
     """Somebody changed a queue."""
     site.house.kernel.apply(DelEgress("lhs-japan"))
+    site.house.usecases.tend()
     lanes(page, site)
     expect(page.locator("#drift")).to_be_visible()
 

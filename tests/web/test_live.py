@@ -15,6 +15,7 @@ from emulator.echo import Echoes, Rtts
 from emulator.errors import MissingError
 from emulator.kernel import QueueCounters
 from emulator.model import Lane, Topology
+from emulator.ops import DelEgress
 from web import live
 
 
@@ -43,6 +44,37 @@ def test_a_look_has_rates_and_round_trips(house: House) -> None:
         1_000_000, 50, 4, 2, 3,
     )  # fmt: skip
     assert japan.inbound.rate_bps == 0
+
+
+def test_between_surveys_only_the_counters_are_read(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    observed = []
+    monkeypatch.setattr(house.kernel, "observe", lambda real=house.kernel.observe: observed.append(1) or real())
+    bytes_per_s = []
+    for second in range(1, 11):
+        house.kernel.counted["lhs-japan"] = QueueCounters(second, 1000 * second, 0, 0, 0, 0)
+        bytes_per_s.append(house.live.look().lanes["japan"].outbound.rate_bps // 8)
+        house.tick()
+    assert (len(observed), bytes_per_s) == (2, [0] + [1000] * 9)
+    house.kernel.apply(DelEgress("lhs-japan"))
+    assert house.live.look().drift == 2
+    observed.clear()
+    house.tick()
+    house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    looks = []
+    for _ in range(3):
+        looks.append(house.live.look())
+        house.tick()
+    assert [look.lanes["london"].asked_ns for look in looks] == [90_000_000] * 3
+    assert len(observed) >= 3, "what waits to be confirmed counts down"
+
+
+def test_what_the_watchdog_sees_is_in_the_next_look(house: House) -> None:
+    house.live.look()
+    house.tick()
+    house.kernel.apply(DelEgress("lhs-japan"))
+    assert house.live.look().drift == 0
+    house.usecases.tend(restore=False)
+    assert house.live.look().drift == 2
 
 
 def test_events_carry_every_look_to_every_watcher(house: House) -> None:
@@ -111,19 +143,20 @@ def test_a_lane_that_was_not_there_yet_has_gaps(house: House) -> None:
 def test_the_thread_goes_on_after_trouble(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "PERIOD_S", 0.001)
     troubles, done = [MissingError("no kernel today")], threading.Event()
-    real = house.usecases.status
+    real = house.usecases.look
 
-    def status() -> Any:
+    def look() -> Any:
         if troubles:
             raise troubles.pop()
         done.set()
         return real()
 
-    monkeypatch.setattr(house.usecases, "status", status)
+    monkeypatch.setattr(house.usecases, "look", look)
     events = house.live.channel.watch()
     next(events)
     house.live.start()
-    assert read(next(events)) == ("trouble", {"text": "no kernel today"})
+    first, _, _ = next(events).partition(b"\n\n")  # a look may have followed at once
+    assert read(first) == ("trouble", {"text": "no kernel today"})
     assert done.wait(60)
     house.live.stop()
     assert not house.live._thread.is_alive()
