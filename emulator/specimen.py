@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 from itertools import product
 
 from .flows import MOST, VERSIONS, WITH_PORTS, Match, Network
+from .model import Lane
 
 Address = IPv4Address | IPv6Address
 
@@ -55,6 +56,12 @@ def belongs(packet: Packet, match: Match) -> bool:
 def taken(packet: Packet, matches: Sequence[Match]) -> int | None:
     """Which of the flows a packet belongs to: the first that it matches; None for none."""
     return next((index for index, match in enumerate(matches) if belongs(packet, match)), None)
+
+
+def way(lane: Lane, packet: Packet) -> Lane:
+    """The lane as a packet sees it."""
+    index = taken(packet, [flow.match for flow in lane.flows])
+    return lane.ways[0 if index is None else index + 1]
 
 
 def specimen(matches: Sequence[Match], index: int | None) -> Packet | None:

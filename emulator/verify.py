@@ -9,12 +9,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from emulator import __version__, promptness, topologyfile
+from emulator.flows import PROTOCOLS
 from emulator.hosts import reach
 from emulator.hosts.host import Host
 from emulator.measure import ping
 from emulator.model import Topology
 from emulator.netem import jitter_reach_ns
 from emulator.promptness import Late
+from emulator.specimen import Packet, way
 
 if TYPE_CHECKING:
     from emulator.status import DirectionStatus, LaneStatus, Status
@@ -140,14 +142,15 @@ def _warm_up(topology: Topology, hosts: Mapping[str, Host], pairs: Sequence[tupl
 
 
 def judge(topology: Topology, one: str, other: str, measured: ping.Ping, tolerance_ns: int) -> Pair:
-    """Asked against measured; jitter on the way widens what is allowed."""
-    lanes = [topology.lane(name) for name in (one, other) if name != topology.hub]
+    """Asked against measured, of the flows that the echoes belong to; jitter on the way widens what is allowed."""
+    ends = [(site, far) for site, far in ((one, other), (other, one)) if site != topology.hub]
+    lanes = [way(topology.lane(site), _echo(topology, far, site)) for site, far in ends]
     directions = [direction for lane in lanes for direction in (lane.outbound, lane.inbound)]
     rtts = sorted(measured.rtts_ns)
     return Pair(
         one=one,
         other=other,
-        asked_ns=topology.rtt_ns(one, other),
+        asked_ns=sum(lane.rtt_ns for lane in lanes),
         min_ns=rtts[0],
         median_ns=ping.quantile(rtts, 0.5),
         p99_ns=ping.quantile(rtts, 0.99),
@@ -155,6 +158,11 @@ def judge(topology: Topology, one: str, other: str, measured: ping.Ping, toleran
         lossy=any(d.mean_loss or d.corrupt_p32 or d.ber_e15 for d in directions),
         allowed_ns=tolerance_ns + sum(jitter_reach_ns(d) + (d.delay_ns if d.reorder_p32 else 0) for d in directions),
     )
+
+
+def _echo(topology: Topology, far: str, site: str) -> Packet:
+    """An echo on the lane of a site; `far` is the host that is at its hub's end or beyond."""
+    return Packet(topology.address(far).ip, topology.address(site).ip, PROTOCOLS["icmp"])
 
 
 def installed(lanes: Sequence[LaneStatus]) -> tuple[dict[str, Any], ...]:

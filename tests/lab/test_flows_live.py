@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from emulator import netem, topologyfile
+from emulator import netem, topologyfile, verify
 from emulator.appliance import Appliance
 from emulator.flows import Filter, Match, filters
 from emulator.kernel import netns
@@ -118,6 +118,8 @@ def test_ping_is_known_by_protocol_and_address(up: Topology) -> None:
     with netns.inside("lh-hub"):
         said = process.run(["ping", "-c", "2", "-i", "0.2", "10.77.0.2"], 10).checked().stdout
     assert "min/avg/max/mdev = 60.0" in said
+    pairs = list(verify.measure(up, 3, SLACK_NS, at_once=1))
+    assert [(pair.asked_ns // MS, pair.passed) for pair in pairs] == [(60, True), (2, True), (62, True)]
 
 
 def test_a_flow_changes_without_a_gap_and_without_its_neighbours(up: Topology, appliance: Appliance) -> None:
