@@ -21,7 +21,8 @@ MIB = 2**20
 LINE = Impairment(rate_bps=100 * 10**9)
 ROOMY = Profile("roomy", (4096, 4 * MIB, 4 * MIB), (4096, 4 * MIB, 4 * MIB))
 """More than fills a line of microseconds, and less than the engine holds."""
-DURATION_S = 8
+DURATION_S = 12
+"""On a loaded machine it takes seconds until the streams flow, and each look at them takes long, too."""
 
 
 def main() -> None:

@@ -67,6 +67,14 @@ def test_a_stream_starved_by_its_send_buffer_shows_as_app_limited() -> None:
     assert ss.summarize([[socket], [socket]]).sndbuf_share == 1.0
 
 
+def test_a_window_that_is_closed_at_times_is_still_a_stream_at_work() -> None:
+    socket = busiest(ONE_STREAM)
+    closed = replace(socket, peer_window_bytes=0)
+    assert ss.summarize([[socket], [closed]]).peer_window_bytes == round(socket.peer_window_bytes / 2)
+    with pytest.raises(MeasureError, match="did not show the streams at work"):
+        ss.summarize([[closed], [closed]])
+
+
 def test_streams_that_were_never_seen_are_an_error() -> None:
     with pytest.raises(MeasureError, match="did not show the streams at work"):
         ss.summarize([])
