@@ -7,11 +7,11 @@ import os
 import socket
 import termios
 import threading
-import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from waiting import until
 
 from emulator.lab import forward
 from emulator.lab.forward import Forward
@@ -87,14 +87,6 @@ def read(sock: socket.socket, size: int) -> bytes:
     return got
 
 
-def until(true: Callable[[], bool]) -> None:
-    """Wait for it."""
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_connections_do_not_mix_and_large_ones_arrive_whole(line: Line) -> None:
     line.start()
     pairs = [line.pair() for _ in range(5)]
@@ -156,7 +148,7 @@ def test_what_a_console_says_first_is_skipped(line: Line) -> None:
     os.write(line.fds[3], b"booting...\r\nLhF ")
     line.start()
     line.far.hello()
-    until(lambda: line.greeted == 1)
+    assert until(lambda: line.greeted == 1)
 
 
 def test_a_reader_that_does_not_read_is_cut_off_and_the_others_go_on(

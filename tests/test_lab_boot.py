@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
 import pytest
+from waiting import until
 
 from emulator.errors import LabError, LabStalled, LabTimeout
 from emulator.lab import boot, cache, image, kernel, runtime
@@ -117,19 +117,12 @@ def test_it_dies_with_its_launcher(sign: signal.Signals, tmp_path: Path) -> None
     # A shell's background job inherits SIGINT ignored; a handler of ours becomes the default in the launcher.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     launcher = subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(PROJECT)}, process_group=0)
-    wait_for((tmp_path / "on").exists)
+    assert until((tmp_path / "on").exists)
     launcher.send_signal(sign)
     assert launcher.wait(60) != 0
-    wait_for(lambda: lab_processes() == [])
+    assert until(lambda: lab_processes() == [])
     boot.run(["true"])  # sweeps what a killed launcher could not
     assert left_behind() == []
-
-
-def wait_for(condition: object) -> None:
-    end = time.monotonic() + 60
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:

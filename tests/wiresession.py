@@ -16,11 +16,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from waiting import until
 from wiretraffic import DEADLINE_S, kinds_of_frames, numbered, patterned, round_trips, tagged
 
 from emulator import journal, topologyfile
@@ -74,16 +74,6 @@ def lossy(appliance: Appliance) -> dict[str, Any]:
     result = patterned(topology, LOSSY_BYTES)
     after = wire.stats("lh-california")["outbound"]
     return result | {key: after[key] - before[key] for key in ("lost", "split", "limit", "refused")}
-
-
-def until(true: Callable[[], bool]) -> bool:
-    """Whether it becomes true before the deadline."""
-    end = time.monotonic() + DEADLINE_S
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def kill(bridge: str) -> None:

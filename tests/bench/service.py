@@ -22,6 +22,10 @@ from pathlib import Path
 
 from helped import parser
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from waiting import until
+
 CLONE = Path(__file__).parents[2]
 INSIDE = "/mnt/longhaul"
 """Where the container sees the clone, from which it installs."""
@@ -103,16 +107,6 @@ def first_process(container: int) -> int:
                 if Path(f"/proc/{child}/comm").read_text().strip() == "systemd":
                     return int(child)
         time.sleep(0.1)
-
-
-def until(there: Callable[[], bool], limit_s: float = 60) -> bool:
-    """Wait until something is so; whether it came in time."""
-    end = time.monotonic() + limit_s
-    while not there():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 def lost_meanwhile(box: Box, act: str) -> str:

@@ -14,13 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from proving import proved
 
 from emulator import topologyfile, verify
 from emulator.appliance import Appliance
 from emulator.kernel import netns
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model import P32, Buffer, Impairment, Lane, Topology
-from emulator.prove import prove
 
 MS = 10**6
 PORT = 7000
@@ -127,14 +127,7 @@ def test_both_lose_as_often_as_asked(datapath: str, tmp_path: Path) -> None:
 def test_both_do_what_chance_is_asked_to_do(datapath: str, tmp_path: Path) -> None:
     """The same rows, each with its interval of 99.9 %, by the same numbered packets."""
     topology = replace(topologyfile.loads(CHANCE), datapath=datapath)
-    kernel = NetlinkKernel()
-    appliance = Appliance(kernel, tmp_path)
-    appliance.up(topology)
-    try:
-        found = prove(topology, PACKETS, SLACK_NS)
-    finally:
-        appliance.down()
-        kernel.close()
+    found = proved(topology, tmp_path, PACKETS, SLACK_NS)
     assert [one for one in found if not one.row.passed] == []
     assert {one.row.what for one in found} == ROWS
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from proving import proved
 
 from emulator import netem, topologyfile
 from emulator.appliance import Appliance
@@ -47,14 +48,7 @@ DIRECTIONS = [f"{lane} {way}" for lane in topologyfile.loads(ALL).sites for way 
 @pytest.fixture(scope="module")
 def proofs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Proof]]:
     """By direction, its rows by name."""
-    kernel = NetlinkKernel()
-    appliance, topology = Appliance(kernel, tmp_path_factory.mktemp("all")), topologyfile.loads(ALL)
-    appliance.up(topology)
-    try:
-        found = prove(topology, PACKETS, SLACK_NS)
-    finally:
-        appliance.down()
-        kernel.close()
+    found = proved(topologyfile.loads(ALL), tmp_path_factory.mktemp("all"), PACKETS, SLACK_NS)
     return {d: {p.row.what: p for p in found if f"{p.lane} {p.direction}" == d} for d in DIRECTIONS}
 
 

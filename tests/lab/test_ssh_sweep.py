@@ -8,12 +8,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from machines import Machines, machines
+from waiting import until
 
 from emulator import topologyfile
 from emulator.appliance import Appliance
@@ -112,22 +113,14 @@ def test_a_sweep_that_is_killed_leaves_the_lanes_as_the_user_had_them(
     argv = ["sweep", "--lane", "far", "--profile", "founding", "--mtu", "1400", "--duration", "60", "--runs"]
     env = {**os.environ, "LONGHAUL_STATE": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-m", "emulator", *argv, str(tmp_path)], cwd=ROOT, env=env) as sweep:
-        until(lambda: Store(tmp_path).borrower() == sweep.pid)
-        until(lambda: appliance.status().lane("far").lane.mtu == 1400 and appliance.status().as_asked)
+        assert until(lambda: Store(tmp_path).borrower() == sweep.pid)
+        assert until(lambda: appliance.status().lane("far").lane.mtu == 1400 and appliance.status().as_asked)
         time.sleep(10)
         sweep.kill()
         killed_at = time.monotonic()
-    until(lambda: Store(tmp_path).read().pending is None and appliance.status().as_asked)
+    assert until(lambda: Store(tmp_path).read().pending is None and appliance.status().as_asked)
     assert time.monotonic() - killed_at < 0.5
     with closing(NetlinkKernel()) as kernel:
         have = kernel.observe()
     assert (appliance.topology(), have) == (topology, wanted(topology, have))
     assert [change.summary.split()[0] for change in appliance.history() if change.before != change.after] == ["up"]
-
-
-def until(ready: Callable[[], bool]) -> None:
-    """Within a minute of virtual time."""
-    begin = time.monotonic()
-    while not ready():
-        assert time.monotonic() < begin + 60, "it does not happen"
-        time.sleep(0.01)
