@@ -57,7 +57,7 @@ def _axis(key: str) -> BeforeValidator:
 
 
 Streams = Annotated[int, _axis("streams")]
-Algorithm = Annotated[str, _axis("cc")]
+Algorithm = Annotated[str, _axis("cc"), BeforeValidator(_word)]
 Bottleneck = Annotated[int, _axis("rate"), example_schema("10Gbit")]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 
