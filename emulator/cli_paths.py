@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
 from emulator.cli_options import PROBABILITY
@@ -9,10 +12,26 @@ from emulator.cli_output import emit_json, json_option
 from emulator.cli_types import ADDRESS, RATE, RTT, SIZE
 from emulator.model import LEAST_MTU, MOST_MTU
 
-mtu_option = click.option(
-    "--mtu", type=click.IntRange(LEAST_MTU, MOST_MTU), metavar="BYTES", default=1500, show_default=True,
-    help="Of the path.",
-)  # fmt: skip
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def path_options(command: F) -> F:
+    """What a path is told by."""
+    options = (
+        click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck."),
+        click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms."),
+        click.option(
+            "--mtu", type=click.IntRange(LEAST_MTU, MOST_MTU), metavar="BYTES", default=1500, show_default=True,
+            help="Of the path.",
+        ),
+        click.option(
+            "--streams", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Parallel streams."
+        ),
+        click.option("--loss", "loss_p32", type=PROBABILITY, default="0", show_default=True, help="Random loss."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.command(
@@ -21,14 +40,8 @@ mtu_option = click.option(
     "  longhaul bdp --rate 1Gbit --rtt 71ms --window 256KiB --streams 7\n"
     "  longhaul bdp --rate 10Gbit --rtt 80ms --loss 0.01%"
 )
-@click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck.")
-@click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms.")
-@mtu_option
+@path_options
 @click.option("--window", "window_bytes", type=SIZE, help="What one stream may have in flight.")
-@click.option(
-    "--streams", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Parallel streams."
-)
-@click.option("--loss", "loss_p32", type=PROBABILITY, default="0", show_default=True, help="Random loss.")
 @click.option(
     "--cc", "algorithm", default="cubic", show_default=True, metavar="NAME", help="Congestion control, for loss."
 )
@@ -59,13 +72,7 @@ def bdp(
     "  longhaul advise --rate 1Gbit --rtt 71ms --loss 0.01%\n"
     "  longhaul advise --rtt 80 --to 10.77.0.3"
 )
-@click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck.")
-@click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms.")
-@mtu_option
-@click.option(
-    "--streams", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Parallel streams."
-)
-@click.option("--loss", "loss_p32", type=PROBABILITY, default="0", show_default=True, help="Random loss.")
+@path_options
 @click.option("--to", "peer", type=ADDRESS, help="The other host; else the default route is taken to lead there.")
 @json_option
 def advise(rate_bps: int, rtt_ns: int, mtu: int, streams: int, loss_p32: int, peer: str | None, as_json: bool) -> None:
