@@ -21,8 +21,8 @@ TIMEOUT_S = 900.0
 def run(ids: list[str], reports: Path, cpu: int) -> dict[str, object]:
     """Boot on this CPU, run these tests; their reports, and what was printed.
 
-    About once in a thousand walks with SIGKILLs a lab's clock stands still, and nobody knows why. Then all its tests
-    run once more in another boot, and `stalled` says so: what live-locks by itself will do so again.
+    Should its clock stand still, all its tests run once more in another boot, and `stalled` says so: what live-locks by
+    itself will do so again.
     """
     from emulator.errors import LabStalled
 

@@ -30,6 +30,17 @@ EDITS = (
     # Room for the floating-point state of CPUs with AMX, an xsave area of 11 KiB: 2696 bytes hold AVX-512 alone and the
     # guest's registers would be cut off.
     ("arch/x86/um/user-offsets.c", "DEFINE_LONGS(HOST_FP_SIZE, 2696);", "DEFINE_LONGS(HOST_FP_SIZE, 12288);"),
+    # A process that is buried waits here, spinning, for another that is just forgetting the same names in /proc and has
+    # been interrupted at it. Where computing takes no time its turn would never come: let time pass.
+    ("fs/dcache.c", "#include <linux/bit_spinlock.h>\n", "#include <linux/bit_spinlock.h>\n#include <linux/delay.h>\n"),
+    (
+        "fs/dcache.c",
+        "\t\tif (!list_empty(&data.dispose))\n\t\t\tshrink_dentry_list(&data.dispose);\n\t}\n}\n"
+        "EXPORT_SYMBOL(shrink_dcache_parent);",
+        "\t\tif (!list_empty(&data.dispose))\n\t\t\tshrink_dentry_list(&data.dispose);\n"
+        "\t\telse if (!data.victim)\n\t\t\tudelay(10);\n\t}\n}\n"
+        "EXPORT_SYMBOL(shrink_dcache_parent);",
+    ),
 )
 """(file, what stands there, what shall stand there); None stands for the whole file."""
 
