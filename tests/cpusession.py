@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from emulator import cell
-from emulator.appliance import local
-from emulator.cells import CellSpec
+from emulator.appliance import Appliance, local
+from emulator.cells import CellResult, CellSpec
+from emulator.errors import MeasureError
 from emulator.model import Impairment, Lane, Profile, Topology
 
 MIB = 2**20
@@ -24,13 +25,24 @@ ROOMY = Profile("roomy", (4096, 4 * MIB, 4 * MIB), (4096, 4 * MIB, 4 * MIB))
 DURATION_S = 12
 """On a loaded machine it takes seconds until the streams flow, and each look at them takes long, too."""
 
+ATTEMPTS = 8
+"""Where other programs want the same core, `ss` may get no turn while the streams flow, and the cell says so."""
+
+
+def measured(spec: CellSpec, appliance: Appliance) -> CellResult:
+    """The cell, begun anew as often as nobody could look. Raises MeasureError when that was always so."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(MeasureError):
+            return cell.execute(spec, appliance).result
+    return cell.execute(spec, appliance).result
+
 
 def main() -> None:
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
     topology = Topology("cell", "near", (Lane("far", LINE, LINE),), datapath="wire")
     one = CellSpec(topology, ROOMY, streams=1, congestion_control=None, duration_s=DURATION_S)
     with closing(local(Path("/run/state"), "cpusession", guard=lambda _: None)) as appliance:
-        result = cell.execute(one, appliance).result
+        result = measured(one, appliance)
     found = {
         "kind": result.kind,
         "evidence": result.evidence,
