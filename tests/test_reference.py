@@ -11,6 +11,7 @@ import yaml
 
 from emulator import topologyfile
 from emulator.model import Topology
+from emulator.sweepform import SweepForm
 from emulator.topologyform import DirectionForm, FlowForm, LaneForm, MatchForm
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -116,6 +117,25 @@ def test_every_schedule_shown_is_read(traced: Path, place: str, key: str, value:
 def test_every_key_of_a_schedule_means_something(traced: Path, place: str, key: str) -> None:
     values = [value for at, name, value in SCHEDULES if (at, name) == (place, key)]
     assert any(scheduled(traced, place, key, value).schedule != scheduled(traced).schedule for value in values)
+
+
+SWEEPS = [(key, value) for key, _, value in rows_of("key of a sweep")]
+
+
+def test_every_key_of_a_sweep_is_in_its_table() -> None:
+    assert {key for key, _ in SWEEPS} == SweepForm.model_fields.keys()
+
+
+@pytest.mark.parametrize(("key", "value"), SWEEPS)
+def test_every_sweep_shown_is_read(tmp_path: Path, key: str, value: str) -> None:
+    file = tmp_path / "swept.yaml"
+    file.write_text(
+        f"{{name: x, hub: h, lanes: {{california: {{rtt: 32ms}}, japan: {{rtt: 346ms}}}}, sweep: {{{key}: {value}}}}}"
+    )
+    given, _ = topologyfile.load_sweep(file)
+    assert given.keys() == {key}
+    read = given[key]
+    assert len(read if isinstance(read, tuple | list) else [read]) == len(value.split(","))
 
 
 BLOCKS = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
