@@ -17,7 +17,7 @@ import pytest
 from waiting import until
 
 from emulator.errors import LabError, LabStalled, LabTimeout
-from emulator.lab import boot, cache, image, kernel, runtime
+from emulator.lab import boot, bytecode, cache, image, kernel, runtime
 
 PROJECT = Path(__file__).parents[1]
 
@@ -197,6 +197,29 @@ def test_an_interrupted_build_is_not_trusted(tmp_path: Path) -> None:
 def test_a_lost_config_line_is_named() -> None:
     with pytest.raises(LabError, match="lost CONFIG_B=y"):
         kernel.check_config("# why\nCONFIG_A=y\nCONFIG_B=y\n", "CONFIG_A=y\n# CONFIG_B is not set\n")
+    with pytest.raises(LabError, match="lost # CONFIG_TINY is not set"):
+        kernel.check_config("# why\nCONFIG_A=y\n# CONFIG_TINY is not set\n", "CONFIG_A=y\nCONFIG_TINY=y\n")
+
+
+def test_no_program_in_the_lab_compiles_what_it_imports() -> None:
+    modules = "json, pyroute2, emulator.cell, web.daemon"
+    asked = f"import os, {modules}; print([m.__name__ for m in ({modules}) if not os.path.exists(m.__cached__)])"
+    done = boot.capture(["python3", "-c", asked])
+    assert (done.stdout, done.stderr) == (b"[]\n", b"")
+
+
+def test_a_source_is_compiled_for_the_lab_when_it_has_changed_and_only_then(tmp_path: Path) -> None:
+    root, source = image.build(lambda *_: None), tmp_path / "emulator/one.py"
+    source.parent.mkdir()
+    source.write_text("NUMBER = 1\n")
+    bytecode.compile_project(root, tmp_path)
+    compiled = source.parent / f"__pycache__/one.{bytecode.TAG}.pyc"
+    first = compiled.stat().st_mtime_ns, compiled.read_bytes()
+    bytecode.compile_project(root, tmp_path)
+    assert (compiled.stat().st_mtime_ns, compiled.read_bytes()) == first
+    source.write_text("NUMBER = 2\n")
+    bytecode.compile_project(root, tmp_path)
+    assert compiled.read_bytes() != first[1]
 
 
 def test_missing_packages_are_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

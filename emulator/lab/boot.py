@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import LabError, LabStalled, LabTimeout
-from . import image, kernel
+from . import bytecode, image, kernel
 from .cache import Progress
 from .runtime import cpu_of_its_own, runtime_folder
 from .usage import group_cpu_s
@@ -73,7 +73,7 @@ def run(
     `serial` are two FIFOs, to the lab and from it: inside they are /dev/ttyS0. Raises LabTimeout, LabStalled, or
     LabError with the console's last lines when the lab does not boot.
     """
-    linux, root = kernel.build(progress), image.build(progress)
+    linux, root = _built(progress)
     here = (cwd or Path.cwd()).resolve()
     with runtime_folder() as runtime, cpu_of_its_own(cpu) as pinned:
         spec = _spec(argv, here, env or {}, seed, runtime, real_time=real_time)
@@ -91,7 +91,7 @@ def shell(memory: str = "8G") -> int:
     """An interactive bash on this terminal, in real time."""
     if not sys.stdin.isatty():
         raise LabError("a shell needs a terminal; for a command use: longhaul lab run -- COMMAND")
-    linux, root = kernel.build(lambda *_: None), image.build(lambda *_: None)
+    linux, root = _built(lambda *_: None)
     with runtime_folder() as runtime:
         spec = _spec(["bash", "-i"], Path.cwd(), {}, 1, runtime, real_time=True) | {"terminal": True}
         (runtime / "spec.json").write_text(json.dumps(spec))
@@ -104,6 +104,13 @@ def shell(memory: str = "8G") -> int:
         finally:
             termios.tcsetattr(0, termios.TCSADRAIN, before)
         return int((runtime / "exit").read_text() or 0) if (runtime / "exit").exists() else 1
+
+
+def _built(progress: Progress) -> tuple[Path, Path]:
+    """The kernel and the image's root, and our own sources compiled for it."""
+    linux, root = kernel.build(progress), image.build(progress)
+    bytecode.compile_project(root, image.PROJECT)
+    return linux, root
 
 
 def _spec(
