@@ -45,10 +45,9 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         base = base or _without_file(ctx, given, axes)
         if given["seed"] is not None:
             base = replace(base, seed=given["seed"])
-        on_hosts = base.hub_host is not None and not given["in_lab"]
-        placed = grid.on_hosts(base, axes.lane) if on_hosts else grid.in_namespaces(base)
+        placed = grid.placed(base, axes.lane, in_lab=given["in_lab"])
         known = profiles.load_profiles(given["profile_file"])
-        algorithms = None if on_hosts else _algorithms(given, axes, known)
+        algorithms = None if placed.hub_host else _algorithms(given, axes, known)
         specs = grid.cells(placed, axes, known, _places(lines, given), algorithms)
     order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
     return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -46,8 +47,8 @@ def cells(
     if wrong := [*_unknown(base, axes, known, algorithms), *impossible]:
         raise InputError([Mistake(*at(key), text) for key, text in wrong])
     specs = [spec for lane in lanes for spec in _of_lane(replace(base, lanes=(lane,)), axes, known)]
-    if twice := {s.id for s in specs if sum(s.id == other.id for other in specs) > 1}:
-        raise InputError.single(f"named twice: {', '.join(sorted(twice))}", "sweep")
+    if twice := sorted(name for name, count in Counter(spec.id for spec in specs).items() if count > 1):
+        raise InputError.single(f"named twice: {', '.join(twice)}", "sweep")
     return specs
 
 
@@ -73,13 +74,18 @@ def _unknown(
     return wrong
 
 
-def on_hosts(topology: Topology, chosen: Sequence[str]) -> Topology:
-    """The same for cells between the machines that are named in it. Raises InputError when a chosen lane names none.
+def placed(
+    topology: Topology, chosen: Sequence[str], at: Callable[[str], tuple[str, str]] = by_option, *, in_lab: bool
+) -> Topology:
+    """Where its cells are measured: between the machines that it names, else, and in a lab, between namespaces of ours.
 
-    `chosen` empty means all. Every lane keeps its address, which would be another in a topology of this lane alone.
+    Raises InputError when a lane of `chosen` (empty: all) names no machine and the hub does.
     """
+    if topology.hub_host is None or in_lab:
+        return in_namespaces(topology)
     if without := [lane.name for lane in topology.lanes if not lane.host and lane.name in (chosen or topology.sites)]:
-        raise InputError.single(f"{', '.join(without)}: no host is given; add one, or choose other lanes", "--lane")
+        raise InputError.single(f"{', '.join(without)}: no host is given; add one, or choose other lanes", *at("lane"))
+    # Every lane keeps its address, which would be another in a topology of this lane alone.
     lanes = tuple(replace(lane, address=topology.address(lane.name).ip) for lane in topology.lanes)
     return replace(topology, lanes=lanes)
 

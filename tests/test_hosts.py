@@ -87,7 +87,7 @@ def test_a_cell_between_ssh_hosts_keeps_their_addresses() -> None:
     topology = topologyfile.loads(OVER_SSH)
     names = topology.sites[:2]
     axes = grid.Axes(lane=names, profile=("default",), rate=(10**9,))
-    near, far = grid.cells(grid.on_hosts(topology, names), axes, {"default": grid.profiles.DEFAULT})
+    near, far = grid.cells(grid.placed(topology, names, in_lab=False), axes, {"default": grid.profiles.DEFAULT})
     assert (near.topology.hub_host, near.lane.host, far.lane.ports) == (
         "root@hub",
         "near.example.org",
@@ -95,7 +95,7 @@ def test_a_cell_between_ssh_hosts_keeps_their_addresses() -> None:
     )
     assert [str(spec.topology.address(spec.lane.name).ip) for spec in (near, far)] == ["10.77.0.2", "10.77.0.9"]
     with pytest.raises(InputError, match="dark: no host is given; add one, or choose other lanes"):
-        grid.on_hosts(topology, ())
+        grid.placed(topology, (), in_lab=False)
 
 
 def test_in_namespaces_the_same_lanes_are_virtual() -> None:

@@ -94,17 +94,15 @@ class Runs:
             rate=() if form.rate is None else (form.rate,),
             duration=form.duration,
         )
-        algorithms = sweep.LAB_ALGORITHMS if form.in_lab else machine.algorithms(axes.cc)
-        placed = grid.in_namespaces(self._base(form))
-        return grid.cells(
-            placed, axes, profiles.load_profiles(), lambda key: ("request", FIELDS.get(key, key)), algorithms
-        )
+        placed = grid.placed(self._base(form), axes.lane, _by_field, in_lab=form.in_lab)
+        algorithms = sweep.LAB_ALGORITHMS if form.in_lab else None if placed.hub_host else machine.algorithms(axes.cc)
+        return grid.cells(placed, axes, profiles.load_profiles(), _by_field, algorithms)
 
     def start(self, form: RunForm) -> Run:
         """Begin a run. Raises InputError, RefusedError when one is at work or a topology is in the way."""
         specs = self.grid(form)
         with self._lock:
-            self._refuse(form.in_lab)
+            self._refuse(form.in_lab, specs)
             now = datetime.now(UTC)
             name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
             facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
@@ -116,7 +114,7 @@ class Runs:
         """Go on with a run that was stopped; what is finished stays. Raises KeyError, RefusedError."""
         run = self.get(name)
         with self._lock:
-            self._refuse(run.in_lab)
+            self._refuse(run.in_lab, run.specs)
             self._begin(RunFolder(self._folder / name))
         return self.get(name)
 
@@ -198,7 +196,7 @@ class Runs:
             raise InputError.single("RTTs are measured on one lane: name one", "request", "lanes")
         return base
 
-    def _refuse(self, in_lab: bool) -> None:
+    def _refuse(self, in_lab: bool, specs: Sequence[CellSpec]) -> None:
         if self._work:
             raise RefusedError(f"run {self._work.id} is at work: wait for it or cancel it")
         if in_lab:
@@ -207,7 +205,8 @@ class Runs:
             raise RefusedError(f"a test run (process {pid}) has borrowed the lanes: wait for its end, or end it")
         if self._usecases.pending_ns() is not None:
             raise RefusedError("a change waits to be confirmed: keep it, or take it back, first")
-        if not self._set_aside and (up := self._usecases.topology()):
+        over_the_lanes = all(spec.topology.hub_host for spec in specs)
+        if not (self._set_aside or over_the_lanes) and (up := self._usecases.topology()):
             raise RefusedError(f"{up.name} is up here: measure in the lab (in_lab), or take it down first")
 
     def _begin(self, folder: RunFolder) -> None:
@@ -261,6 +260,11 @@ class Runs:
         if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9]{3}", name) or not (path / "run.json").exists():
             raise KeyError(name)
         return RunFolder(path)
+
+
+def _by_field(axis: str) -> tuple[str, str]:
+    """Where an axis stands in a request, as `where` and `path` of a mistake."""
+    return "request", FIELDS.get(axis, axis)
 
 
 def markdown(run: Run) -> str:

@@ -23,6 +23,9 @@ from emulator.desire import Store
 from emulator.goal import wanted
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model import Topology
+from web.runforms import RunForm
+from web.runs import Runs, local_runners
+from web.usecases import UseCases
 
 ROOT = Path(__file__).parents[2]
 TOPOLOGY = """
@@ -104,6 +107,22 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
         got, want = ([cell[name] for cell in cells] for cells in (over_ssh, in_namespaces))
         assert got == pytest.approx(want, rel=0.01), name
     assert three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0") == before
+
+
+def test_the_web_measures_over_the_lanes_that_are_up(
+    appliance: Appliance, topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emulator.appliance.local", lambda: Appliance(NetlinkKernel(), tmp_path))
+    appliance.up(topology)
+    runs = Runs(tmp_path / "runs", UseCases(appliance), local_runners, lambda _: None)
+    name = runs.start(RunForm(lanes=["far"], profiles=["founding"], duration="5")).id  # type: ignore[arg-type]
+    assert until(lambda: runs.get(name).state == "done")
+    run = runs.get(name)
+    assert (run.failures, run.trouble) == ({}, "")
+    assert [(cell.spec.lane.host, cell.rtt_ns // 10**6, cell.invalid) for cell in run.found.values()] == [
+        ("far-machine", 80, ())
+    ]
+    assert (appliance.topology(), appliance.status().as_asked) == (topology, True)
 
 
 def test_a_sweep_that_is_killed_leaves_the_lanes_as_the_user_had_them(

@@ -12,7 +12,7 @@ import pytest
 from daemons import House, asked, star
 from samples import execution
 
-from emulator import cell
+from emulator import cell, topologyfile
 from emulator.cells import CellResult, CellSpec
 from emulator.errors import MeasureError, MissingError
 from emulator.results import Execution
@@ -179,6 +179,37 @@ def test_lanes_of_the_topology_keep_their_own_settings(house: House) -> None:
     asked = {"lanes": ["london", "japan"], "in_lab": True}
     cells = house.client.post("/api/runs?dry_run=1", json=asked).json["cells"]
     assert [(c["lane"], c["rtt_ns"]) for c in cells] == [("london", 80_000_000), ("japan", 346_000_000)]
+
+
+def test_lanes_that_name_machines_are_measured_between_these_while_they_are_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = topologyfile.loads("""
+        {name: there, hub: here, hub_host: root@hub, lanes: {
+          far: {rtt: 80ms, ports: {hub: a, site: b}, host: far}, dark: {rtt: 9ms, ports: {hub: c, site: d}}}}""")
+    seen: list[CellSpec] = []
+
+    def runner(spec: CellSpec) -> Execution:
+        seen.append(spec)
+        return execution(spec)
+
+    house = House(tmp_path, runner=runner)
+    monkeypatch.setattr(house.usecases, "topology", lambda: there)
+    asked = {"lanes": ["far"], "profiles": ["default"]}
+    answer = house.client.post("/api/runs", json=asked)
+    assert answer.status_code == 201, answer.text
+    until(house, answer.json["id"], lambda run: run["state"] == "done")
+    assert [(one.topology.hub_host, one.lane.host, one.lane.ports) for one in seen] == [
+        ("root@hub", "far", there.lane("far").ports)
+    ]
+    refused = house.client.post("/api/runs", json=asked | {"lanes": ["far", "dark"]})
+    assert refused.status_code == 422
+    mistake = refused.json["mistakes"][0]
+    assert (mistake["path"], mistake["text"]) == ("lanes", "dark: no host is given; add one, or choose other lanes")
+    in_lab = house.client.post("/api/runs?dry_run=1", json=asked | {"lanes": ["dark"], "in_lab": True})
+    assert (in_lab.status_code, in_lab.json["total"]) == (201, 1)
+    with_rtts = house.client.post("/api/runs", json=ASKED)
+    assert (with_rtts.status_code, with_rtts.json["detail"].split(":")[0]) == (409, "there is up here")
 
 
 def test_in_the_demo_the_star_makes_room_for_each_cell_and_history_hears_nothing(tmp_path: Path) -> None:
