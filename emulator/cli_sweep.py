@@ -143,7 +143,8 @@ def _run(
     from emulator import confidence, grid
     from emulator import sweep as sweeping
 
-    todo = sweeping.in_order([spec for spec in asked.specs if spec.id not in found], asked.order_seed)
+    missing = [spec for spec in asked.specs if spec.id not in found]
+    todo = sweeping.in_order(missing, asked.order_seed, in_lab=asked.in_lab)
     repeats = min(confidence.LEAST_REPEATS, asked.most_repeats)
 
     def say(text: str) -> None:

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator import confidence
+from emulator import confidence, grid
 from emulator.cells import CellResult, CellSpec
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
 from emulator.repeats import merge
@@ -39,11 +39,14 @@ class Outcome:
     failure: str = ""
 
 
-def in_order(specs: Sequence[CellSpec], order_seed: int) -> list[CellSpec]:
-    """The cells in a random order, so that no trend of the machine looks like one of the grid; the seed is recorded."""
+def in_order(specs: Sequence[CellSpec], order_seed: int, *, in_lab: bool = False) -> list[CellSpec]:
+    """The cells in a random order, so that no trend of the machine looks like one of the grid; the seed is recorded.
+
+    Labs share nothing, and no trend can show there: the longest go first, lest one is left over for a single CPU.
+    """
     shuffled = list(specs)
     random.Random(order_seed).shuffle(shuffled)
-    return shuffled
+    return sorted(shuffled, key=lambda spec: grid.cost_s([spec], 1), reverse=True) if in_lab else shuffled
 
 
 def lab_memory_gib(spec: CellSpec) -> int:

@@ -110,6 +110,11 @@ def test_the_order_is_random_and_that_of_its_seed() -> None:
     assert sorted(sweep.in_order(many, 7), key=lambda spec: spec.lane.rtt_ns) == many
 
 
+def test_in_labs_the_longest_go_first() -> None:
+    many = [replace(cell_spec(), duration_s=seconds) for seconds in (10, 40, 19, 10)]
+    assert [spec.duration_s for spec in sweep.in_order(many, 7, in_lab=True)] == [40, 19, 10, 10]
+
+
 def test_what_a_lab_answers() -> None:
     done = execution(SPECS[0])
     text = json.dumps({"result": done.result.to_json(), "raw": done.raw}).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,8 @@ START_NS = 10**18
 STALL_CPU_S = 120.0
 """So much CPU time without a beat of the virtual clock is a live-lock, not work."""
 
-POLL_S = 0.02
+POLL_MS = 50
+"""The pause between two looks at what the lab printed."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHONPATH = "/opt/longhaul/src:/opt/longhaul/site-packages"
 
@@ -199,6 +201,7 @@ class _Guest:
             command, env=_host_env(runtime), stdin=subprocess.DEVNULL, stdout=self._console,
             stderr=subprocess.STDOUT, process_group=0,
         )  # fmt: skip
+        self._pidfd = os.pidfd_open(self._process.pid)
 
     def __enter__(self) -> _Guest:
         return self
@@ -207,11 +210,14 @@ class _Guest:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        os.close(self._pidfd)
         self._console.close()
 
     def follow(self, sinks: tuple[Sink, Sink], timeout_s: float | None, stall_cpu_s: float | None, name: str) -> int:
         """Pass the output on until the lab is off. Returns the command's exit code."""
         started, looked = time.monotonic(), time.monotonic()
+        ended = select.poll()
+        ended.register(self._pidfd, select.POLLIN)
         while self._process.poll() is None:
             self._forward(sinks)
             now = time.monotonic()
@@ -220,13 +226,13 @@ class _Guest:
             if stall_cpu_s is not None and now - looked > 1:
                 looked = now
                 self._check_stall(stall_cpu_s, name)
-            time.sleep(POLL_S)
+            ended.poll(POLL_MS)
         self._forward(sinks)
-        ended = self._runtime / "exit"
-        if not ended.exists():
+        code = self._runtime / "exit"
+        if not code.exists():
             console = (self._runtime / "console").read_text(errors="replace").splitlines()[-8:]
             raise LabError("the lab ended before the command did:\n" + "\n".join(console))
-        return int(ended.read_text())
+        return int(code.read_text())
 
     def _forward(self, sinks: tuple[Sink, Sink]) -> None:
         for name, sink in zip(self._offsets, sinks, strict=True):
