@@ -201,6 +201,15 @@ def test_a_lost_config_line_is_named() -> None:
         kernel.check_config("# why\nCONFIG_A=y\n# CONFIG_TINY is not set\n", "CONFIG_A=y\nCONFIG_TINY=y\n")
 
 
+def test_floating_point_registers_survive_all_that_happens_to_a_program(tmp_path: Path) -> None:
+    program = tmp_path / "registers"
+    source = Path(__file__).with_name("registers.c")
+    subprocess.run(["gcc", "-O1", "-static", "-pthread", "-o", program, source], check=True)
+    done = boot.capture([str(program)], cwd=tmp_path)
+    # Three processes, of three threads with 300 looks each.
+    assert (done.exit_code, done.stdout, done.stderr) == (0, b"900\n" * 3, b"")
+
+
 def test_no_program_in_the_lab_compiles_what_it_imports() -> None:
     modules = "json, pyroute2, emulator.cell, web.daemon"
     asked = f"import os, {modules}; print([m.__name__ for m in ({modules}) if not os.path.exists(m.__cached__)])"
