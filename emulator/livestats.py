@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from emulator.status import DirectionCounters, DirectionStatus, Status
+from emulator.status import DirectionCounters, DirectionStatus, LaneStatus, Status
 
 NS = 10**9
 
 
 @dataclass(frozen=True)
-class Flow:
+class Traffic:
     """One direction over the last interval; what the kernel cannot tell is None.
 
     `queued_bytes` of at most `buffer_bytes` stand in the bottleneck, `queued_packets` of at most `limit_packets` in the
@@ -30,40 +30,77 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class FlowNow:
+    """Both directions of a flow over the last interval."""
+
+    outbound: Traffic
+    inbound: Traffic
+
+
+@dataclass(frozen=True)
 class LaneNow:
-    """One lane over the last interval: RTT asked and measured in ns (None: not measured), echoes lost, both flows."""
+    """One lane over the last interval: RTT asked and measured in ns (None: not measured), echoes lost, its traffic.
+
+    `flows` is empty, or has every flow by name, and by "" what belongs to none of them.
+    """
 
     asked_ns: int
     min_ns: int | None
     median_ns: int | None
     p99_ns: int | None
     lost: int
-    outbound: Flow
-    inbound: Flow
+    outbound: Traffic
+    inbound: Traffic
+    flows: Mapping[str, FlowNow]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters at one time of a monotonic clock."""
+    """The counters at one time of a monotonic clock, by port and flow; "" is what belongs to no flow."""
 
     at_ns: int
-    counters: Mapping[str, DirectionCounters]
+    counters: Mapping[tuple[str, str], DirectionCounters]
 
 
 def reading(at_ns: int, status: Status) -> Reading:
-    """By port, what was counted."""
-    return Reading(at_ns, {d.port: d.counters for one in status.lanes for d in (one.outbound, one.inbound)})
+    """What was counted until now."""
+    counters = {}
+    for one in status.lanes:
+        names = [flow.name for flow in one.lane.flows]
+        for whole in (one.outbound, one.inbound):
+            counters[whole.port, ""] = whole.counters
+            # A flow that is not there in the kernel, though asked for, counts nothing.
+            counters |= {(whole.port, name): part.counters for name, part in zip(names, whole.flows, strict=False)}
+    return Reading(at_ns, counters)
 
 
-def flow(direction: DirectionStatus, before: Reading, now_ns: int) -> Flow:
+def flows(one: LaneStatus, before: Reading, now_ns: int) -> dict[str, FlowNow]:
+    """What each flow of a lane carried since `before`, where it is there in both directions; see `LaneNow`."""
+    both = zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
+    parts = {flow.name: (out, back) for flow, out, back in both}
+    if parts:
+        parts[""] = (one.outbound, one.inbound)
+    return {name: FlowNow(*(traffic(part, before, now_ns, name) for part in ways)) for name, ways in parts.items()}
+
+
+def together(parts: Sequence[Traffic]) -> Traffic:
+    """All that went the same way. A sum is None where one of its terms is."""
+    sums: dict[str, int | None] = {}
+    for field in fields(Traffic):
+        values = [getattr(part, field.name) for part in parts]
+        sums[field.name] = None if None in values else sum(values)
+    return Traffic(**sums)  # type: ignore[arg-type]
+
+
+def traffic(direction: DirectionStatus, before: Reading, now_ns: int, flow: str = "") -> Traffic:
     """One direction since `before`; a queue that was made anew in between has counted from zero."""
     new = direction.counters
-    old = before.counters.get(direction.port, new)
+    old = before.counters.get((direction.port, flow), new)
     if new.packets < old.packets:
         old = DirectionCounters()
     lasted_ns = max(1, now_ns - before.at_ns)
     shaper = direction.shaper
-    return Flow(
+    return Traffic(
         rate_bps=(new.bytes - old.bytes) * 8 * NS // lasted_ns,
         packets_per_s=(new.packets - old.packets) * NS // lasted_ns,
         queued_packets=new.queued_packets,

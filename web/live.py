@@ -13,7 +13,7 @@ from typing import Any
 
 from emulator.echo import Echoes, Rtts
 from emulator.errors import LonghaulError
-from emulator.livestats import LaneNow, Reading, flow, quantile, reading
+from emulator.livestats import FlowNow, LaneNow, Reading, flows, quantile, reading, together, traffic
 from emulator.status import LaneStatus
 
 from .usecases import UseCases
@@ -150,15 +150,17 @@ class Live:
 
 
 def _lane_now(one: LaneStatus, before: Reading, now_ns: int, rtts: Mapping[str, Rtts]) -> LaneNow:
-    echoed = rtts.get(one.lane.name, NO_RTTS)
+    echoed, parts = rtts.get(one.lane.name, NO_RTTS), flows(one, before, now_ns)
+    ways = parts.values() or [FlowNow(traffic(one.outbound, before, now_ns), traffic(one.inbound, before, now_ns))]
     return LaneNow(
         one.lane.rtt_ns,
         quantile(echoed.sorted_ns, 0.0),
         quantile(echoed.sorted_ns, 0.5),
         quantile(echoed.sorted_ns, 0.99),
         echoed.lost,
-        flow(one.outbound, before, now_ns),
-        flow(one.inbound, before, now_ns),
+        together([part.outbound for part in ways]),
+        together([part.inbound for part in ways]),
+        parts,
     )
 
 

@@ -10,13 +10,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from emulator.lateness import BUCKETS_NS, Lateness
-from emulator.model import P32
-from emulator.status import LaneStatus, Status
+from emulator.model import P32, Impairment
+from emulator.status import DirectionCounters, DirectionStatus, LaneStatus, Status
 
 from .live import Look
 
 NS = 1e9
 SIDES = ("outbound", "inbound")
+LABELS = ["lane", "flow", "direction"]
+"""Of all that a direction has; an empty flow is what belongs to none."""
 
 
 class Lanes(Collector):
@@ -28,9 +30,11 @@ class Lanes(Collector):
     def collect(self) -> Iterator[Metric]:
         """All families."""
         lanes = self._status.lanes
-        asked = GaugeMetricFamily("longhaul_lane_rtt_asked_seconds", "Round-trip time asked for", labels=["lane"])
+        asked = GaugeMetricFamily("longhaul_lane_rtt_asked_seconds", "Round-trip time asked for", labels=LABELS[:2])
         for one in lanes:
-            asked.add_metric([one.lane.name], one.lane.rtt_ns / NS)
+            asked.add_metric([one.lane.name, ""], one.lane.rtt_ns / NS)
+            for flow in one.lane.flows:
+                asked.add_metric([one.lane.name, flow.name], (flow.outbound.delay_ns + flow.inbound.delay_ns) / NS)
         yield asked
         yield self._measured()
         yield from _gauges(lanes)
@@ -68,39 +72,44 @@ def _lateness(late: Lateness) -> Metric:
     )
 
 
-def _gauges(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
-    labels = ["lane", "direction"]
-    families = {
-        "queued_packets": GaugeMetricFamily("longhaul_queue_packets", "Packets on the way and queued", labels=labels),
-        "limit_packets": GaugeMetricFamily("longhaul_queue_limit_packets", "Packets there may be", labels=labels),
-        "queued_bytes": GaugeMetricFamily("longhaul_queue_bytes", "Bytes on the way and queued", labels=labels),
-    }
-    loss = GaugeMetricFamily("longhaul_loss_asked_ratio", "Loss asked for", labels=labels)
+def _directions(lanes: tuple[LaneStatus, ...]) -> Iterator[tuple[list[str], Impairment, DirectionCounters]]:
+    """Every direction of every lane, and of each flow in it: its labels, what is asked of it, what it counted."""
     for one in lanes:
         for side in SIDES:
-            for field, family in families.items():
-                family.add_metric([one.lane.name, side], getattr(getattr(one, side).counters, field))
-            loss.add_metric([one.lane.name, side], getattr(one.lane, side).loss_p32 / P32)
+            whole: DirectionStatus = getattr(one, side)
+            yield [one.lane.name, "", side], getattr(one.lane, side), whole.counters
+            for flow, part in zip(one.lane.flows, whole.flows, strict=False):
+                yield [one.lane.name, flow.name, side], getattr(flow, side), part.counters
+
+
+def _gauges(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
+    families = {
+        "queued_packets": GaugeMetricFamily("longhaul_queue_packets", "Packets on the way and queued", labels=LABELS),
+        "limit_packets": GaugeMetricFamily("longhaul_queue_limit_packets", "Packets there may be", labels=LABELS),
+        "queued_bytes": GaugeMetricFamily("longhaul_queue_bytes", "Bytes on the way and queued", labels=LABELS),
+    }
+    loss = GaugeMetricFamily("longhaul_loss_asked_ratio", "Loss asked for", labels=LABELS)
+    for labels, asked, counters in _directions(lanes):
+        for field, family in families.items():
+            family.add_metric(labels, getattr(counters, field))
+        loss.add_metric(labels, asked.loss_p32 / P32)
     yield from families.values()
     yield loss
 
 
 def _counters(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
-    labels = ["lane", "direction"]
     traffic = {
-        "bytes": CounterMetricFamily("longhaul_sent_bytes", "Bytes that left", labels=labels),
-        "packets": CounterMetricFamily("longhaul_sent_packets", "Packets (skbs) that left", labels=labels),
+        "bytes": CounterMetricFamily("longhaul_sent_bytes", "Bytes that left", labels=LABELS),
+        "packets": CounterMetricFamily("longhaul_sent_packets", "Packets (skbs) that left", labels=LABELS),
     }
-    drops = CounterMetricFamily("longhaul_dropped_packets", "Packets dropped, by cause", labels=[*labels, "cause"])
-    for one in lanes:
-        for side in SIDES:
-            counters = getattr(one, side).counters
-            for field, family in traffic.items():
-                family.add_metric([one.lane.name, side], getattr(counters, field))
-            for cause in ("limit", "buffer", "loss"):
-                value = getattr(counters, f"drops_{cause}")
-                if value is not None:
-                    drops.add_metric([one.lane.name, side, cause], value)
+    drops = CounterMetricFamily("longhaul_dropped_packets", "Packets dropped, by cause", labels=[*LABELS, "cause"])
+    for labels, _, counters in _directions(lanes):
+        for field, family in traffic.items():
+            family.add_metric(labels, getattr(counters, field))
+        for cause in ("limit", "buffer", "loss"):
+            value = getattr(counters, f"drops_{cause}")
+            if value is not None:
+                drops.add_metric([*labels, cause], value)
     yield from traffic.values()
     yield drops
 

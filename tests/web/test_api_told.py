@@ -120,13 +120,33 @@ def test_metrics_are_in_the_format_of_prometheus(up: House) -> None:
         (found,) = [s.value for s in families[family].samples if s.labels == labels]
         return float(found)
 
-    assert value("longhaul_lane_rtt_asked_seconds", lane="japan") == 0.346
+    assert value("longhaul_lane_rtt_asked_seconds", lane="japan", flow="") == 0.346
     assert value("longhaul_lane_rtt_measured_seconds", lane="japan", of="p99") == 0.0329
-    assert value("longhaul_sent_bytes", lane="japan", direction="outbound") == 15140
-    assert value("longhaul_dropped_packets", lane="japan", direction="outbound", cause="buffer") == 1
-    assert value("longhaul_queue_packets", lane="japan", direction="outbound") == 2
-    assert value("longhaul_queue_limit_packets", lane="japan", direction="outbound") > 500_000
+    assert value("longhaul_sent_bytes", lane="japan", flow="", direction="outbound") == 15140
+    assert value("longhaul_dropped_packets", lane="japan", flow="", direction="outbound", cause="buffer") == 1
+    assert value("longhaul_queue_packets", lane="japan", flow="", direction="outbound") == 2
+    assert value("longhaul_queue_limit_packets", lane="japan", flow="", direction="outbound") > 500_000
     assert value("longhaul_drift_steps") == 0
+
+
+def test_metrics_and_live_events_tell_the_flows_of_a_lane_apart(up: House) -> None:
+    voice = {"voice": {"match": {"dscp": "ef"}, "rtt": "120ms", "loss": "25%"}}
+    assert up.client.patch("/api/lanes/japan", json={"flows": voice}).status_code == 200
+    up.tick()
+    up.live.look()
+    text = up.client.get("/metrics").text
+    for line in (
+        'longhaul_lane_rtt_asked_seconds{flow="voice",lane="japan"} 0.12',
+        'longhaul_lane_rtt_asked_seconds{flow="",lane="japan"} 0.346',
+        'longhaul_loss_asked_ratio{direction="outbound",flow="voice",lane="japan"} 0.25',
+        'longhaul_loss_asked_ratio{direction="outbound",flow="",lane="japan"} 0.0',
+        'longhaul_sent_packets_total{direction="inbound",flow="voice",lane="japan"} 0.0',
+    ):
+        assert any(found.startswith(line) for found in text.splitlines()), line
+    now = up.live.looks[-1].to_json()["lanes"]
+    assert (list(now["japan"]["flows"]), now["london"]["flows"]) == (["voice", ""], {})
+    limits = [now["japan"]["flows"][name]["outbound"]["limit_packets"] for name in ("voice", "")]
+    assert now["japan"]["outbound"]["limit_packets"] == sum(limits) > 0
 
 
 def test_metrics_of_a_schedule_count_its_changes_by_how_late_they_were() -> None:

@@ -7,6 +7,7 @@ from visits import Site
 
 from emulator import lossmodels, units
 from emulator.impairment import Buffer, Impairment
+from emulator.kernel import QueueCounters
 from emulator.model import Lane
 
 OUT = "Outbound (hub to site)"
@@ -107,3 +108,35 @@ def test_a_preset_is_the_round_trip_to_a_place(page: Page) -> None:
     expect(page.get_by_role("heading", name="Lane london")).to_be_visible()
     page.get_by_label("Preset").select_option("tokyo, 159.4 ms")
     expect(page.get_by_label("RTT", exact=True)).to_have_value("159.41")
+
+
+def test_a_flow_of_a_lane_is_shown_set_and_watched_by_itself(page: Page, site: Site) -> None:
+    voice = {"voice": {"match": {"dscp": "ef", "port": 5060}, "rtt": "120ms"}}
+    assert site.house.client.patch("/api/lanes/london", json={"flows": voice}).status_code == 200
+    site.look()
+    page.locator("#star [data-lane=london] .dot").click()
+    expect(page.get_by_label("Shown below")).to_have_value("")
+    expect(page.get_by_label("RTT", exact=True)).to_have_value("80")
+    page.get_by_label("Shown below").select_option("voice")
+    expect(page.get_by_label("RTT", exact=True)).to_have_value("120")
+    page.get_by_label("both directions alike").uncheck()
+    quantity(page, "Loss", "1", "%")
+    page.get_by_label("RTT", exact=True).fill("100")
+    apply(page, "Flow voice of london is at 100ms")
+    before, (after,) = lane(site, "london"), lane(site, "london").flows
+    assert (before.rtt_ns, before.outbound.loss_p32) == (80_000_000, 0)
+    assert (after.outbound.delay_ns, after.inbound.delay_ns, after.inbound.loss_p32) == (50_000_000, 50_000_000, 0)
+    assert after.outbound.loss_p32 == units.parse_probability_p32("1%")
+    expect(page.get_by_label("Shown below")).to_have_value("voice")
+    page.get_by_label(f"{OUT} Loss", exact=True).fill("101")
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.locator(".row.wrong, [aria-invalid=true]").first).to_be_visible()
+    assert lane(site, "london").flows == (after,)
+    rows = page.get_by_role("region", name="Flows of the lane").get_by_role("row")
+    expect(rows.first).to_contain_text("voiceport 5060, dscp 46")
+    site.house.kernel.counted["lhs-london"] = QueueCounters(
+        0, 0, 0, 0, 0, 0, flows=(QueueCounters(9, 12_500, 0, 0, 0, 0),)
+    )
+    site.look()
+    expect(rows.first).to_contain_text("↑ 100 kbit/s")
+    expect(rows.last).to_contain_text("the rest")

@@ -5,7 +5,7 @@ import { controls, Graphs } from './graphs.js';
 import { Panel } from './panel.js';
 import { loadPlaces } from './places.js';
 import { draw, loadWorld, update } from './star.js';
-import { ms, rate } from './units.js';
+import { drops, ms, rate } from './units.js';
 
 let status = null;
 let look = null;
@@ -110,9 +110,9 @@ function fill(seen) {
     set('measured', ms(lane.median_ns));
     set('out', rate(lane.outbound.rate_bps));
     set('in', rate(lane.inbound.rate_bps));
-    const drops = ['outbound', 'inbound'].flatMap((side) => [lane[side].drops_limit ?? 0, lane[side].drops_buffer, lane[side].drops_loss ?? 0]);
-    set('drops', `${drops.reduce((sum, one) => sum + one, 0)}/s`);
+    set('drops', `${drops(lane)}/s`);
   }
+  panel.look(seen.lanes[chosen]);
 }
 
 listen('look', tick);

@@ -1,10 +1,10 @@
-// The panel of one lane: what is asked of it, to be changed, previewed and applied.
+// The panel of one lane, or of one flow in it: what is asked of it, to be changed, previewed and applied.
 
 import { $, ask, can, el, lock, mayWrite, onClick, sayFailure } from './api.js';
 import { Choice, Loss, Whole } from './choices.js';
 import { around, PLACES } from './places.js';
 import { Quantity } from './quantity.js';
-import { ms, OCTETS, RATE, SHARE, SIZE, TIME } from './units.js';
+import { drops, ms, OCTETS, rate, RATE, SHARE, SIZE, TIME } from './units.js';
 
 const SIDES = ['outbound', 'inbound'];
 const NAMED = { outbound: 'Outbound (hub to site)', inbound: 'Inbound (site to hub)' };
@@ -38,6 +38,7 @@ export class Panel {
     this.form = form;
     this.changed = changed;
     this.lane = null;
+    this.flow = '';
     this.form.addEventListener('submit', (event) => event.preventDefault());
     onClick('plan-close', () => $('plan').close());
     onClick('plan-apply', async () => {
@@ -51,11 +52,47 @@ export class Panel {
     const same = this.lane?.name === lane.name && JSON.stringify(this.lane.settings) === JSON.stringify(lane.settings) && this.hub === status.hub;
     this.etag = status.etag;
     if (same) return;
+    if (this.lane?.name !== lane.name || !lane.settings.flows?.[this.flow]) this.flow = '';
     this.lane = lane;
     this.hub = status.hub;
     $('panel-title').textContent = `Lane ${lane.name}`;
     this.#build();
     this.#fill();
+  }
+
+  // What the flows carried in the last second.
+  look(now) {
+    for (const [name, row] of Object.entries(this.live)) {
+      const flow = now?.flows[name];
+      row.textContent = flow ? `↑ ${rate(flow.outbound.rate_bps)}  ↓ ${rate(flow.inbound.rate_bps)}  ${drops(flow)}/s dropped` : '–';
+    }
+  }
+
+  // Of a lane with flows: which packets are meant, and what each flow carries.
+  #flows() {
+    this.live = {};
+    const flows = Object.entries(this.lane.settings.flows ?? {});
+    if (!flows.length) return '';
+    const select = el('select', { id: 'flow' }, ...[['', 'all that belong to no flow'], ...flows.map(([name]) => [name, `flow ${name}`])].map(([value, text]) => el('option', { value }, text)));
+    select.value = this.flow;
+    select.addEventListener('change', () => {
+      this.flow = select.value;
+      this.#build();
+      this.#fill();
+      $('flow').focus();
+    });
+    const rows = [...flows, ['', { match: {} }]].map(([name, flow]) => {
+      this.live[name] = el('td', {}, '–');
+      const match = Object.entries(flow.match).map(([key, value]) => `${key.replace('_', ' ')} ${value}`).join(', ');
+      return el('tr', {}, el('th', { scope: 'row' }, name || 'the rest'), el('td', { class: 'text' }, match), this.live[name]);
+    });
+    return el('fieldset', {}, el('legend', {}, 'Packets'), el('label', {}, 'Shown below ', select),
+      el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Flows of the lane' }, el('table', { class: 'flows' }, el('tbody', {}, ...rows))));
+  }
+
+  // What is asked of the packets that are shown.
+  get #settings() {
+    return this.flow ? this.lane.settings.flows[this.flow] : this.lane.settings;
   }
 
   #build() {
@@ -74,6 +111,7 @@ export class Panel {
     this.fields = Object.fromEntries(SIDES.map((side) => [side, this.#fieldset(side)]));
     this.wrong = el('p', { class: 'wrong', role: 'alert' });
     const parts = [
+      this.#flows(),
       el('fieldset', {}, el('legend', {}, 'Round trip'), this.rtt.row, this.#places(),
         el('label', { class: 'check' }, this.even, 'split evenly over both directions')),
       el('label', { class: 'check' }, this.alike, 'both directions alike'),
@@ -129,10 +167,10 @@ export class Panel {
   }
 
   #fill() {
-    const { settings, rtt_ns: rtt } = this.lane;
-    this.rtt.text = `${rtt / 1e6}ms`;
+    const settings = this.#settings;
     for (const side of SIDES) for (const one of this.sides[side]) one.text = settings[side]?.[one.name] ?? AT_REST[one.name] ?? null;
     const [out, back] = SIDES.map((side) => this.#delay(side));
+    this.rtt.text = `${(this.flow ? Math.round(out + back) : this.lane.rtt_ns) / 1e6}ms`;
     this.even.checked = Math.abs(out - back) <= 1;
     const rest = (side) => JSON.stringify({ ...settings[side], delay: 0, seed: 0 });
     this.alike.checked = rest('outbound') === rest('inbound');
@@ -221,7 +259,8 @@ export class Panel {
   #send(query) {
     this.#tell(null);
     const path = `/api/lanes/${encodeURIComponent(this.lane.name)}${query}`;
-    return ask('PATCH', path, this.#patch, 'application/json', { 'If-Match': this.etag });
+    const patch = this.flow ? { flows: { [this.flow]: this.#patch } } : this.#patch;
+    return ask('PATCH', path, patch, 'application/json', { 'If-Match': this.etag });
   }
 
   async #preview() {
@@ -234,7 +273,7 @@ export class Panel {
   async #apply() {
     try {
       const done = await this.#send(this.confirm?.checked ? '?confirm=60s' : '');
-      await this.changed(`${this.lane.name} is at ${this.rtt.text ?? ms(0)}. ${done.summary}`);
+      await this.changed(`${this.flow ? `Flow ${this.flow} of ` : ''}${this.lane.name} is at ${this.rtt.text ?? ms(0)}. ${done.summary}`);
     } catch (problem) {
       this.#tell(problem);
     }
@@ -247,7 +286,7 @@ export class Panel {
     if (!problem) return;
     const left = [];
     for (const mistake of problem.mistakes ?? []) {
-      const [, , first, second] = mistake.path.split('.');
+      const [first, second] = mistake.path.split('.').slice(this.flow ? 4 : 2);
       const field = first === 'rtt' ? this.rtt : this.sides[first]?.find((one) => one.name === second);
       if (field && !field.row.hidden) {
         field.tell(mistake.text);

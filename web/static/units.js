@@ -42,3 +42,6 @@ export function size(bytes) {
 
 export const mib = (bytesPerS) => (bytesPerS === null ? '–' : digits(bytesPerS / 2 ** 20));
 export const span = (s) => (s >= 90 ? `${Math.round(s / 60)} min` : `${Math.round(s)} s`);
+
+// All drops of a lane's or a flow's last second, as far as their causes are known.
+export const drops = (now) => ['outbound', 'inbound'].reduce((sum, side) => sum + (now[side].drops_limit ?? 0) + now[side].drops_buffer + (now[side].drops_loss ?? 0), 0);
