@@ -88,7 +88,8 @@ def measure(name: str, seconds: int, found: Found) -> None:
         gbit, per_gbit = tcp(streams, seconds)
         found.setdefault((f"TCP, {streams} stream{'s' * (streams > 1)}, Gbit/s", name), []).append(gbit)
         found.setdefault((f"CPU s per Gbit, {streams} stream{'s' * (streams > 1)}", name), []).append(per_gbit)
-    found.setdefault(("frames of 64 B, Mpps", name), []).append(small_frames("lhs-far"))
+    for what, mpps in zip(("sent", "a core of the engine's"), small_frames("lhs-far"), strict=True):
+        found.setdefault((f"frames of 64 B, Mpps {what}", name), []).append(mpps)
     late = delays_us("lhh-far", 16 * MS if name == LINE else 0)
     for percent in (50, 90, 99):
         found.setdefault((f"later than asked, p{percent}, us", name), []).append(late[len(late) * percent // 100])

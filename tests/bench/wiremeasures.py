@@ -30,6 +30,13 @@ def cpu_s() -> tuple[float, float]:
     return (sum(fields[:3]) + sum(fields[5:7])) / tick, fields[7] / tick
 
 
+def engine_cpu_s() -> float:
+    """CPU seconds that the engines have taken so far: no other machine's, for this one's /proc shows only ours."""
+    stats = [path.read_text() for path in Path("/proc").glob("[0-9]*/stat")]
+    fields = [stat.rpartition(")")[2].split() for stat in stats if f"({wire.BINARY.name})" in stat]
+    return sum(int(user) + int(system) for user, system in (f[11:13] for f in fields)) / os.sysconf("SC_CLK_TCK")
+
+
 def timers_us(count: int = 300) -> list[float]:
     """By how much this machine's own timers are late, in us, sorted: what no datapath can better by sleeping alone."""
     late = []
@@ -64,8 +71,10 @@ class _Message(ctypes.Structure):
     )  # fmt: skip
 
 
-def small_frames(port: str) -> float:
-    """Frames of 64 B a second that leave through the port, in Mpps: sent as fast as one thread can."""
+def small_frames(port: str) -> tuple[float, float]:
+    """Frames of 64 B a second that leave through the port, in Mpps, sent as fast as one thread can; and in how many a
+    second of the engine's CPU time they result, in Mpps too: what it could do on a core of its own. 0 without one.
+    """
     text = ctypes.create_string_buffer(b"x" * 22)
     parts = (ctypes.c_size_t * 2)(ctypes.addressof(text), 22)
     messages = (_Message * BATCH)(*[_Message(iov=ctypes.addressof(parts), iov_len=1) for _ in range(BATCH)])
@@ -81,9 +90,10 @@ def small_frames(port: str) -> float:
         for number in range(SMALL_FRAMES // BATCH):
             if number == SMALL_FRAMES // BATCH // 5:
                 # From here on all is under way: a delay line is full.
-                before, start = sent_frames(port), time.monotonic()
+                before, start, worked = sent_frames(port), time.monotonic(), engine_cpu_s()
             libc.sendmmsg(here.fileno(), messages, BATCH, 0)
-        return (sent_frames(port) - before) / (time.monotonic() - start) / 1e6
+        frames, took_s, worked_s = sent_frames(port) - before, time.monotonic() - start, engine_cpu_s() - worked
+    return frames / took_s / 1e6, frames / worked_s / 1e6 if worked_s else 0.0
 
 
 def both_ways(seconds: int, bps: int) -> tuple[float, int, int]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -26,6 +26,22 @@ from emulator.state import State
 ROOT = Path(__file__).parents[2]
 STAR = ROOT / "topologies/new-york.yaml"
 GLANCE_S = 0.0001
+DIES_AT_ITS_TWENTIETH_STEP = """
+import os, signal, sys
+from emulator.cli import main
+from emulator.kernel.netlink import NetlinkKernel
+
+plain, done = NetlinkKernel.apply, []
+
+def apply(self, op):
+    plain(self, op)
+    done.append(op)
+    if len(done) == 20:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+NetlinkKernel.apply = apply
+sys.exit(main(sys.argv[1:]))
+"""
 RESTORING = """
 name: box
 hub: hub
@@ -45,10 +61,10 @@ class Box:
         self.appliance = Appliance(kernel, folder)
         self.running: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *args: str) -> subprocess.Popen[bytes]:
+    def start(self, *args: str, program: Sequence[str] = ("-m", "emulator")) -> subprocess.Popen[bytes]:
         log = (self.folder.parent / "log").open("ab")
         env = {**os.environ, "LONGHAUL_STATE": str(self.folder)}
-        argv = [sys.executable, "-m", "emulator", *args]
+        argv = [sys.executable, *program, *args]
         process = subprocess.Popen(argv, cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True)
         log.close()
         self.running.append(process)
@@ -101,11 +117,9 @@ def watched(box: Box) -> Box:
 
 
 def test_the_revert_comes_on_time_though_its_cli_was_killed(box: Box) -> None:
-    cli = box.start("up", str(STAR), "--confirm", "60s")
-    until(lambda: box.store.read().pending is not None)
-    until(lambda: Path("/sys/class/net/lh-switch").exists())
-    cli.kill()
+    cli = box.start("up", str(STAR), "--confirm", "60s", program=("-c", DIES_AT_ITS_TWENTIETH_STEP))
     assert cli.wait() == -signal.SIGKILL
+    assert box.kernel.observe() != State()
     pending = box.store.read().pending
     assert pending and pending.base is None
     until(lambda: box.store.read().pending is None, 100, 0.001)
