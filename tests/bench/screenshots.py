@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from helped import parser
@@ -117,6 +118,7 @@ def past(house: House, seconds: int) -> None:
             house.kernel.counted[port] = QueueCounters(
                 was.packets + packets, was.bytes + packets * 1514, was.drops + dropped, queued, queued * 1514,
                 was.shaper_drops + dropped,
+                flows=tuple(replace(one, packets=one.packets + 100, bytes=one.bytes + 21_400) for one in was.flows),
             )  # fmt: skip
         house.tick()
         house.live.look()
@@ -162,6 +164,19 @@ def panel(page: Page, site: Site) -> None:
     page.get_by_label(out + "Duplicated", exact=True).fill("200")
     page.get_by_role("button", name="Apply", exact=True).click()
     expect(page.locator(".quantity .wrong:visible").first).to_be_visible()
+
+
+def flow(page: Page, site: Site) -> None:
+    """One of two flows in a lane."""
+    flows = {"voice": {"match": {"dscp": "ef"}, "rtt": "120ms"}, "backup": {"match": {"port": 873}, "loss": "1%"}}
+    site.house.client.patch("/api/lanes/london", json={"flows": flows})
+    counted, none = site.house.kernel.counted, QueueCounters(0, 0, 0, 0, 0, 0)
+    for port in ("lhs-london", "lhh-london"):
+        counted[port] = replace(counted[port], flows=(none, none))
+    lanes(page, site)
+    page.get_by_label("Shown below").select_option("voice")
+    past(site.house, 1)
+    expect(page.locator(".flows")).to_contain_text("kbit/s")
 
 
 def plan(page: Page, site: Site) -> None:
@@ -238,7 +253,7 @@ def plain(path: str) -> Callable[[Page, Site], None]:
 
 
 FURNISHED: dict[str, Callable[[Page, Site], None]] = {
-    "lanes": lanes, "panel": panel, "plan": plan, "countdown": countdown, "drift": drift, "runs": runs,
+    "lanes": lanes, "panel": panel, "flow": flow, "plan": plan, "countdown": countdown, "drift": drift, "runs": runs,
     "report": report, "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
     "nics": plain("/nics"), "certificates": plain("/certificates"), "docs": plain("/docs"), "gone": gone,
     "login-failed": wrong_token,

@@ -140,3 +140,5 @@ def test_a_flow_of_a_lane_is_shown_set_and_watched_by_itself(page: Page, site: S
     site.look()
     expect(rows.first).to_contain_text("↑ 100 kbit/s")
     expect(rows.last).to_contain_text("the rest")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

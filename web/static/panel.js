@@ -39,6 +39,7 @@ export class Panel {
     this.changed = changed;
     this.lane = null;
     this.flow = '';
+    this.live = {};
     this.form.addEventListener('submit', (event) => event.preventDefault());
     onClick('plan-close', () => $('plan').close());
     onClick('plan-apply', async () => {
@@ -86,7 +87,7 @@ export class Panel {
       const match = Object.entries(flow.match).map(([key, value]) => `${key.replace('_', ' ')} ${value}`).join(', ');
       return el('tr', {}, el('th', { scope: 'row' }, name || 'the rest'), el('td', { class: 'text' }, match), this.live[name]);
     });
-    return el('fieldset', {}, el('legend', {}, 'Packets'), el('label', {}, 'Shown below ', select),
+    return el('fieldset', {}, el('legend', {}, 'Packets'), el('label', { class: 'row' }, 'Shown below', select),
       el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Flows of the lane' }, el('table', { class: 'flows' }, el('tbody', {}, ...rows))));
   }
 
