@@ -50,5 +50,5 @@ def _compile(root: Path, arguments: Sequence[str | Path]) -> None:
         "--library-path",
         root / "usr/lib/x86_64-linux-gnu",
     ]
-    python += [root / f"usr/bin/{PYTHON}", "-S", "-m", "compileall", "-q"]
+    python += [root / f"usr/bin/{PYTHON}", "-S", "-P", "-m", "compileall", "-q"]
     command([*python, *arguments], env={"PYTHONHOME": str(root / "usr"), "PYTHONPATH": ""})
