@@ -33,7 +33,7 @@ EDITS = (
     # guest's registers would be cut off.
     ("arch/x86/um/user-offsets.c", "DEFINE_LONGS(HOST_FP_SIZE, 2696);", "DEFINE_LONGS(HOST_FP_SIZE, 12288);"),
     # The floating-point registers are fetched from a program at each of its system calls and page faults, and put back
-    # before it goes on: an eighth of all time, and mostly what is there already. What is known to be there is not put
+    # before it goes on: a twelfth of all time, and mostly what is there already. What is known to be there is not put
     # again; a program that ran something of the kernel's in between (wait_stub_done) is known no more.
     (
         "arch/x86/um/os-Linux/registers.c",
