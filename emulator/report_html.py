@@ -104,10 +104,11 @@ def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping
     tools = sorted({result.tool for result in found.values()})
     clock = "virtual time" if machine.get("virtual_time") else "real time"
     most = facts.get("most_repeats", 1)
+    order = "the longest cells first, equal ones" if facts.get("in_lab") else "cells"
     return escape(
         f"Made {facts.get('created', 'at an unknown time')} by Longhaul {facts.get('version', '')}, Linux "
-        f"{', '.join(kernels)}, {', '.join(tools)}, {clock}; cells in the order of seed {facts.get('order_seed', 0)}, "
-        f"each measured {'once' if most == 1 else f'{most} times at most'}."
+        f"{', '.join(kernels)}, {', '.join(tools)}, {clock}; {order} in the order of seed "
+        f"{facts.get('order_seed', 0)}, each measured {'once' if most == 1 else f'{most} times at most'}."
     )
 
 

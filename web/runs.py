@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import secrets
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,10 @@ Runners = Callable[[bool], tuple[sweep.Runner, int]]
 
 
 class Runs:
-    """The runs in one folder. `set_aside`: what is up makes room for the time of each cell (see `local_runners`)."""
+    """The runs in one folder. `set_aside`: what is up makes room for the time of each cell (see `local_runners`).
+
+    `order_seed` draws the seed of a new run's order.
+    """
 
     def __init__(
         self,
@@ -75,7 +79,9 @@ class Runs:
         say: Callable[[Run], object],
         *,
         set_aside: bool = False,
+        order_seed: Callable[[], int] = lambda: secrets.randbelow(2**32),
     ) -> None:
+        self._order_seed = order_seed
         self._folder, self._usecases, self._runners, self._say = folder, usecases, runners, say
         self._set_aside = set_aside
         self._lock = threading.Lock()
@@ -106,7 +112,8 @@ class Runs:
             now = datetime.now(UTC)
             name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
             facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
-            folder = RunFolder.create(self._folder / name, facts, Asked(tuple(specs), form.in_lab, form.repeats))
+            asked = Asked(tuple(specs), form.in_lab, form.repeats, self._order_seed())
+            folder = RunFolder.create(self._folder / name, facts, asked)
             self._begin(folder)
         return self.get(name)
 
@@ -243,7 +250,8 @@ class Runs:
             return runner(spec)
 
         done = folder.finished(asked)
-        todo = [spec for spec in asked.specs if spec.id not in done]
+        missing = [spec for spec in asked.specs if spec.id not in done]
+        todo = sweep.in_order(missing, asked.order_seed, in_lab=asked.in_lab)
         for outcome in sweep.run_cells(todo, folder, unless_cancelled, at_once, log.info, asked.most_repeats):
             if outcome.result is None:
                 work.failures[outcome.spec.id] = outcome.failure

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from .cache import command
 
-PYTHON = "python3.13"
+VERSION = "3.13"
 """Debian trixie's."""
+PYTHON = f"python{VERSION}"
 
 LIBRARIES = ("usr/lib/python3", f"usr/lib/{PYTHON}", "opt/longhaul/site-packages")
 PACKAGES = ("emulator", "web")
-TAG = "cpython-313"
+TAG = f"cpython-{VERSION.replace('.', '')}"
 AT_ONCE = 100
 """So many files are named in one command line."""
 

@@ -21,7 +21,7 @@ PACKAGES = (
     "sudo", "tar", "util-linux",
 )  # fmt: skip
 RECIPE = "4"
-"""Raise it when the steps below change."""
+"""Raise it when the steps below change, or those of `bytecode.compile_image`."""
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PROJECT = Path(__file__).parents[2]
@@ -115,7 +115,7 @@ def _python_packages(root: Path, progress: Progress) -> None:
     command([uv, "export", "-q", "--frozen", "--no-emit-project", "--no-hashes", *unused, "-o", wanted], cwd=PROJECT)
     target = root / "opt/longhaul/site-packages"
     command(
-        [uv, "pip", "install", "-q", "--target", target, "--python-version", "3.13", "--only-binary", ":all:",
+        [uv, "pip", "install", "-q", "--target", target, "--python-version", bytecode.VERSION, "--only-binary", ":all:",
          "--python", sys.executable, "-r", wanted],
         env={"UV_LINK_MODE": "copy", "PATH": os.environ["PATH"]},
     )  # fmt: skip

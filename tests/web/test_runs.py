@@ -166,6 +166,21 @@ def test_what_is_no_run(house: House, name: str) -> None:
         assert house.client.open(f"/api/runs/{name}{path}", method=method).status_code in (404, 405)
 
 
+def test_cells_come_in_the_order_of_the_runs_seed(tmp_path: Path) -> None:
+    begun: list[str] = []
+
+    def runner(spec: CellSpec) -> Execution:
+        begun.append(spec.id)
+        return execution(spec)
+
+    house = House(tmp_path, runner=runner, order_seed=lambda: 3)
+    name = begin(house)
+    until(house, name, lambda run: run["state"] == "done")
+    seed = json.loads((tmp_path / "runs" / name / "run.json").read_text())["order_seed"]
+    assert (seed, sorted(begun)) == (3, sorted(CELLS))
+    assert begun != CELLS
+
+
 def test_a_topology_that_is_up_is_in_the_way(house: House, gate: Gate) -> None:
     house.up()
     assert "new-york is up here" in house.client.post("/api/runs", json=ASKED).json["detail"]
