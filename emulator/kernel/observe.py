@@ -14,6 +14,7 @@ from ..ops import NEVER_CS, nf_origin_of
 from ..state import HOST_PORT, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 from ..wire import Wire
 from . import netns
+from .carriers import settled
 from .nics import describe, mark
 from .probe import has_netem, has_seed, memory_bytes, nf_call
 from .queues import NETEM_HANDLE, egresses_of
@@ -28,7 +29,7 @@ ADDRGEN_NONE = 1
 
 def observe(ip: Any, wires: Mapping[str, Wire]) -> State:
     """All that is ours, the lanes of the wire engine (`wires`) too, and in `machine` what is not but matters."""
-    links = {link.get_attr("IFLA_IFNAME"): link for link in ip.get_links()}
+    links = {link.get_attr("IFLA_IFNAME"): link for link in settled(ip, _may_be_port)}
     names = {link["index"]: name for name, link in links.items()}
     hosts = {n for n in netns.names() if n.startswith(f"{PREFIX}-")}
     veths = _veths(links, names, hosts)
@@ -83,7 +84,7 @@ def _veths(links: dict[str, Any], names: dict[int, str], hosts: set[str]) -> dic
 def _host_end(host: str) -> list[tuple[int, _End]]:
     """The host's interface by the index of its other end. The socket is closed at once: it would pin the namespace."""
     with netns.inside(host), IPRoute() as ip:
-        found = [link for link in ip.get_links() if link.get_attr("IFLA_IFNAME") == HOST_PORT]
+        found = [link for link in settled(ip, _is_host_port) if _is_host_port(link)]
         if not found:
             return []
         link = found[0]
@@ -94,6 +95,15 @@ def _host_end(host: str) -> list[tuple[int, _End]]:
         ]
     up, segments = bool(link["flags"] & IFF_UP), link.get_attr("IFLA_GSO_MAX_SEGS")
     return [(link.get_attr("IFLA_LINK"), _End(host, HOST_PORT, addresses[0] if addresses else None, up, segments))]
+
+
+def _is_host_port(link: Any) -> bool:
+    return bool(link.get_attr("IFLA_IFNAME") == HOST_PORT)
+
+
+def _may_be_port(link: Any) -> bool:
+    name = link.get_attr("IFLA_IFNAME")
+    return bool(OUR_VETH.match(name) or OUR_VLAN.match(name) or mark(link))
 
 
 def _vlan(link: Any, names: dict[int, str]) -> Vlan:

@@ -159,6 +159,15 @@ def test_up_twice_changes_nothing_and_drift_is_seen_and_mended(kernel: FailingKe
     assert appliance.status().drift == []
 
 
+def test_what_is_up_forwards_at_once(kernel: FailingKernel, tmp_path: Path) -> None:
+    """Not after link watch, which may be a second late: the first packet of all would be lost."""
+    star = topologyfile.load(TOPOLOGIES / "new-york.yaml")
+    Appliance(kernel, tmp_path).up(star)
+    assert [port["state"] for port in json.loads(sh("bridge -j link show"))] == 10 * ["forwarding"]
+    hosts = [json.loads(sh(f"ip -n lh-{name} -j link show eth0"))[0]["operstate"] for name in (star.hub, *star.sites)]
+    assert set(hosts) == {"UP"}
+
+
 def test_what_is_somebody_elses_is_refused_by_name(kernel: FailingKernel, tmp_path: Path) -> None:
     sh("ip addr add 192.0.2.1/24 dev nic0; tc qdisc add dev nic1 root netem delay 1ms")
     before = oracle()
