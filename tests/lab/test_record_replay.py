@@ -30,7 +30,8 @@ lanes:
     inbound: {delay: 40ms, jitter: 2ms, distribution: pareto, loss: 2%}
   copy: {rtt: 20ms}
   steps: {rtt: 20ms}
-  thin: {rtt: 10ms, outbound: {rate: 5Mbit}, inbound: {rate: 3Mbit}}
+  # With room for what TCP needs to fill it: a queue of one BDP is three packets here.
+  thin: {rtt: 10ms, outbound: {rate: 5Mbit, buffer: 50ms}, inbound: {rate: 3Mbit, buffer: 50ms}}
 """
 
 

@@ -122,10 +122,10 @@ def test_the_revert_comes_on_time_though_its_cli_was_killed(box: Box) -> None:
     assert box.kernel.observe() != State()
     pending = box.store.read().pending
     assert pending and pending.base is None
-    until(lambda: box.store.read().pending is None, 100, 0.001)
+    # Desire first, the kernel after it.
+    until(lambda: box.store.read().pending is None and box.kernel.observe() == State(), 100, 0.001)
     late_s = (SystemClock().boottime_ns() - pending.deadline_ns) / 1e9
     assert 0 <= late_s < 0.1
-    assert box.kernel.observe() == State()
     assert box.appliance.history(1)[0].author.command == "revert"
 
 
