@@ -44,6 +44,7 @@ class Boots:
         self._host_is_done = False
         self._done: set[int] = set()
         self.stalled: dict[str, str] = {}
+        self.took_s: dict[str, float] = {}
 
     def begin(self) -> None:
         """Start them, unless they are."""
@@ -71,6 +72,7 @@ class Boots:
         while number not in self._done:
             self._done.add(int(self._process.stdout.readline()))
         result = json.loads((Path(self._folder.name) / f"{number}.json").read_text())
+        self.took_s[item.path.name] = result["took_s"]
         if result["stalled"]:
             self.stalled[item.path.name] = result["stalled"]
         restore = self._config.hook.pytest_report_from_serializable
@@ -118,6 +120,10 @@ class OnTheHost:
         for name, why in self.boots.stalled.items():
             terminalreporter.section(f"{name}: its lab stood still and was booted once more")
             terminalreporter.write_line(why)
+        if terminalreporter.config.getoption("durations") is not None and self.boots.took_s:
+            terminalreporter.section("boots of the lab, in real time")
+            for name, took_s in sorted(self.boots.took_s.items(), key=lambda boot: -boot[1]):
+                terminalreporter.write_line(f"{took_s:6.1f} s  {name}")
 
     def _reports(self, item: pytest.Item) -> Iterator[pytest.TestReport]:
         try:

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -67,8 +68,8 @@ def main() -> None:
     cpus = sorted(os.sched_getaffinity(0))
 
     def work(number: int, ids: list[str]) -> None:
-        cpu = cpus.pop()
-        result = run(ids, folder / f"{number}.reports", cpu)
+        cpu, begun = cpus.pop(), time.monotonic()
+        result = run(ids, folder / f"{number}.reports", cpu) | {"took_s": time.monotonic() - begun}
         cpus.append(cpu)
         (folder / f"{number}.json").write_text(json.dumps(result))
         os.write(1, b"%d\n" % number)
