@@ -42,8 +42,8 @@ def test_every_pair_of_the_star_has_its_rtt() -> None:
 def test_a_live_change_loses_nothing_and_reorders_nothing() -> None:
     live = session()["live"]
     assert live["in_order"] == live["sent"] == 2000
-    # The shortest of the three: 32, 60 and 20 ms there and back.
-    assert live["least_ns"] >= 10 * MS
+    # The shortest: 32, 60, 4 and 32 ms there and back.
+    assert live["least_ns"] >= 2 * MS
 
 
 def test_patterned_bytes_arrive_as_they_were_sent() -> None:

@@ -65,7 +65,7 @@ def round_trips(topology: Topology, one: str, other: str, enough_ns: int = 0, mo
 
 
 def numbered(topology: Topology, change: Callable[[], None]) -> dict[str, Any]:
-    """A numbered stream of 2000 datagrams of 1200 bytes, hub to california, while the lane changes twice."""
+    """A numbered stream of 2000 datagrams of 1200 bytes, hub to california, while the lane changes thrice."""
     count, seen = 2000, []
     with sockets("hub", "california", socket.SOCK_DGRAM) as (here, there):
         there.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
@@ -80,7 +80,7 @@ def numbered(topology: Topology, change: Callable[[], None]) -> dict[str, Any]:
         thread.start()
         sent, changes = [], []
         for number in range(count):
-            if number in (700, 1400):
+            if number in (500, 1000, 1500):
                 changes.append(threading.Thread(target=change))
                 changes[-1].start()
             sent.append(time.monotonic_ns())
