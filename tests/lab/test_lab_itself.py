@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import select
 import subprocess
 import time
 from pathlib import Path
@@ -39,3 +41,39 @@ def test_our_source_cannot_be_written() -> None:
         assert error.strerror == "Read-only file system"
     else:
         raise AssertionError("the source is writable")
+
+
+def test_a_question_to_select_in_vain_takes_a_tenth_of_a_millisecond() -> None:
+    """Who asks without end is waiting; where that took no time, it took minutes of ours."""
+    reader, writer = os.pipe()
+    before = time.monotonic_ns()
+    assert not any(select.select([reader], [], [], 0)[0] for _ in range(100))
+    assert 10_000_000 <= time.monotonic_ns() - before < 11_000_000
+    os.write(writer, b"x")
+    before = time.monotonic_ns()
+    assert select.select([reader], [], [], 0)[0] == [reader]
+    assert time.monotonic_ns() - before < 10_000
+
+
+def test_what_is_written_is_the_writers_alone(tmp_path: Path) -> None:
+    """The kernel gives a program sixteen pages at a time; none of them changes anything for another."""
+    page, pages = mmap.PAGESIZE, 40
+    path, content = tmp_path / "file", b"".join(bytes([n]) * page for n in range(pages))
+    path.write_bytes(content)
+    with path.open("r+b") as file:
+        private, cut = (mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) for _ in range(2))
+        shared = mmap.mmap(file.fileno(), 0)
+    private[5 * page] = 99
+    assert private[:] == content[: 5 * page] + b"\x63" + content[5 * page + 1 :]
+    assert shared[:] == path.read_bytes() == content
+    shared[7 * page] = 88
+    assert path.read_bytes()[7 * page] == 88
+    os.truncate(path, 3 * page)
+    cut[page] = 77  # what stands around it ends with the file
+    assert cut[: 3 * page] == content[:page] + b"\x4d" + content[page + 1 : 3 * page]
+    memory = bytearray(pages * page)
+    if (child := os.fork()) == 0:
+        memory[20 * page] = 1
+        os._exit(sum(memory))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert sum(memory) == 0
