@@ -20,6 +20,8 @@ DIRECTIONS = (OUTBOUND, INBOUND, BOTH)
 
 MOST_STREAMS, LONGEST_S = 128, 86_400
 """Of one iperf3 (MAX_STREAMS and MAX_TIME in its iperf.h)."""
+LONGEST_RTT_NS = 3_000_000_000
+"""Three requests, one a second (mcast_solicit, retrans_time_ms); then what waits to be sent is dropped."""
 MOST_REPEATS = 30
 SMALLEST_WINDOW_BYTES = 4096
 LARGEST_WINDOW_BYTES = LARGEST_BUFFER_BYTES * 2 // 3
@@ -34,6 +36,7 @@ def _number(value: int) -> str:
 
 
 LIMITS: dict[str, tuple[int, int, Callable[[int], str], str]] = {
+    "rtt": (0, LONGEST_RTT_NS, units.format_duration, "as long as the kernel waits for an answer to ARP"),
     "streams": (1, MOST_STREAMS, _number, "what one iperf3 has"),
     "duration": (1, LONGEST_S, "{} s".format, "as long as one iperf3 runs"),
     "repeats": (1, MOST_REPEATS, _number, "what is worth the time"),

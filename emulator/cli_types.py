@@ -24,7 +24,7 @@ class Axis(click.ParamType[Any]):
 
     def __init__(self, key: str, metavar: str) -> None:
         self.name, self._single = metavar, key in ("duration", "repeats")
-        self._read = _rtt_ns if key == "rtt" else partial(axes.parse, key)
+        self._read = _axis_rtt_ns if key == "rtt" else partial(axes.parse, key)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """A tuple of values, or the single one; nothing where a mistake was noted."""
@@ -43,9 +43,17 @@ def noted(ctx: click.Context) -> list[Mistake]:
     return mistakes
 
 
+def _in_ms(text: str) -> str:
+    """A bare number with its unit."""
+    return f"{text}ms" if text.replace(".", "", 1).isdigit() else text
+
+
 def _rtt_ns(text: str) -> int:
-    """A duration; a bare number is in ms."""
-    return units.parse_duration_ns(f"{text}ms" if text.replace(".", "", 1).isdigit() else text)
+    return units.parse_duration_ns(_in_ms(text))
+
+
+def _axis_rtt_ns(text: str) -> int:
+    return int(axes.parse("rtt", _in_ms(text)))
 
 
 def _window_bytes(text: str) -> int:

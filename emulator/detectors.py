@@ -15,6 +15,8 @@ CEILING_TOLERANCE = 1.01
 SENDER_EXCESS = 0.02
 BLOCK_SHARE = 0.1
 SPURIOUS_SHARE = 0.25
+FIRST_TIMEOUT_NS = 1_000_000_000
+"""TCP's patience with a path of which it knows nothing (RFC 6298; TCP_TIMEOUT_INIT)."""
 UNEVEN_BUFFERS = 2
 
 
@@ -60,9 +62,10 @@ def _rtt(path: Path, seen: Evidence) -> str:
 
 
 def _retransmits(path: Path, seen: Evidence) -> str:
-    """TCP sends some again that were only late: the more, the more was dropped. That much is explained."""
-    drops = seen.drops_buffer + (seen.drops_limit or 0)
-    if path.loss or seen.retransmits <= drops * seen.drop_segments * (1 + SPURIOUS_SHARE):
+    """TCP sends some again that were only late: the more, the more was dropped. That much is explained; and that of
+    each connection's first segment, where its answer cannot be there in time."""
+    drops, first = seen.drops_buffer + (seen.drops_limit or 0), path.streams if path.rtt_ns >= FIRST_TIMEOUT_NS else 0
+    if path.loss or seen.retransmits <= first + drops * seen.drop_segments * (1 + SPURIOUS_SHARE):
         return ""
     dropped = f"only {drops} packets were" if drops else "nothing was"
     return f"{seen.retransmits} segments were sent again although {dropped} dropped"

@@ -69,7 +69,7 @@ class Prober:
     def _argv(self, duration_s: float, interval_s: float) -> tuple[list[str], float]:
         if self.by_irtt:
             longest_s = irtt.longest_s(duration_s, self.rtt_ns)
-            return irtt.client_argv(self.address, duration_s, interval_s), longest_s
+            return irtt.client_argv(self.address, duration_s, interval_s, self.rtt_ns), longest_s
         count = max(1, round(duration_s / ping.GRID_S))
         return ping.argv(self.address, count, self.precise), ping.longest_s(count, self.rtt_ns)
 

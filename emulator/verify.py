@@ -134,9 +134,7 @@ def measure(
 
 
 def _warm_up(topology: Topology, hosts: Mapping[str, Host], pairs: Sequence[tuple[str, str]]) -> None:
-    """One echo there and back first: on a long lane many echoes would wait for ARP, not the first alone."""
-    argv = [(one, ["ping", "-q", "-c", "1", "-W", "10", str(topology.address(other).ip)]) for one, other in pairs]
-    programs = [hosts[one].start(words) for one, words in argv]
+    programs = [hosts[one].start(ping.warm_up_argv(str(topology.address(other).ip))) for one, other in pairs]
     for program in programs:
         program.wait(_TIMEOUT_S)
 

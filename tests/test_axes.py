@@ -19,6 +19,10 @@ from emulator.profile import LARGEST_BUFFER_BYTES
     [
         ({"streams": (1, 129)}, "129 is not within 1..128, what one iperf3 has"),
         ({"duration": 86_401}, "86401 s is not within 1 s..86400 s, as long as one iperf3 runs"),
+        (
+            {"rtt": (3_000_000_001,)},
+            "3.000000001 s is not within 0 ms..3 s, as long as the kernel waits for an answer to ARP",
+        ),
         ({"direction": ("up",)}, "no such direction as 'up'; there are outbound, inbound, both"),
         ({"cc": ("Cubic",)}, "'Cubic' is no name of a congestion control such as cubic or bbr"),
         ({"rate": (7,)}, "7 bit/s are below one byte a second"),

@@ -47,7 +47,7 @@ def test_no_answer_is_an_error(text: str, said: str) -> None:
 
 
 def test_argv_has_one_echo_more_than_counted() -> None:
-    assert ping.argv("10.77.0.2", 10) == ["ping", "-n", "-3", "-i", "0.2", "-c", "11", "-W", "2", "10.77.0.2"]
+    assert ping.argv("10.77.0.2", 10) == ["ping", "-n", "-3", "-i", "0.2", "-c", "11", "-W", "4", "10.77.0.2"]
     assert "-3" not in ping.argv("10.77.0.2", 10, precise=False)
 
 

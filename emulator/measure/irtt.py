@@ -11,6 +11,8 @@ from emulator.latency import Probe
 
 PORT = 2112
 SHORTEST_INTERVAL_S = 0.01
+OPENING_MS, LAST_ANSWER_MS = 1000, 4000
+"""How long its client waits by itself before it asks for a connection again, and for answers when there was none."""
 
 
 def server_argv() -> list[str]:
@@ -18,9 +20,15 @@ def server_argv() -> list[str]:
     return ["irtt", "server", "-i", "1ms", "-b", f":{PORT}"]
 
 
-def client_argv(address: str, duration_s: float, interval_s: float) -> list[str]:
-    """Probes on a fixed grid, the answer as JSON; the wall clock is the one that both ends share."""
+def client_argv(address: str, duration_s: float, interval_s: float, rtt_ns: int = 0) -> list[str]:
+    """Probes on a fixed grid, the answer as JSON; the wall clock is the one that both ends share.
+
+    Over a long path it waits longer for the server: who asks for a connection twice gets two, and no answer.
+    """
     grid = ["-i", f"{round(interval_s * 1000)}ms", "-d", f"{round(duration_s * 1000)}ms"]
+    opening_ms = 3 * rtt_ns // 1_000_000
+    if opening_ms > OPENING_MS:
+        grid += [f"--timeouts={opening_ms}ms,{2 * opening_ms}ms", f"--wait=3x{max(opening_ms, LAST_ANSWER_MS)}ms"]
     return ["irtt", "client", "-Q", *grid, "-o", "-", "--clock=wall", "--tstamp=both", f"{address}:{PORT}"]
 
 

@@ -22,9 +22,17 @@ STAMPED_WAIT_S = 2
 
 
 def argv(address: str, count: int, precise: bool = True) -> list[str]:
-    """A ping of `count` counted echoes, one every 0.2 s, and one before them that is not counted."""
+    """A ping of `count` counted echoes, one every 0.2 s, and one before them that is not counted.
+
+    Should none be answered it waits longer than the longest round trip that a lane is tested with.
+    """
     every_digit = ["-3"] if precise else []
-    return ["ping", "-n", *every_digit, "-i", str(GRID_S), "-c", str(count + 1), "-W", "2", address]
+    return ["ping", "-n", *every_digit, "-i", str(GRID_S), "-c", str(count + 1), "-W", "4", address]
+
+
+def warm_up_argv(address: str) -> list[str]:
+    """One echo there and back: on a lane longer than the grid several would wait for ARP, not the first alone."""
+    return ["ping", "-q", "-c", "1", "-W", "10", address]
 
 
 def endless_argv(address: str, interval_s: float) -> list[str]:

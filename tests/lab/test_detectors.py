@@ -38,6 +38,16 @@ def test_a_sound_cell_is_silent_and_its_delays_are_exact(tmp_path: Path) -> None
     assert 20_000_000 < result.loaded.p99_ns < 45_000_000
 
 
+@pytest.mark.parametrize("rtt_ms", [650, 800, 2500])
+def test_a_satellites_rtt_is_measured_as_it_is(tmp_path: Path, rtt_ms: int) -> None:
+    """Longer than the grid of echoes, ARP's waiting and irtt's patience for a connection."""
+    result = measure(spec(rtt_ms=rtt_ms, duration_s=8), tmp_path)
+    assert (result.invalid, round(result.rtt_ns / 1e4)) == ((), rtt_ms * 100)
+    assert result.idle is not None
+    assert result.idle.lost == 0
+    assert rtt_ms * 1_000_000 <= result.idle.p50_ns < rtt_ms * 1_001_000
+
+
 def test_drops_by_limit(tmp_path: Path) -> None:
     result = measure(spec(profile=SMALL), tmp_path, netem("delay 10ms limit 4"))
     assert {"drops-by-limit", "changed"} <= heard(result)
