@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import sqrt
 
 from emulator.analysis import Path, window_bytes_per_s
 from emulator.verdict import MIB, Evidence, busy
@@ -62,10 +63,11 @@ def _rtt(path: Path, seen: Evidence) -> str:
 
 
 def _retransmits(path: Path, seen: Evidence) -> str:
-    """TCP sends some again that were only late: the more, the more was dropped. That much is explained; and that of
-    each connection's first segment, where its answer cannot be there in time."""
+    """TCP sends some again that were only late: the more, the more was dropped, and of few by chance some more. That
+    much is explained; and that of each connection's first segment, where its answer cannot be there in time."""
     drops, first = seen.drops_buffer + (seen.drops_limit or 0), path.streams if path.rtt_ns >= FIRST_TIMEOUT_NS else 0
-    if path.loss or seen.retransmits <= first + drops * seen.drop_segments * (1 + SPURIOUS_SHARE):
+    dropped_segments = drops * seen.drop_segments
+    if path.loss or seen.retransmits <= first + dropped_segments * (1 + SPURIOUS_SHARE) + 2 * sqrt(dropped_segments):
         return ""
     dropped = f"only {drops} packets were" if drops else "nothing was"
     return f"{seen.retransmits} segments were sent again although {dropped} dropped"
