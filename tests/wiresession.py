@@ -176,7 +176,7 @@ def main() -> None:
     found["lateness_ns"] = timer_lateness_ns()
     found["matrix"] = matrix(star)
     found["lateness_ns"] = max(found["lateness_ns"], timer_lateness_ns())
-    # Longer, so short that frames are fetched with calls instead of a ring, and back again.
+    # Longer, nearly none, and back again.
     rtts = iter((60, 4, 32))
     lane = star.lane("california")
 
