@@ -11,6 +11,7 @@ const MADV_DONTNEED: c_int = 4;
 const MADV_HUGEPAGE: c_int = 14;
 const MADV_POPULATE_WRITE: c_int = 23;
 const PAGE: usize = 4096;
+const PIECE: usize = 4 << 20;
 
 extern "C" {
     fn mmap(at: *mut c_void, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
@@ -40,10 +41,14 @@ impl Mapping {
     }
 
     /// Takes memory for a part now instead of at its first use; what is in it stays.
+    ///
+    /// A piece at a time: the kernel holds the whole process' address space meanwhile, and other threads may need to
+    /// allocate.
     pub fn prefault(&self, from: usize, to: usize) -> io::Result<()> {
-        if from >= to {
-            return Ok(());
-        }
+        (from..to).step_by(PIECE).try_for_each(|at| self.prefault_piece(at, to.min(at + PIECE)))
+    }
+
+    fn prefault_piece(&self, from: usize, to: usize) -> io::Result<()> {
         let at = unsafe { self.base.add(from) };
         if unsafe { madvise(at.cast(), to - from, MADV_POPULATE_WRITE) } == 0 {
             return Ok(());
