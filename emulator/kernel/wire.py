@@ -29,10 +29,13 @@ RUN = Path("/run/longhaul/wire")
 BINARY = Path(__file__).parent.parent / "engine/target/release/longhaul-wire"
 """What scripts/install builds; $LONGHAUL_WIRE names another."""
 
-ANSWER_S = 5.0
-"""An engine answers within milliseconds, except while it takes memory for a longer delay line."""
+ANSWER_S = 60.0
+"""An engine answers within milliseconds, except while it takes memory for a longer delay line: gigabytes, which a
+virtual machine's host may have to find first."""
 
-START_S = 60.0
+END_S = 5.0
+"""One that was told to end has done so by then, or is ended by force."""
+
 LONGEST_ANSWER = 1 << 20
 
 
@@ -79,7 +82,7 @@ def start(op: ops.StartWire) -> None:
     try:
         done = subprocess.run(
             [binary, str(_path(op.bridge))], input=json.dumps(encode(op.bridge, op.wire)), text=True,
-            capture_output=True, timeout=START_S, check=False,
+            capture_output=True, timeout=ANSWER_S, check=False,
         )  # fmt: skip
     except FileNotFoundError:
         raise MissingError(f"the wire engine is not built ({binary}): run scripts/install") from None
@@ -114,9 +117,9 @@ def _end(there: socket.socket) -> None:
         there.sendall(b'{"op":"stop"}\n')
         ended = select.poll()
         ended.register(process, select.POLLIN)
-        if not ended.poll(ANSWER_S * 1000):
+        if not ended.poll(END_S * 1000):
             signal.pidfd_send_signal(process, signal.SIGKILL)
-            ended.poll(ANSWER_S * 1000)
+            ended.poll(END_S * 1000)
     finally:
         os.close(process)
 
