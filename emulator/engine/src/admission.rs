@@ -46,7 +46,7 @@ impl Direction {
             if let Some(len) = packet::piece(record, first, count, self.arena.bytes(place, MAX_RECORD)) {
                 self.arena.commit(len);
                 let (wire_bytes, packets) = packet::shape(self.arena.bytes(place, len));
-                self.meet(Arrival { place, len, at: whole.at }, wire_bytes, packets, fate);
+                self.meet(Arrival { place, len, ..*whole }, wire_bytes, packets, fate);
                 return;
             }
         }

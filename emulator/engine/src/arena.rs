@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::mapping::Mapping;
+use crate::ring::Ring;
 
 /// The longest record: head room, virtio_net header, and a frame of 64 KiB with its headers.
 pub const MAX_RECORD: usize = 68 * 1024;
@@ -14,9 +15,13 @@ const ALIGN: usize = 64;
 /// The address space of one direction: it costs nothing, and the room may grow into it while frames are in flight.
 const SPAN: usize = 64 << 30;
 
-/// The room of one direction.
+/// A place from here on is in a ring: the ring's number, from 1 on, and the offset in it.
+const RING_BITS: u32 = 40;
+
+/// The room of one direction; with it the rings that frames of it are in.
 pub struct Arena {
     map: Arc<Mapping>,
+    rings: Vec<Option<Ring>>,
     /// Records in each chunk that was ever used.
     live: Vec<u32>,
     free: Vec<usize>,
@@ -30,7 +35,8 @@ impl Arena {
     /// Room for `bytes`, at least four chunks.
     pub fn new(bytes: u64) -> io::Result<Arena> {
         let map = Arc::new(Mapping::new(SPAN)?);
-        let mut arena = Arena { map, live: vec![0], free: Vec::new(), current: 0, used: 0, chunks: 0, in_use: 1 };
+        let (rings, free) = (Vec::new(), Vec::new());
+        let mut arena = Arena { map, rings, live: vec![0], free, current: 0, used: 0, chunks: 0, in_use: 1 };
         arena.resize(bytes);
         Ok(arena)
     }
@@ -76,8 +82,38 @@ impl Arena {
         self.used += (len + ALIGN - 1) / ALIGN * ALIGN;
     }
 
+    /// Keeps a ring until `take_empty_ring`; its number.
+    pub fn add_ring(&mut self, ring: Ring) -> usize {
+        let free = self.rings.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.rings.push(None);
+            self.rings.len() - 1
+        });
+        self.rings[free] = Some(ring);
+        free + 1
+    }
+
+    pub fn ring(&mut self, number: usize) -> &mut Ring {
+        self.rings[number - 1].as_mut().expect("it was added")
+    }
+
+    /// A ring that was added, to forget it; None while frames of it have not left yet.
+    pub fn take_empty_ring(&mut self, number: usize) -> Option<Ring> {
+        if self.ring(number).inside() > 0 {
+            return None;
+        }
+        self.rings[number - 1].take()
+    }
+
+    /// The place of what stands at an offset of a ring.
+    pub fn in_ring(number: usize, offset: u64) -> u64 {
+        (number as u64) << RING_BITS | offset
+    }
+
     /// The record at `place` is gone.
     pub fn release(&mut self, place: u64) {
+        if let Some((number, at)) = ring_place(place) {
+            return self.ring(number).release(at);
+        }
         let chunk = place as usize / CHUNK;
         self.live[chunk] -= 1;
         if self.live[chunk] > 0 || chunk == self.current {
@@ -91,14 +127,22 @@ impl Arena {
     }
 
     pub fn pointer(&self, place: u64) -> *mut u8 {
+        if let Some((number, at)) = ring_place(place) {
+            return self.rings[number - 1].as_ref().expect("it has frames").pointer(at);
+        }
         unsafe { self.map.base.add(place as usize) }
     }
 
-    /// The bytes at a place that was reserved.
+    /// The bytes at a place that was reserved, or that a ring has.
     pub fn bytes(&mut self, place: u64, len: usize) -> &mut [u8] {
-        assert!(place as usize + len <= SPAN);
+        assert!(ring_place(place).is_some() || place as usize + len <= SPAN);
         unsafe { std::slice::from_raw_parts_mut(self.pointer(place), len) }
     }
+}
+
+/// The ring that a place is in, and where.
+fn ring_place(place: u64) -> Option<(usize, u64)> {
+    (place >> RING_BITS > 0).then_some(((place >> RING_BITS) as usize, place & ((1 << RING_BITS) - 1)))
 }
 
 #[cfg(test)]

@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::arena::Arena;
+use crate::ears::{Ear, Ears};
 use crate::frame::{Cause, Dropped, Frame, Impairment, Ns};
 use crate::gate::Gate;
-use crate::mapping::Mapping;
-use crate::pace::{rest, Privilege, Rest, IDLE_NS, MARGIN_NS};
+use crate::pace::{lull, rest, Patience, Privilege, Rest, IDLE_NS, MARGIN_NS};
 use crate::packet;
 use crate::pipeline::Pipeline;
-use crate::port::{Arrival, Receiver, Sender};
+use crate::port::{Arrival, Sender};
+use crate::processors::{thread_id, Processors};
 use crate::settings::Settings;
 use crate::stats::Stats;
 use crate::sys;
@@ -21,11 +22,14 @@ use crate::thread;
 /// A port that takes no frame for so long is down.
 const STUCK_NS: Ns = 20_000_000;
 const SEND_BATCH: usize = 32;
+/// How often we look for frames where none can be waited for: well within the time that a delay hides.
+const LOOK_NS: Ns = 500_000;
 
-/// New settings, for the frames that come in from `from` on.
+/// New settings, for the frames that come in from `from` on, and what is to hear them if that changes too.
 pub struct Order {
     pub settings: Settings,
     pub from: Ns,
+    pub ear: Option<Ear>,
 }
 
 /// What the control thread and a direction's thread share.
@@ -35,6 +39,8 @@ pub struct Shared {
     orders: Mutex<VecDeque<Order>>,
     /// How many orders were ever given: cheaper to look at than the queue.
     given: AtomicU64,
+    /// The id of the direction's thread; 0 before it works.
+    pub thread: AtomicI32,
     /// Take no more frames, send what is inside, end.
     pub stop: AtomicBool,
 }
@@ -49,7 +55,7 @@ impl Shared {
 
 /// One direction of a lane.
 pub struct Direction {
-    receiver: Receiver,
+    ears: Ears,
     sender: Sender,
     pub(crate) arena: Arena,
     pub(crate) gate: Gate,
@@ -61,19 +67,16 @@ pub struct Direction {
     next: Option<Order>,
     checked: Ns,
     privilege: Privilege,
+    patience: Patience,
 }
 
 impl Direction {
-    /// Hears the port `from` and speaks through the port `to`, both by index.
-    ///
-    /// Takes `warm_bytes` of memory first: from the moment it hears, every frame's time counts.
-    pub fn new(from: i32, to: i32, settings: Settings, warm_bytes: u64, shared: Arc<Shared>) -> io::Result<Direction> {
+    /// Hears with `ear`, keeps frames in `arena` or in the ear's own ring, and speaks through the port `to`, an index.
+    pub fn new(ear: Ear, to: i32, mut arena: Arena, settings: Settings, shared: Arc<Shared>) -> io::Result<Direction> {
         let seed = settings.seed.unwrap_or_else(sys::now);
-        let arena = Arena::new(settings.room_bytes)?;
-        arena.memory().prefault(0, warm_bytes as usize)?;
         Ok(Direction {
             sender: Sender::new(to)?,
-            receiver: Receiver::new(from)?,
+            ears: Ears::new(ear, &mut arena),
             arena,
             gate: Gate::new(seed),
             pipeline: Pipeline::new(&settings, seed ^ 0x6A09_E667_F3BC_C908),
@@ -84,17 +87,19 @@ impl Direction {
             next: None,
             checked: 0,
             privilege: Privilege::default(),
+            patience: Patience::default(),
         })
     }
 
-    /// The memory in which frames wait, so that more of it can be prefaulted before it is needed.
-    pub fn memory(&self) -> Arc<Mapping> {
-        self.arena.memory()
-    }
-
-    /// Works until it is told to stop and all has left, or until the hearing port is gone.
-    pub fn run(&mut self) {
+    /// Works until it is told to stop and all has left, or until the hearing port is gone; on a processor of its `own`
+    /// if it has one.
+    pub fn run(&mut self, own: Option<usize>) {
         thread::be_prompt();
+        if let Some(own) = own {
+            Processors::of(&[own]).allow(0);
+            self.patience = Patience::endless();
+        }
+        self.shared.thread.store(thread_id(), SeqCst);
         loop {
             let stopping = self.shared.stop.load(SeqCst);
             self.take_orders();
@@ -110,11 +115,14 @@ impl Direction {
 
     fn take_orders(&mut self) {
         let given = self.shared.given.load(SeqCst);
-        while self.seen < given {
+        while self.seen < given && !self.ears.is_changing() {
             if let Some(order) = self.next.take() {
                 self.apply(&order.settings);
             }
             self.next = self.shared.orders.lock().expect("no thread panics").pop_front();
+            if let Some(ear) = self.next.as_mut().and_then(|order| order.ear.take()) {
+                self.ears.change(ear, &mut self.arena);
+            }
             self.seen += 1;
         }
     }
@@ -130,7 +138,7 @@ impl Direction {
 
     /// Takes what came in; whether there was anything.
     fn hear(&mut self) -> bool {
-        let received = match self.receiver.receive(&mut self.arena) {
+        let received = match self.ears.receive(&mut self.arena) {
             Ok(received) => received,
             // The port went down: a pending error is told once. Whether it is gone is for the control thread to see.
             Err(_) => return false,
@@ -208,7 +216,9 @@ impl Direction {
                 let stats = &self.shared.stats;
                 stats.sent.add(1);
                 stats.sent_bytes.add(u64::from(frame.record_bytes) - packet::VNET as u64);
-                stats.late(now.saturating_sub(frame.due));
+                let late = now.saturating_sub(frame.due);
+                stats.late(late);
+                self.privilege.is_late(late);
             }
         }
     }
@@ -225,7 +235,7 @@ impl Direction {
         let now = sys::now();
         if now - self.checked >= IDLE_NS {
             self.checked = now;
-            stats.limit.add(self.receiver.kernel_drops());
+            stats.limit.add(self.ears.kernel_drops(&mut self.arena));
         }
         if self.privilege.ends(now) {
             if let Some(first) = self.privilege.renew(now, thread::worked()) {
@@ -235,7 +245,7 @@ impl Direction {
     }
 
     /// Waits for the next frame to come or to leave, whichever is first.
-    fn rest(&self, busy: bool, blocked: bool) {
+    fn rest(&mut self, busy: bool, blocked: bool) {
         if blocked {
             sys::wait(self.sender.descriptor(), sys::POLLOUT, MARGIN_NS);
             sys::wait(-1, 0, MARGIN_NS / 2);
@@ -244,9 +254,18 @@ impl Direction {
         let ahead = self.pipeline.next_due().map(|due| due.saturating_sub(sys::now()));
         match rest(ahead, busy, self.settings.delay_ns) {
             Rest::None => (),
-            Rest::Spin(ns) => thread::spin(ns),
+            Rest::Spin(ns) => match lull(self.settings.delay_ns) {
+                Some(nap) if !self.patience.allows(sys::now(), ns) => {
+                    self.privilege.is_dense();
+                    sys::wait(-1, 0, nap);
+                }
+                _ => thread::spin(ns),
+            },
             Rest::Sleep(ns) => sys::wait(-1, 0, ns),
-            Rest::Listen(ns) => sys::wait(self.receiver.descriptor(), sys::POLLIN, ns),
+            Rest::Listen(ns) => match self.ears.descriptor(&mut self.arena) {
+                Some(fd) => sys::wait(fd, sys::POLLIN, ns),
+                None => sys::wait(-1, 0, ns.min(LOOK_NS)),
+            },
         }
     }
 }

@@ -1,19 +1,20 @@
 //! The engine of one lane: two directions, their memory, and what the control socket asks of them.
 
-use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
+use crate::arena::Arena;
 use crate::direction::{Direction, Order, Shared};
+use crate::ears::Ear;
 use crate::json::{map, Value};
-use crate::mapping::Mapping;
+use crate::processors::{apart, choose, Claims, Processors};
+use crate::room::{check_memory, Room};
 use crate::settings::Settings;
 use crate::sys;
 
-/// Memory that is left to the rest of the machine.
-const SPARE_BYTES: u64 = 256 << 20;
 const DIRECTIONS: [&str; 2] = ["outbound", "inbound"];
 
 /// A lane as it is asked for: its two ports, its bridge, and what each direction does.
@@ -25,7 +26,13 @@ pub struct Config {
     /// Whether the bridge passes frames on, unimpaired, when the engine dies.
     pub pass_on_failure: bool,
     pub directions: [Settings; 2],
+    /// With so many processors left to others, each direction has one of its own.
+    pub spare_processors: u64,
 }
+
+/// Enough for what comes in and goes out beside the engine. Where there are no more than these, threads that are bound to
+/// them move less, not more.
+const SPARE_PROCESSORS: u64 = 2;
 
 impl Config {
     /// Reads a lane. Errors name the field.
@@ -39,12 +46,17 @@ impl Config {
             Some("cut") => false,
             _ => return Err("on_failure: cut or pass was expected".to_string()),
         };
+        let spare_processors = match value.get("spare_processors") {
+            Some(v) => v.uint(1024).ok_or_else(|| format!("spare_processors: {v} is out of range"))?,
+            None => SPARE_PROCESSORS,
+        };
         Ok(Config {
             hub: word("hub")?,
             site: word("site")?,
             bridge: word("bridge")?,
             pass_on_failure,
             directions: directions(value)?,
+            spare_processors,
         })
     }
 
@@ -57,6 +69,7 @@ impl Config {
             ("on_failure", Value::from(if self.pass_on_failure { "pass" } else { "cut" })),
             ("outbound", self.directions[0].to_json()),
             ("inbound", self.directions[1].to_json()),
+            ("spare_processors", Value::from(self.spare_processors)),
         ])
     }
 }
@@ -74,38 +87,41 @@ fn directions(value: &Value) -> Result<[Settings; 2], String> {
 pub struct Engine {
     config: Config,
     shared: [Arc<Shared>; 2],
-    memory: [Arc<Mapping>; 2],
-    warm: [u64; 2],
+    rooms: [Room; 2],
     threads: Vec<JoinHandle<()>>,
-    indexes: [i32; 2],
+    /// The ports that the directions hear.
+    ports: [i32; 2],
+    /// What it takes to keep the processors that the threads have.
+    _claims: Option<Claims>,
 }
 
 impl Engine {
-    /// Takes memory, opens the ports and starts to work. Errors are for people.
-    pub fn start(config: Config) -> Result<Engine, String> {
+    /// Takes memory, opens the ports and starts to work; `claims` is the file of who has which processor. Errors are for
+    /// people.
+    pub fn start(config: Config, claims: &Path) -> Result<Engine, String> {
         let index = |name: &str| sys::interface_index(name).ok_or_else(|| format!("{name}: no such interface"));
-        let (hub, site) = (index(&config.hub)?, index(&config.site)?);
-        let warm = [warm_bytes(&config.directions[0]), warm_bytes(&config.directions[1])];
-        check_memory(warm[0] + warm[1])?;
+        let ports = [index(&config.hub)?, index(&config.site)?];
+        let arena = |way: usize| Arena::new(config.directions[way].room_bytes).map_err(failed(way));
+        let arenas = [arena(0)?, arena(1)?];
+        let mut rooms = [0, 1].map(|way: usize| Room::new(arenas[way].memory(), sys::tick_ns()));
+        let ears = take(&mut rooms, &config.directions, ports)?;
         let shared = [Arc::new(Shared::default()), Arc::new(Shared::default())];
-        let open = |way: usize, from, to| {
-            let settings = config.directions[way].clone();
-            let opened = Direction::new(from, to, settings, warm[way], shared[way].clone());
-            opened.map_err(|e| format!("{} of {}: {}", DIRECTIONS[way], config.bridge, explained(&e)))
-        };
-        let made = [open(0, hub, site)?, open(1, site, hub)?];
-        let memory = [made[0].memory(), made[1].memory()];
+        let (claims, own) = own_processors(config.spare_processors as usize, claims);
         let mut threads = Vec::new();
-        for (mut direction, name) in made.into_iter().zip(DIRECTIONS) {
-            let thread = Builder::new().name(name.to_string()).spawn(move || direction.run());
+        for (way, (ear, arena)) in ears.into_iter().flatten().zip(arenas).enumerate() {
+            let (settings, shared) = (config.directions[way].clone(), shared[way].clone());
+            let made = Direction::new(ear, ports[1 - way], arena, settings, shared);
+            let mut direction = made.map_err(failed(way))?;
+            let own = own.map(|processors| processors[way]);
+            let thread = Builder::new().name(DIRECTIONS[way].to_string()).spawn(move || direction.run(own));
             threads.push(thread.map_err(|e| format!("thread: {e}"))?);
         }
-        Ok(Engine { config, shared, memory, warm, threads, indexes: [hub, site] })
+        Ok(Engine { config, shared, rooms, threads, ports, _claims: claims })
     }
 
     /// Whether both ports are still the interfaces that they were.
     pub fn has_ports(&self) -> bool {
-        [&self.config.hub, &self.config.site].iter().zip(self.indexes).all(|(n, i)| sys::interface_index(n) == Some(i))
+        [&self.config.hub, &self.config.site].iter().zip(self.ports).all(|(n, i)| sys::interface_index(n) == Some(i))
     }
 
     pub fn config(&self) -> &Config {
@@ -115,16 +131,11 @@ impl Engine {
     /// Changes both directions at one instant; memory first, so that there is no gap.
     pub fn set(&mut self, request: &Value) -> Result<(), String> {
         let wanted = directions(request)?;
-        let warm = [warm_bytes(&wanted[0]), warm_bytes(&wanted[1])];
-        let more = (0..2).map(|way| warm[way].saturating_sub(self.warm[way])).sum();
-        check_memory(more)?;
-        for (memory, (had, need)) in self.memory.iter().zip(self.warm.iter_mut().zip(warm)) {
-            memory.prefault(*had as usize, need as usize).map_err(|e| format!("memory: {e}"))?;
-            *had = need.max(*had);
-        }
+        let threads = [0, 1].map(|way: usize| self.shared[way].thread.load(SeqCst));
+        let ears = apart(&threads, || take(&mut self.rooms, &wanted, self.ports))?;
         let from = sys::now();
-        for (way, settings) in wanted.iter().enumerate() {
-            self.shared[way].order(Order { settings: settings.clone(), from });
+        for ((shared, settings), ear) in self.shared.iter().zip(&wanted).zip(ears) {
+            shared.order(Order { settings: settings.clone(), from, ear });
         }
         self.config.directions = wanted;
         Ok(())
@@ -132,7 +143,8 @@ impl Engine {
 
     /// What both directions counted.
     pub fn stats(&self) -> Value {
-        map((0..2).map(|way| (DIRECTIONS[way], self.shared[way].stats.to_json())).collect())
+        let one = |way: usize| self.shared[way].stats.to_json(self.rooms[way].ring_bytes());
+        map((0..2).map(|way| (DIRECTIONS[way], one(way))).collect())
     }
 
     /// Takes no more frames in; true once all that were inside have left.
@@ -142,26 +154,44 @@ impl Engine {
     }
 }
 
-/// What is prefaulted: the delay line. The bottleneck's buffer, which is part of the room, takes memory as it fills.
-fn warm_bytes(settings: &Settings) -> u64 {
-    settings.room_bytes - settings.rate.map_or(0, |r| r.buffer_bytes).min(settings.room_bytes)
+/// Takes both directions' memory; then, at once, what is new of what hears their ports begins to.
+fn take(rooms: &mut [Room; 2], settings: &[Settings; 2], ports: [i32; 2]) -> Result<[Option<Ear>; 2], String> {
+    check_memory((0..2).map(|way| rooms[way].needs(&settings[way])).sum())?;
+    let mut ears = [None, None];
+    for way in 0..2 {
+        ears[way] = rooms[way].take(&settings[way]).map_err(failed(way))?;
+    }
+    for way in 0..2 {
+        ears[way].as_ref().map_or(Ok(()), |ear| ear.hear(ports[way])).map_err(failed(way))?;
+    }
+    for (room, ear) in rooms.iter_mut().zip(&ears) {
+        ear.iter().for_each(|ear| room.keep(ear));
+    }
+    Ok(ears)
 }
 
-fn check_memory(need: u64) -> Result<(), String> {
-    let available = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_bytes(&text));
-    match available {
-        Some(bytes) if need + SPARE_BYTES > bytes => Err(format!(
-            "memory: the delay lines need {} MiB more, {} MiB are available: lower rate or RTT",
-            need >> 20,
-            bytes >> 20
-        )),
-        _ => Ok(()),
+/// A processor for each direction, where there are enough, and what keeps them; nothing else of ours runs there then.
+fn own_processors(spare: usize, claims: &Path) -> (Option<Claims>, Option<[usize; 2]>) {
+    let allowed = Processors::allowed(0);
+    let mut file = None;
+    let own = choose(allowed, spare, |number| {
+        file = file.take().or_else(|| Claims::open(claims).ok());
+        file.as_ref().map_or(false, |claims: &Claims| claims.claim(number))
+    });
+    match own {
+        Some(own) => {
+            let rest = allowed.without(Processors::of(&own));
+            if rest != Processors::default() {
+                rest.allow(0);
+            }
+            (file, Some(own))
+        }
+        None => (None, None),
     }
 }
 
-fn available_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find(|l| l.starts_with("MemAvailable:"))?;
-    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+fn failed(way: usize) -> impl Fn(io::Error) -> String {
+    move |error| format!("{}: {}", DIRECTIONS[way], explained(&error))
 }
 
 fn explained(error: &io::Error) -> String {
@@ -185,6 +215,7 @@ mod tests {
             bridge: "c".into(),
             pass_on_failure: true,
             directions: [s.clone(), s],
+            spare_processors: 7,
         };
         assert_eq!(Config::from_json(&parse(&config.to_json().to_string()).unwrap()), Ok(config));
     }
@@ -196,12 +227,5 @@ mod tests {
         assert_eq!(wrong(r#"{"on_failure":"cut"}"#), "hub: an interface's name was expected");
         let bad = r#"{"on_failure":"cut","hub":"a","site":"b","bridge":"c","outbound":{"limit":-1}}"#;
         assert_eq!(wrong(bad), "outbound.limit: -1 is out of range");
-    }
-
-    #[test]
-    fn memory_is_read_from_meminfo() {
-        assert_eq!(available_bytes("MemTotal: 9 kB\nMemAvailable:   5 kB\n"), Some(5120));
-        assert_eq!(available_bytes("MemTotal: 9 kB\n"), None);
-        assert!(check_memory(1 << 60).unwrap_err().contains("lower rate or RTT"));
     }
 }

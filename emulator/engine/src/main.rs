@@ -16,7 +16,8 @@ const HELP: &str = "\
 longhaul-wire SOCKET < LANE: moves frames between the two ports of a lane through a delay line.
 
 LANE is one line of JSON: hub, site and bridge (names of interfaces), on_failure (cut or pass), outbound and inbound
-(delay_ns, jitter_ns, loss_p32, rate: [bytes_per_s, buffer_bytes, burst_bytes], limit, room_bytes, ...).
+(delay_ns, jitter_ns, loss_p32, rate: [bytes_per_s, buffer_bytes, burst_bytes], limit, room_bytes, ...),
+spare_processors (2 unless said: where there are two more than these, each direction takes one for itself).
 Returns when the lane works; the engine itself stays, and is spoken to through SOCKET: one line of JSON a request.
 
 Example:
@@ -94,7 +95,7 @@ fn stay(config: Config, socket: &Path, word: UnixStream) -> ! {
 }
 
 fn work(config: Config, socket: &Path, mut word: UnixStream) -> ! {
-    let started = Engine::start(config);
+    let started = Engine::start(config, &socket.with_file_name("processors"));
     let opened = started.and_then(|engine| match Control::listen(socket) {
         Ok(control) => Ok((engine, control)),
         Err(error) => Err(format!("{}: {error}", socket.display())),

@@ -11,6 +11,8 @@ const EARLY_NS: Ns = 250_000;
 const NAP_NS: Ns = 200_000;
 /// The delay from which on that is so.
 const NAP_FROM_NS: Ns = 1_000_000;
+/// The part of a delay that dense traffic may be late by.
+const LULL_PART: Ns = 64;
 /// Idle: look for orders this often.
 pub const IDLE_NS: Ns = 50_000_000;
 
@@ -41,19 +43,42 @@ pub fn rest(ahead: Option<Ns>, busy: bool, delay_ns: Ns) -> Rest {
     }
 }
 
+/// How long to sleep when there is no more patience for a spin: what is due meanwhile is late by that, at most by this part
+/// of the delay. None: a line so short is worth a processor while it is in use.
+pub fn lull(delay_ns: Ns) -> Option<Ns> {
+    (delay_ns >= NAP_FROM_NS).then_some((delay_ns / LULL_PART).clamp(MARGIN_NS, NAP_NS))
+}
+
 /// How long a thread may go before all others without a look at how much it worked.
 const TERM_NS: Ns = 10_000_000;
 
+/// What is later than this needs more of the processor than it has.
+const LATE_NS: Ns = 2_000_000;
+
 /// Keeps a thread that goes before all others from being a burden: it may for as long as it works less than half of
-/// the time. Whoever waits for a processor waits a term at most, and a full spin is never before others.
+/// the time. Whoever waits for a processor waits a term at most, and a full spin is never before others. Where frames
+/// follow one another closely it does so only while they are late: to be interrupted for each of them costs others more
+/// than it gains.
 #[derive(Default)]
 pub struct Privilege {
     held: bool,
     since: Ns,
     worked: Ns,
+    dense: bool,
+    late: bool,
 }
 
 impl Privilege {
+    /// Frames follow one another too closely to be waited for one by one.
+    pub fn is_dense(&mut self) {
+        self.dense = true;
+    }
+
+    /// A frame left so long after it was due.
+    pub fn is_late(&mut self, ns: Ns) {
+        self.late |= ns > LATE_NS;
+    }
+
     /// Whether it is time for a look.
     pub fn ends(&self, now: Ns) -> bool {
         now - self.since >= TERM_NS
@@ -61,11 +86,40 @@ impl Privilege {
 
     /// A new term, with what the thread has worked so far; whether that changes anything, and to what.
     pub fn renew(&mut self, now: Ns, worked: Ns) -> Option<bool> {
-        let due = (worked - self.worked) * 2 < now - self.since;
-        (self.since, self.worked) = (now, worked);
+        let due = (worked - self.worked) * 2 < now - self.since && (self.late || !self.dense);
+        (self.since, self.worked, self.dense, self.late) = (now, worked, false, false);
         let changed = due != self.held;
         self.held = due;
         changed.then_some(due)
+    }
+}
+
+/// A thread may spin this part of the time: what a frame a millisecond needs, with some to spare.
+const SPIN_PART: Ns = 10;
+/// What it may have saved of that.
+const SAVED_NS: Ns = 600_000;
+
+/// Keeps a thread from spinning away what others could use: frames that follow one another closely leave together.
+#[derive(Default)]
+pub struct Patience {
+    saved: Ns,
+    since: Ns,
+    endless: bool,
+}
+
+impl Patience {
+    /// For a thread whose processor is nobody else's.
+    pub fn endless() -> Patience {
+        Patience { endless: true, ..Patience::default() }
+    }
+
+    /// Whether a spin of `ns` may start now.
+    pub fn allows(&mut self, now: Ns, ns: Ns) -> bool {
+        self.saved = (self.saved + (now - self.since) / SPIN_PART).min(SAVED_NS);
+        self.since = now;
+        let may = self.saved >= ns;
+        self.saved -= if may { ns } else { 0 };
+        may || self.endless
     }
 }
 
@@ -116,5 +170,37 @@ mod tests {
         assert_eq!(privilege.renew(30, 10), Some(false));
         assert_eq!(privilege.renew(40, 20), None);
         assert_eq!(privilege.renew(50, 24), Some(true));
+    }
+
+    #[test]
+    fn whoever_has_dense_frames_goes_before_all_only_while_they_are_late() {
+        let mut privilege = Privilege::default();
+        privilege.is_dense();
+        assert_eq!(privilege.renew(10, 1), None);
+        privilege.is_dense();
+        privilege.is_late(LATE_NS + 1);
+        assert_eq!(privilege.renew(20, 2), Some(true));
+        privilege.is_dense();
+        privilege.is_late(LATE_NS);
+        assert_eq!(privilege.renew(30, 3), Some(false));
+        assert_eq!(privilege.renew(40, 4), Some(true));
+    }
+
+    #[test]
+    fn dense_frames_are_late_by_a_small_part_of_their_delay() {
+        assert_eq!(lull(900_000), None);
+        assert_eq!(lull(1_000_000), Some(MARGIN_NS));
+        assert_eq!(lull(6_400_000), Some(100_000));
+        assert_eq!(lull(346_000_000), Some(NAP_NS));
+    }
+
+    #[test]
+    fn a_frame_a_millisecond_may_be_spun_for_and_a_stream_of_them_may_not() {
+        let mut patience = Patience::default();
+        assert!((1..1000).all(|ms| patience.allows(ms * 1_000_000, MARGIN_NS)));
+        let spins = (0..10_000).filter(|n| patience.allows(1_000_000_000 + n * 80_000, MARGIN_NS)).count() as u64;
+        assert!((1000..1500).contains(&spins) && spins * MARGIN_NS < 800_000_000 / 8, "{spins}");
+        let mut endless = Patience::endless();
+        assert!((1..1000).all(|n| endless.allows(n * 80_000, MARGIN_NS)));
     }
 }

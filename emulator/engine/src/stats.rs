@@ -67,8 +67,9 @@ impl Stats {
         self.late.most.set(self.late.most.get().max(ns));
     }
 
-    /// Everything; `lateness_ns` are pairs of a bucket's upper end and its count.
-    pub fn to_json(&self) -> Value {
+    /// Everything; `lateness_ns` are pairs of a bucket's upper end and its count, `ring_bytes` is what the kernel shares
+    /// with us (0: we fetch with calls).
+    pub fn to_json(&self, ring_bytes: u64) -> Value {
         let counters = [
             ("received", &self.received),
             ("received_bytes", &self.received_bytes),
@@ -86,6 +87,7 @@ impl Stats {
             ("lateness_max_ns", &self.late.most),
         ];
         let mut fields: Vec<_> = counters.iter().map(|(name, c)| (*name, Value::from(c.get()))).collect();
+        fields.push(("ring_bytes", Value::from(ring_bytes)));
         let filled = self.late.counts.iter().enumerate().filter(|(_, c)| c.get() > 0);
         let pair = |(b, c): (usize, &Counter)| Value::List(vec![Value::from(above(b)), Value::from(c.get())]);
         fields.push(("lateness_ns", Value::List(filled.map(pair).collect())));

@@ -11,6 +11,7 @@ pub const SOCK_RAW: c_int = 3;
 pub const SOCK_CLOEXEC: c_int = 0o2000000;
 pub const SOL_SOCKET: c_int = 1;
 pub const SOL_PACKET: c_int = 263;
+const SO_ERROR: c_int = 4;
 pub const SO_SNDBUFFORCE: c_int = 32;
 pub const SO_RCVBUFFORCE: c_int = 33;
 /// Also the type of the control message that carries the stamp (SCM_TIMESTAMPNS).
@@ -28,9 +29,11 @@ pub const MSG_TRUNC: c_int = 0x20;
 pub const POLLIN: i16 = 1;
 pub const POLLOUT: i16 = 4;
 pub const EAGAIN: i32 = 11;
+pub const ENOMEM: i32 = 12;
 pub const ENOBUFS: i32 = 105;
 pub const CLOCK_REALTIME: c_int = 0;
 pub const CLOCK_MONOTONIC: c_int = 1;
+const CLOCK_MONOTONIC_COARSE: c_int = 6;
 
 const SIOCGIFFLAGS: c_ulong = 0x8913;
 const SIOCSIFFLAGS: c_ulong = 0x8914;
@@ -128,6 +131,7 @@ mod raw {
         pub fn sendmmsg(fd: c_int, msgs: *mut Mmsghdr, n: c_uint, flags: c_int) -> c_int;
         pub fn ppoll(fds: *mut Pollfd, n: c_ulong, timeout: *const Timespec, mask: *const c_void) -> c_int;
         pub fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
+        pub fn clock_getres(clock: c_int, time: *mut Timespec) -> c_int;
         pub fn if_nametoindex(name: *const c_char) -> c_uint;
         pub fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
         pub fn close(fd: c_int) -> c_int;
@@ -178,6 +182,12 @@ pub fn packet_drops(fd: &Fd) -> u32 {
     counts[1]
 }
 
+/// Hears the error that a socket has to tell, if any, and so ends it.
+pub fn take_error(fd: &Fd) {
+    let (mut error, mut len) = (0_i32, 4);
+    unsafe { raw::getsockopt(fd.0, SOL_SOCKET, SO_ERROR, (&mut error as *mut i32).cast(), &mut len) };
+}
+
 /// Receives at most `messages.len()` frames without waiting.
 ///
 /// # Safety
@@ -213,6 +223,13 @@ pub fn clock(which: c_int) -> Ns {
 /// Now, by the clock that never jumps.
 pub fn now() -> Ns {
     clock(CLOCK_MONOTONIC)
+}
+
+/// The kernel's tick in ns: 1 to 10 ms.
+pub fn tick_ns() -> Ns {
+    let mut time = Timespec::default();
+    unsafe { raw::clock_getres(CLOCK_MONOTONIC_COARSE, &mut time) };
+    time.nanoseconds as Ns
 }
 
 /// An interface's index; None when there is no such interface.

@@ -1,0 +1,142 @@
+//! For which delays a ring is, how large it is, and when it shows a frame. Pure.
+
+use crate::frame::Ns;
+use crate::settings::Settings;
+
+pub const SMALLEST_BLOCK: u64 = 128 << 10;
+const LARGEST_BLOCK: u64 = 1 << 20;
+/// A block that is not full is shown when the kernel has seen it twice, by a timer whose period is this part of the delay.
+const RETIRE_PART: Ns = 8;
+/// And no more than this, so that a lane that is made shorter can often keep its ring.
+const MOST_RETIRE_MS: u64 = 8;
+const MS: Ns = 1_000_000;
+/// We may be kept from working for so long, while each block is shown with one frame in it.
+const STALL_MS: u64 = 250;
+/// What is so many times as large as it need be is not kept.
+const WASTEFUL: u64 = 4;
+
+/// How large a ring is, and the period after which it shows a block that is not full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub block_bytes: u64,
+    pub blocks: u64,
+    pub retire_ms: u64,
+}
+
+impl Size {
+    /// The ring for these settings; None where frames are better fetched with calls: a delay that does not hide the time
+    /// until a block is shown, or a queue so slow that blocks which are shown half empty would fill the room.
+    pub fn of(settings: &Settings, tick_ns: Ns) -> Option<Size> {
+        let retire_ms = (earliest_ns(settings) / RETIRE_PART / MS).min(MOST_RETIRE_MS);
+        let least = least_blocks(settings, retire_ms)?;
+        let sizes = (0..).map(|halved| LARGEST_BLOCK >> halved).take_while(|&bytes| bytes >= SMALLEST_BLOCK);
+        let blocks = |bytes: u64| (room_bytes(settings) + bytes - 1) / bytes;
+        let block_bytes = sizes.into_iter().find(|&bytes| blocks(bytes) >= least)?;
+        let size = Size { block_bytes, blocks: blocks(block_bytes), retire_ms };
+        (size.shown_ns(tick_ns) <= earliest_ns(settings)).then_some(size)
+    }
+
+    /// Whether a ring of this size does for these settings, too.
+    pub fn suits(self, settings: &Settings, tick_ns: Ns) -> bool {
+        self.shown_ns(tick_ns) <= earliest_ns(settings)
+            && self.bytes() >= room_bytes(settings)
+            && self.bytes() <= room_bytes(settings).saturating_mul(WASTEFUL)
+            && least_blocks(settings, self.retire_ms).map_or(false, |least| self.blocks >= least)
+    }
+
+    pub fn bytes(self) -> u64 {
+        self.block_bytes * self.blocks
+    }
+
+    /// Within this time of its coming a frame is seen, and by us.
+    pub fn shown_ns(self, tick_ns: Ns) -> Ns {
+        2 * (self.retire_ms * MS + tick_ns) + MS
+    }
+}
+
+/// The shortest delay that a frame may have: no table of jitter goes further than four times of it.
+fn earliest_ns(settings: &Settings) -> Ns {
+    if settings.reorder_p32 > 0 {
+        return 0;
+    }
+    settings.delay_ns.saturating_sub(settings.jitter_ns.saturating_mul(4))
+}
+
+/// A quarter of a ring is to stay free: while one processor closes a block, others that bring frames take the ring for full
+/// if the block that is a quarter of it ahead is in use (net/packet/af_packet.c, __packet_rcv_has_room).
+fn room_bytes(settings: &Settings) -> u64 {
+    settings.room_bytes.saturating_add(settings.room_bytes / 3)
+}
+
+/// So many blocks are needed if each is shown with one frame in it and stays as long as that one; None where there
+/// is no period in which one is shown.
+fn least_blocks(settings: &Settings, retire_ms: u64) -> Option<u64> {
+    let queue_ms = settings.rate.map_or(0, |rate| rate.buffer_bytes.saturating_mul(1000) / rate.bytes_per_s);
+    let delay_ms = settings.delay_ns.saturating_add(settings.jitter_ns.saturating_mul(4)) / MS;
+    let stay_ms = delay_ms.saturating_add(queue_ms).saturating_add(STALL_MS);
+    stay_ms.checked_div(retire_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::settings::Rate;
+
+    const TICK: Ns = 4 * MS;
+
+    fn settings(delay_ms: u64, room_mib: u64) -> Settings {
+        Settings { delay_ns: delay_ms * MS, room_bytes: room_mib << 20, ..Settings::default() }
+    }
+
+    #[test]
+    fn a_delay_that_hides_no_tick_is_for_calls() {
+        assert_eq!(Size::of(&settings(4, 70), TICK), None);
+        assert_eq!(Size::of(&settings(16, 90), TICK).map(|size| size.retire_ms), Some(2));
+        let jittery = Settings { jitter_ns: 3 * MS, ..settings(16, 90) };
+        assert_eq!(Size::of(&jittery, TICK), None);
+        let reordering = Settings { reorder_p32: 1, ..settings(16, 90) };
+        assert_eq!(Size::of(&reordering, TICK), None);
+    }
+
+    #[test]
+    fn a_long_line_has_large_blocks_and_a_slow_one_enough_of_them() {
+        let far = Size::of(&settings(346, 583), TICK).unwrap();
+        assert_eq!((far.block_bytes, far.retire_ms), (1 << 20, 8));
+        assert!(far.bytes() * 3 / 4 >= 583 << 20 && far.bytes() < 800 << 20);
+        // A second of queue, a frame now and then.
+        let slow = Rate { bytes_per_s: 1_000_000, buffer_bytes: 1_000_000, burst_bytes: 1 };
+        let slow = Size::of(&Settings { rate: Some(slow), ..settings(16, 66) }, TICK).unwrap();
+        assert!(slow.blocks * slow.retire_ms >= 16 + 1000 + 250, "{slow:?}");
+        let slower = Rate { bytes_per_s: 1000, buffer_bytes: 1_000_000, burst_bytes: 1 };
+        assert_eq!(Size::of(&Settings { rate: Some(slower), ..settings(16, 66) }, TICK), None);
+    }
+
+    #[test]
+    fn a_ring_is_kept_where_it_does_and_is_not_wasteful() {
+        let ring = Size::of(&settings(173, 324), TICK).unwrap();
+        assert!(ring.suits(&settings(173, 324), TICK) && ring.suits(&settings(40, 124), TICK));
+        assert!(!ring.suits(&settings(200, 355), TICK), "too small");
+        assert!(!ring.suits(&settings(20, 94), TICK), "shown too late");
+        assert!(!ring.suits(&settings(40, 64), TICK), "five times as large");
+    }
+
+    #[test]
+    fn whatever_is_asked_a_ring_holds_it_and_shows_it_in_time() {
+        let mut dice = Random::new(5);
+        for _ in 0..20_000 {
+            let rate = Rate { bytes_per_s: 1 + dice.below(1 << 31), buffer_bytes: dice.below(1 << 30), burst_bytes: 1 };
+            let asked = Settings {
+                jitter_ns: dice.below(20 * MS),
+                rate: Some(rate).filter(|_| dice.chance(1 << 31)),
+                room_bytes: dice.below(8 << 30),
+                ..settings(dice.below(3000), 0)
+            };
+            if let Some(size) = Size::of(&asked, TICK) {
+                assert!(size.suits(&asked, TICK), "{asked:?} {size:?}");
+                assert!(size.shown_ns(TICK) <= asked.delay_ns - 4 * asked.jitter_ns);
+                assert!(size.bytes() >= asked.room_bytes && size.block_bytes.is_power_of_two());
+            }
+        }
+    }
+}
