@@ -41,9 +41,9 @@ def test_every_pair_of_the_star_has_its_rtt() -> None:
 
 def test_a_live_change_loses_nothing_and_reorders_nothing() -> None:
     live = session()["live"]
-    assert live["in_order"] == live["sent"] == 2000
-    # The shortest: 32, 60, 4 and 32 ms there and back.
-    assert live["least_ns"] >= 2 * MS
+    assert live["in_order"] == live["sent"] >= 2000
+    # 32, 60, 4 and 32 ms there and back: the shortest was at work.
+    assert 2 * MS <= live["least_ns"] < 16 * MS
 
 
 def test_patterned_bytes_arrive_as_they_were_sent() -> None:
@@ -79,13 +79,51 @@ def test_a_lane_that_passes_on_failure_opens_by_itself_and_closes_again() -> Non
     assert passing["unimpaired_ns"] < 4 * MS <= passing["after_ns"]
 
 
+def test_what_takes_long_waits_in_a_ring_and_what_does_not_is_fetched() -> None:
+    assert all(size > 64 << 20 for size in session()["rings"]["japan"] + session()["ring"]["ring_bytes"])
+    assert session()["calls"]["ring_bytes"] == [0, 0]
+
+
+@pytest.mark.parametrize("ear", ["calls", "ring"])
 @pytest.mark.parametrize("kind", ["jumbo", "jumbo in super-frames", "ipv6", "ipv6 in super-frames"])
-def test_every_kind_of_frame_passes(kind: str) -> None:
-    assert session()["frames"][kind]
+def test_every_kind_of_frame_passes(kind: str, ear: str) -> None:
+    assert session()[ear]["frames"][kind]
 
 
-def test_a_vlan_tag_that_the_kernel_took_off_goes_on_again() -> None:
-    assert session()["tagged"] == {"tci": 3 << 13 | 2007, "tpid": 0x8100, "same": True, "valid": True}
+@pytest.mark.parametrize("ear", ["calls", "ring"])
+def test_a_vlan_tag_that_the_kernel_took_off_goes_on_again(ear: str) -> None:
+    assert session()[ear]["tagged"] == {"tci": 3 << 13 | 2007, "tpid": 0x8100, "same": True, "valid": True}
+
+
+def test_ten_gbit_each_way_over_346_ms_each_way_lose_nothing() -> None:
+    far = session()["far"]
+    assert (far["lost"], far["unheard"], far["ours"]) == (0, 0, 0)
+    # What the machine's host took away could not be sent.
+    assert far["gbit"] >= 9 * (1 - far["steal"]), far
+
+
+def test_a_change_under_load_misses_no_frame_and_takes_none_twice() -> None:
+    load = session()["under_load"]
+    assert load["rings"] == [True, False, True, False, True]
+    assert (load["lost"], load["ours"], load["unheard"]) == (0, 0, 0), load
+
+
+def test_a_port_that_went_down_and_up_again_is_heard_and_nobody_spins_meanwhile() -> None:
+    assert session()["flap"]["share"] < 0.5
+    assert session()["flap"]["after_ns"] >= 32 * MS
+
+
+def test_each_direction_has_a_processor_of_its_own_as_long_as_there_are_enough() -> None:
+    enough, taken = len(os.sched_getaffinity(0)), set[int]()
+    for engine in session()["processors"]:
+        own = engine["outbound"] + engine["inbound"]
+        if enough - len(taken) < 2:
+            assert len(own) == 2 * enough
+            continue
+        assert len(own) == len(set(own)) == 2
+        assert not taken & set(own)
+        taken |= set(own)
+    assert bool(taken) == (enough > 1)
 
 
 def test_the_control_socket_is_the_owners_and_bears_noise() -> None:

@@ -16,11 +16,14 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from superframes import lossless
 from waiting import until
+from wireears import flap, processors
 from wiretraffic import DEADLINE_S, kinds_of_frames, numbered, patterned, round_trips, tagged
 
 from emulator import journal, topologyfile
@@ -37,9 +40,10 @@ defaults: {rate: 1Gbit, buffer: 16MiB}
 lanes: {california: {rtt: 32ms}, london: {rtt: 80ms}, japan: {rtt: 346ms}}
 """
 """The buffer holds all that TCP may have under way: what a loaded machine lets go in one burst is not dropped."""
+FAR = "{name: far, hub: hub, lanes: {far: {rtt: 692ms}}}"
 JUMBO = "{name: jumbo, hub: hub, defaults: {mtu: 9000, rate: 1Gbit}, lanes: {far: {rtt: 4ms}}}"
 MS = 10**6
-PATTERN_BYTES, LOSSY_BYTES = 500_000_000, 5_000_000
+PATTERN_BYTES, LOSSY_BYTES, FAR_S, LOAD_S = 500_000_000, 5_000_000, 2, 3
 
 
 def timer_lateness_ns() -> int:
@@ -130,7 +134,8 @@ def left_behind() -> dict[str, list[str]]:
     engines = [p.parent.name for p in Path("/proc").glob("[0-9]*/comm") if p.read_text().strip() == "longhaul-wire"]
     alive = [pid for pid in engines if "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]]
     links = [name for _, name in socket.if_nameindex() if name.startswith("lh")]
-    sockets = [p.name for p in wire.RUN.iterdir()] if wire.RUN.exists() else []
+    # Who has which processor is an empty file, once there are enough of them.
+    sockets = [p.name for p in wire.RUN.iterdir() if p.name != "processors"] if wire.RUN.exists() else []
     return {"engines": alive, "sockets": sockets, "namespaces": sorted(netns.names()), "links": links}
 
 
@@ -167,23 +172,40 @@ def noise() -> bool:
     return wire.observe()["lh-california"].running and Path(path).stat().st_mode & 0o777 == 0o600
 
 
+def changed_under_load(appliance: Appliance) -> dict[str, Any]:
+    """2 Gbit/s each way, in frames so close together that some come in at the very instant of a change."""
+    topology, results = appliance.topology(), list[dict[str, Any]]()
+    assert topology
+    load = threading.Thread(target=lambda: results.append(lossless("lh-far", "hub", "far", LOAD_S, 2 * 10**9)))
+    load.start()
+    rings = []
+    for rtt in (80, 4, 120, 2, 40):
+        appliance.set_lane(topology.lane("far").with_rtt(rtt * MS))
+        rings.append(ring_bytes("lh-far")[0] > 0)
+    load.join()
+    return results[0] | {"rings": rings}
+
+
+def ring_bytes(bridge: str) -> list[int]:
+    """How large each direction's ring is; 0 for one that fetches frames with calls."""
+    return [way["ring_bytes"] for way in wire.stats(bridge).values()]
+
+
 def main() -> None:
     kernel = NetlinkKernel()
     appliance = Appliance(kernel, Path("/run/state"))
-    star, jumbo = topologyfile.loads(STAR), topologyfile.loads(JUMBO)
+    star = topologyfile.loads(STAR)
     found: dict[str, Any] = {"steps": len(appliance.up(star)), "again": len(appliance.up(star))}
     found["datapath"] = appliance.status().datapath
     found["lateness_ns"] = timer_lateness_ns()
     found["matrix"] = matrix(star)
     found["lateness_ns"] = max(found["lateness_ns"], timer_lateness_ns())
-    # Longer, nearly none, and back again.
-    rtts = iter((60, 4, 32))
     lane = star.lane("california")
-
-    def change() -> None:
-        appliance.set_lane(lane.with_rtt(next(rtts) * MS))
-
-    found["live"] = numbered(star, change)
+    # Longer, nearly none, and back again: from a ring to another, to calls, to a ring.
+    changes = [partial(appliance.set_lane, lane.with_rtt(rtt * MS)) for rtt in (60, 4, 32)]
+    found["live"] = numbered(star, changes)
+    found["rings"] = {lane: ring_bytes(f"lh-{lane}") for lane in star.sites}
+    found["flap"] = flap(star)
     found["noise"] = noise()
     found["pattern"] = patterned(star, PATTERN_BYTES)
     # The last of what TCP sent twice is still on its way.
@@ -194,9 +216,14 @@ def main() -> None:
     found["killed"] = killed(appliance, star)
     found["watched"] = watched(star)
     found["refused"] = refused(appliance)
-    appliance.up(jumbo)
-    found["frames"] = kinds_of_frames(jumbo)
-    found["tagged"] = tagged()
+    found["processors"] = processors(kernel, ("lh-california", "lh-london"))
+    appliance.up(topologyfile.loads(FAR))
+    found["far"] = lossless("lh-far", "hub", "far", FAR_S, 10**10)
+    found["under_load"] = changed_under_load(appliance)
+    for kind, rtt in (("calls", "4ms"), ("ring", "80ms")):
+        jumbo = topologyfile.loads(JUMBO.replace("4ms", rtt))
+        appliance.up(jumbo)
+        found[kind] = {"frames": kinds_of_frames(jumbo), "tagged": tagged(), "ring_bytes": ring_bytes("lh-far")}
     found["passing"] = passing(
         kernel, appliance, topologyfile.loads(JUMBO.replace("hub: hub", "hub: hub, on_failure: pass"))
     )

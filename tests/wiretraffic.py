@@ -64,31 +64,37 @@ def round_trips(topology: Topology, one: str, other: str, enough_ns: int = 0, mo
     return least
 
 
-def numbered(topology: Topology, change: Callable[[], None]) -> dict[str, Any]:
-    """A numbered stream of 2000 datagrams of 1200 bytes, hub to california, while the lane changes thrice."""
-    count, seen = 2000, []
+def numbered(topology: Topology, changes: list[Callable[[], None]]) -> dict[str, Any]:
+    """A numbered stream of datagrams of 1200 bytes, hub to california, while the lane changes: 500 before each change,
+    as many as go while it is made, and 500 afterwards."""
+    seen, sent = list[int](), list[int]()
     with sockets("hub", "california", socket.SOCK_DGRAM) as (here, there):
         there.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
         there.bind(("", PORT))
         here.connect((str(topology.address("california").ip), PORT))
 
         def receive() -> None:
-            while len(seen) < count and int(there.recv(2000).split()[0]) == len(seen):
+            while there.recv(2000).split()[0] == str(len(seen)).encode():
                 seen.append(time.monotonic_ns())
 
-        thread = threading.Thread(target=receive)
-        thread.start()
-        sent, changes = [], []
-        for number in range(count):
-            if number in (500, 1000, 1500):
-                changes.append(threading.Thread(target=change))
-                changes[-1].start()
-            sent.append(time.monotonic_ns())
-            here.send(f"{number} ".encode().ljust(1200))
-            time.sleep(0.0005)
-        for one in (thread, *changes):
-            one.join()
-    return {"sent": count, "in_order": len(seen), "least_ns": min(b - a for a, b in zip(sent, seen, strict=False))}
+        def send(count: int) -> None:
+            for _ in range(count):
+                sent.append(time.monotonic_ns())
+                here.send(f"{len(sent) - 1} ".encode().ljust(1200))
+                time.sleep(0.0005)
+
+        receiver = threading.Thread(target=receive)
+        receiver.start()
+        for change in changes:
+            send(500)
+            changing = threading.Thread(target=change)
+            changing.start()
+            while changing.is_alive():
+                send(1)
+        send(500)
+        here.send(b"last")
+        receiver.join()
+    return {"sent": len(sent), "in_order": len(seen), "least_ns": min(b - a for a, b in zip(sent, seen, strict=False))}
 
 
 def patterned(topology: Topology, size: int) -> dict[str, Any]:
@@ -122,7 +128,7 @@ def kinds_of_frames(topology: Topology) -> dict[str, Any]:
     for host, suffix in (("hub", 1), ("far", 2)):
         with netns.inside(f"lh-{host}"):
             Path("/proc/sys/net/ipv6/conf/eth0/disable_ipv6").write_text("0")
-        for words in (f"address add fd00::{suffix}/64 dev eth0 nodad",):
+        for words in (f"address replace fd00::{suffix}/64 dev eth0 nodad",):
             process.run(["ip", *words.split()], DEADLINE_S, f"lh-{host}").checked()
     found = {}
     for name, family, address, size in (
