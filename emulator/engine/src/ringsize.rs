@@ -27,8 +27,8 @@ impl Size {
     /// The ring for these settings; None where frames are better fetched with calls: a delay that does not hide the time
     /// until a block is shown, or a queue so slow that blocks which are shown half empty would fill the room.
     pub fn of(settings: &Settings, tick_ns: Ns) -> Option<Size> {
-        let retire_ms = (earliest_ns(settings) / RETIRE_PART / MS).min(MOST_RETIRE_MS);
-        let least = least_blocks(settings, retire_ms)?;
+        let retire_ms = (earliest_ns(settings) / RETIRE_PART / MS).clamp(1, MOST_RETIRE_MS);
+        let least = least_blocks(settings, retire_ms);
         let sizes = (0..).map(|halved| LARGEST_BLOCK >> halved).take_while(|&bytes| bytes >= SMALLEST_BLOCK);
         let blocks = |bytes: u64| (room_bytes(settings) + bytes - 1) / bytes;
         let block_bytes = sizes.into_iter().find(|&bytes| blocks(bytes) >= least)?;
@@ -41,7 +41,7 @@ impl Size {
         self.shown_ns(tick_ns) <= earliest_ns(settings)
             && self.bytes() >= room_bytes(settings)
             && self.bytes() <= room_bytes(settings).saturating_mul(WASTEFUL)
-            && least_blocks(settings, self.retire_ms).map_or(false, |least| self.blocks >= least)
+            && self.blocks >= least_blocks(settings, self.retire_ms)
     }
 
     pub fn bytes(self) -> u64 {
@@ -68,13 +68,11 @@ fn room_bytes(settings: &Settings) -> u64 {
     settings.room_bytes.saturating_add(settings.room_bytes / 3)
 }
 
-/// So many blocks are needed if each is shown with one frame in it and stays as long as that one; None where there
-/// is no period in which one is shown.
-fn least_blocks(settings: &Settings, retire_ms: u64) -> Option<u64> {
+/// So many blocks are needed if each is shown with one frame in it and stays as long as that one.
+fn least_blocks(settings: &Settings, retire_ms: u64) -> u64 {
     let queue_ms = settings.rate.map_or(0, |rate| rate.buffer_bytes.saturating_mul(1000) / rate.bytes_per_s);
     let delay_ms = settings.delay_ns.saturating_add(settings.jitter_ns.saturating_mul(4)) / MS;
-    let stay_ms = delay_ms.saturating_add(queue_ms).saturating_add(STALL_MS);
-    stay_ms.checked_div(retire_ms)
+    delay_ms.saturating_add(queue_ms).saturating_add(STALL_MS) / retire_ms
 }
 
 #[cfg(test)]
@@ -91,7 +89,10 @@ mod tests {
 
     #[test]
     fn a_delay_that_hides_no_tick_is_for_calls() {
-        assert_eq!(Size::of(&settings(4, 70), TICK), None);
+        assert_eq!(Size::of(&settings(10, 70), TICK), None);
+        assert_eq!(Size::of(&settings(11, 70), TICK).map(|size| size.retire_ms), Some(1));
+        assert_eq!(Size::of(&settings(4, 70), MS), None);
+        assert_eq!(Size::of(&settings(5, 70), MS).map(|size| size.retire_ms), Some(1));
         assert_eq!(Size::of(&settings(16, 90), TICK).map(|size| size.retire_ms), Some(2));
         let jittery = Settings { jitter_ns: 3 * MS, ..settings(16, 90) };
         assert_eq!(Size::of(&jittery, TICK), None);
