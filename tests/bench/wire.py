@@ -22,8 +22,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from helped import parser
-from wiremeasures import MS, both_ways, cpu_s, delays_us, small_frames, tcp, timers_us
+from superframes import lossless
+from wiremeasures import MS, cpu_s, delays_us, small_frames, tcp, timers_us
 
 from emulator import ops
 from emulator.appliance import Appliance
@@ -113,11 +116,11 @@ def far_and_fast(seconds: int) -> Iterator[str]:
     """346 ms and 10 Gbit/s each way; and, where that is more than the machine can do, the most that loses nothing."""
     for bps in range(10**10, 0, -(10**9)):
         (busy, _), start = cpu_s(), os.times().elapsed
-        gbit, lost, sent = both_ways(seconds, bps)
+        far = lossless("lh-far", "near", "far", seconds, bps)
         share = (cpu_s()[0] - busy) / (os.times().elapsed - start) / (os.cpu_count() or 1)
-        of_them = f"{lost} of {sent} super-frames lost"
-        yield f"346 ms each way: {gbit:.1f} Gbit/s each way, {of_them}; the processors were {share:.0%} busy."
-        if not lost:
+        of_them = f"{far['lost']} of {far['sent']} super-frames lost"
+        yield f"346 ms each way: {far['gbit']:.1f} Gbit/s each way, {of_them}; the processors were {share:.0%} busy."
+        if not far["lost"]:
             return
 
 

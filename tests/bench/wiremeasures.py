@@ -19,7 +19,6 @@ STREAM, EVERY_S = 1000, 0.001
 """The numbered datagrams by which a delay is measured: a thousand, one a millisecond."""
 
 SMALL_FRAMES, BATCH = 640_000, 64
-SO_SNDBUFFORCE, UDP_SEGMENT, UDP_GRO = 32, 103, 104
 SO_RCVBUFFORCE, SO_TIMESTAMPNS, SOL_PACKET, PACKET_IGNORE_OUTGOING, ETH_P_ALL = 33, 35, 263, 23, 3
 
 
@@ -94,31 +93,6 @@ def small_frames(port: str) -> tuple[float, float]:
             libc.sendmmsg(here.fileno(), messages, BATCH, 0)
         frames, took_s, worked_s = sent_frames(port) - before, time.monotonic() - start, engine_cpu_s() - worked
     return frames / took_s / 1e6, frames / worked_s / 1e6 if worked_s else 0.0
-
-
-def both_ways(seconds: int, bps: int) -> tuple[float, int, int]:
-    """Gbit/s that went each way at a constant rate, in super-frames of 44 packets; how many were lost, of how many."""
-    payload, ends, before = b"x" * (44 * 1472), [], wire.stats("lh-far")
-    for host, other in (("near", "10.77.0.2"), ("far", "10.77.0.1")):
-        with netns.inside(f"lh-{host}"):
-            ends.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        ends[-1].setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
-        ends[-1].bind(("", PORT))
-        ends[-1].connect((other, PORT))
-        ends[-1].setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1472)
-        ends[-1].setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 24)
-    start, sent = time.monotonic(), 0
-    while (now := time.monotonic() - start) < seconds:
-        if sent * len(payload) * 8 < now * bps:
-            for end in ends:
-                end.send(payload)
-            sent += 1
-    while any(one["queued"] for one in wire.stats("lh-far").values()):
-        time.sleep(0.05)
-    for end in ends:
-        end.close()
-    passed = sum(way["sent"] - before[key]["sent"] for key, way in wire.stats("lh-far").items())
-    return sent * len(payload) * 8 / seconds / 1e9, 2 * sent - passed, 2 * sent
 
 
 def sent_frames(port: str) -> int:
