@@ -56,9 +56,9 @@ const TERM_NS: Ns = 10_000_000;
 const LATE_NS: Ns = 2_000_000;
 
 /// Keeps a thread that goes before all others from being a burden: it may for as long as it works less than half of
-/// the time. Whoever waits for a processor waits a term at most, and a full spin is never before others. Where frames
-/// follow one another closely it does so only while they are late: to be interrupted for each of them costs others more
-/// than it gains.
+/// the time, and three quarters while frames are late. Whoever waits for a processor waits a term at most, and a full
+/// spin is never before others. Where frames follow one another closely it does so only while they are late: to be
+/// interrupted for each of them costs others more than it gains.
 #[derive(Default)]
 pub struct Privilege {
     held: bool,
@@ -70,12 +70,12 @@ pub struct Privilege {
 
 impl Privilege {
     /// Frames follow one another too closely to be waited for one by one.
-    pub fn is_dense(&mut self) {
+    pub fn frames_are_dense(&mut self) {
         self.dense = true;
     }
 
     /// A frame left so long after it was due.
-    pub fn is_late(&mut self, ns: Ns) {
+    pub fn frame_was_late(&mut self, ns: Ns) {
         self.late |= ns > LATE_NS;
     }
 
@@ -86,7 +86,8 @@ impl Privilege {
 
     /// A new term, with what the thread has worked so far; whether that changes anything, and to what.
     pub fn renew(&mut self, now: Ns, worked: Ns) -> Option<bool> {
-        let due = (worked - self.worked) * 2 < now - self.since && (self.late || !self.dense);
+        let (busy, half) = (worked - self.worked, (now - self.since) / 2);
+        let due = if self.late { busy < half + half / 2 } else { busy < half && !self.dense };
         (self.since, self.worked, self.dense, self.late) = (now, worked, false, false);
         let changed = due != self.held;
         self.held = due;
@@ -175,15 +176,19 @@ mod tests {
     #[test]
     fn whoever_has_dense_frames_goes_before_all_only_while_they_are_late() {
         let mut privilege = Privilege::default();
-        privilege.is_dense();
+        privilege.frames_are_dense();
         assert_eq!(privilege.renew(10, 1), None);
-        privilege.is_dense();
-        privilege.is_late(LATE_NS + 1);
+        privilege.frames_are_dense();
+        privilege.frame_was_late(LATE_NS + 1);
         assert_eq!(privilege.renew(20, 2), Some(true));
-        privilege.is_dense();
-        privilege.is_late(LATE_NS);
+        privilege.frames_are_dense();
+        privilege.frame_was_late(LATE_NS);
         assert_eq!(privilege.renew(30, 3), Some(false));
         assert_eq!(privilege.renew(40, 4), Some(true));
+        privilege.frame_was_late(LATE_NS + 1);
+        assert_eq!(privilege.renew(80, 32), None);
+        privilege.frame_was_late(LATE_NS + 1);
+        assert_eq!(privilege.renew(120, 64), Some(false));
     }
 
     #[test]
