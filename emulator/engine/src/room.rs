@@ -16,7 +16,7 @@ use crate::settings::Settings;
 const SPARE_BYTES: u64 = 256 << 20;
 
 /// What hears a direction's port.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Nothing,
     Calls,
@@ -40,17 +40,17 @@ impl Room {
 
     /// How many more bytes these settings take.
     pub fn needs(&self, settings: &Settings) -> u64 {
-        match Size::of(settings, self.tick_ns) {
-            Some(_) if self.has_ring_for(settings) => 0,
-            Some(size) => size.bytes(),
-            None => warm_bytes(settings).saturating_sub(self.warm),
+        match wanted(self.heard, settings, self.tick_ns) {
+            Kind::Ring(size) if self.heard != Kind::Ring(size) => size.bytes(),
+            Kind::Ring(_) => 0,
+            _ => warm_bytes(settings).saturating_sub(self.warm),
         }
     }
 
     /// Takes the memory for these settings. Some: this is to hear from now on, which it does not yet.
     pub fn take(&mut self, settings: &Settings) -> io::Result<Option<Ear>> {
-        if let Some(size) = Size::of(settings, self.tick_ns) {
-            if self.has_ring_for(settings) {
+        if let Kind::Ring(size) = wanted(self.heard, settings, self.tick_ns) {
+            if self.heard == Kind::Ring(size) {
                 return Ok(None);
             }
             if let Some(ring) = Ring::new(size)? {
@@ -78,10 +78,26 @@ impl Room {
             _ => 0,
         }
     }
+}
 
-    fn has_ring_for(&self, settings: &Settings) -> bool {
-        matches!(self.heard, Kind::Ring(size) if size.suits(settings, self.tick_ns))
-    }
+/// What is to hear with these settings where `heard` does now. A new ring costs: a lane whose delay is changed all the time,
+/// by a schedule or a record, is to need few.
+fn wanted(heard: Kind, settings: &Settings, tick_ns: Ns) -> Kind {
+    let size = match heard {
+        Kind::Ring(size) if size.suits(settings, tick_ns) => Some(size),
+        // It grows by steps: to what it will soon need.
+        Kind::Ring(size) if size.bytes() >= settings.room_bytes && size.bytes() / 2 < settings.room_bytes => {
+            let roomier = Settings { room_bytes: settings.room_bytes + settings.room_bytes / 2, ..settings.clone() };
+            Size::of(&roomier, tick_ns)
+        }
+        // It may go to and fro about the least delay for a ring.
+        Kind::Calls => {
+            let half = Settings { delay_ns: settings.delay_ns / 2, ..settings.clone() };
+            Size::of(&half, tick_ns).and_then(|_| Size::of(settings, tick_ns))
+        }
+        _ => Size::of(settings, tick_ns),
+    };
+    size.map_or(Kind::Calls, Kind::Ring)
 }
 
 /// What is prefaulted: the delay line. The bottleneck's buffer, which is part of the room, takes memory as it fills.
@@ -116,5 +132,41 @@ mod tests {
         assert_eq!(available_bytes("MemTotal: 9 kB\nMemAvailable:   5 kB\n"), Some(5120));
         assert_eq!(available_bytes("MemTotal: 9 kB\n"), None);
         assert!(check_memory(1 << 60).unwrap_err().contains("lower rate or RTT"));
+    }
+
+    const MS: Ns = 1_000_000;
+
+    fn settings(delay_ms: u64) -> Settings {
+        // 10 Gbit/s, as the daemon counts it.
+        let room_bytes = delay_ms * 1_250_000 * 6 / 5 + (64 << 20);
+        Settings { delay_ns: delay_ms * MS, room_bytes, ..Settings::default() }
+    }
+
+    /// How often another ear is needed while the delay goes through these.
+    fn changes(delays_ms: impl Iterator<Item = u64>) -> usize {
+        let (mut heard, mut count) = (Kind::Nothing, 0);
+        for delay_ms in delays_ms {
+            let next = wanted(heard, &settings(delay_ms), 4 * MS);
+            count += usize::from(next != heard);
+            heard = next;
+        }
+        count
+    }
+
+    #[test]
+    fn a_delay_that_changes_all_the_time_needs_another_ear_seldom() {
+        assert_eq!(changes([16, 16, 17, 18, 14, 20].into_iter()), 2);
+        assert!(changes(16..400) <= 8);
+        assert!(changes((5..400).rev()) <= 8);
+        assert_eq!(changes((0..1000).map(|n| 8 + n % 10)), 1);
+    }
+
+    #[test]
+    fn a_long_jump_takes_just_what_it_needs() {
+        let short = wanted(Kind::Nothing, &settings(16), 4 * MS);
+        let long = Size::of(&settings(346), 4 * MS).unwrap();
+        assert_eq!(wanted(short, &settings(346), 4 * MS), Kind::Ring(long));
+        assert_eq!(wanted(Kind::Calls, &settings(346), 4 * MS), Kind::Ring(long));
+        assert_eq!(wanted(Kind::Ring(long), &settings(2), 4 * MS), Kind::Calls);
     }
 }
