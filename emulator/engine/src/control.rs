@@ -61,6 +61,7 @@ impl Control {
     /// Answers until told to stop, or until the ports are gone.
     pub fn serve(&self, engine: &mut Engine) {
         while engine.has_ports() {
+            engine.tidy();
             sys::wait(self.listener.as_raw_fd(), sys::POLLIN, LOOK_NS);
             while let Ok((stream, _)) = self.listener.accept() {
                 // Whoever hangs up in the middle is no concern of ours.

@@ -39,6 +39,8 @@ pub struct Shared {
     orders: Mutex<VecDeque<Order>>,
     /// How many orders were ever given: cheaper to look at than the queue.
     given: AtomicU64,
+    /// Ears that the direction has done with.
+    done: Mutex<Vec<Ear>>,
     /// The id of the direction's thread; 0 before it works.
     pub thread: AtomicI32,
     /// Take no more frames, send what is inside, end.
@@ -50,6 +52,11 @@ impl Shared {
     pub fn order(&self, order: Order) {
         self.orders.lock().expect("no thread panics").push_back(order);
         self.given.fetch_add(1, SeqCst);
+    }
+
+    /// What the direction has done with.
+    pub fn take_done(&self) -> Vec<Ear> {
+        std::mem::take(&mut *self.done.lock().expect("no thread panics"))
     }
 }
 
@@ -218,7 +225,7 @@ impl Direction {
                 stats.sent_bytes.add(u64::from(frame.record_bytes) - packet::VNET as u64);
                 let late = now.saturating_sub(frame.due);
                 stats.late(late);
-                self.privilege.is_late(late);
+                self.privilege.frame_was_late(late);
             }
         }
     }
@@ -236,6 +243,9 @@ impl Direction {
         if now - self.checked >= IDLE_NS {
             self.checked = now;
             stats.limit.add(self.ears.kernel_drops(&mut self.arena));
+            if !self.ears.done.is_empty() {
+                self.shared.done.lock().expect("no thread panics").append(&mut self.ears.done);
+            }
         }
         if self.privilege.ends(now) {
             if let Some(first) = self.privilege.renew(now, thread::worked()) {
@@ -256,7 +266,7 @@ impl Direction {
             Rest::None => (),
             Rest::Spin(ns) => match lull(self.settings.delay_ns) {
                 Some(nap) if !self.patience.allows(sys::now(), ns) => {
-                    self.privilege.is_dense();
+                    self.privilege.frames_are_dense();
                     sys::wait(-1, 0, nap);
                 }
                 _ => thread::spin(ns),

@@ -2,7 +2,6 @@
 //! frame once for all who hear it: none is missed, none comes twice.
 
 use std::io;
-use std::thread::Builder;
 
 use crate::arena::Arena;
 use crate::calls::Calls;
@@ -54,12 +53,22 @@ pub struct Ears {
     change: Option<Change>,
     /// Rings that are done but for the frames in them.
     old: Vec<usize>,
+    /// What is not needed any more. To forget it takes a while, which another thread is to spend.
+    pub done: Vec<Ear>,
     drops: u64,
 }
 
 impl Ears {
     pub fn new(ear: Ear, arena: &mut Arena) -> Ears {
-        Ears { now: hearing(ear, arena), from: 0, doubtful: 0, change: None, old: Vec::new(), drops: 0 }
+        Ears {
+            now: hearing(ear, arena),
+            from: 0,
+            doubtful: 0,
+            change: None,
+            old: Vec::new(),
+            done: Vec::new(),
+            drops: 0,
+        }
     }
 
     /// Another ear, which hears already, takes over with the next frame that comes in.
@@ -88,19 +97,20 @@ impl Ears {
 
     /// Frames that the kernel had no room for since the last call.
     pub fn kernel_drops(&mut self, arena: &mut Arena) -> u64 {
-        self.old.retain(|&number| match arena.take_empty_ring(number) {
-            Some(ring) => {
-                // Its memory takes a while to go, some of it with interrupts off.
-                let _ = Builder::new().name("free".to_string()).spawn(move || drop(ring));
-                false
-            }
-            None => true,
+        let done = &mut self.done;
+        self.old.retain(|&number| {
+            let empty = arena.take_empty_ring(number);
+            let kept = empty.is_none();
+            done.extend(empty.map(Ear::Ring));
+            kept
         });
         std::mem::take(&mut self.drops) + kernel_drops(&self.now, arena)
     }
 
     /// Takes what is there, without waiting.
     pub fn receive(&mut self, arena: &mut Arena) -> io::Result<Received> {
+        // Before we look: what is shown while we are kept from going on is for the next time.
+        let now = sys::now();
         let mut out = match &mut self.now {
             Hearing::Calls(calls) => calls.receive(arena)?,
             Hearing::Ring(number) => {
@@ -109,7 +119,7 @@ impl Ears {
                 out
             }
         };
-        if self.from > 0 && sys::now() > self.doubtful {
+        if now > self.doubtful {
             self.from = 0;
         }
         let until = self.change.as_ref().map_or(Ns::MAX, |change| change.from);
@@ -124,28 +134,31 @@ impl Ears {
             });
         }
         if out.arrivals.is_empty() {
-            self.take_over(arena);
+            self.take_over(arena, now);
         }
         Ok(out)
     }
 
-    fn take_over(&mut self, arena: &mut Arena) {
+    /// The other ear takes over if, when we looked last, all that came before it must have been shown.
+    fn take_over(&mut self, arena: &mut Arena, looked: Ns) {
         let settle = match self.now {
             Hearing::Calls(_) => SETTLE_NS,
             Hearing::Ring(number) => arena.ring(number).size().shown_ns(sys::tick_ns()),
         };
-        let now = sys::now();
-        if self.change.as_ref().map_or(true, |change| now < change.since + settle) {
+        if self.change.as_ref().map_or(true, |change| looked < change.since + settle) {
             return;
         }
         if let Some(change) = self.change.take() {
-            if let Hearing::Ring(number) = self.now {
-                self.drops += kernel_drops(&self.now, arena);
-                // Should that fail it fills up, and no more than that.
-                let _ = arena.ring(number).mute();
-                self.old.push(number);
+            self.drops += kernel_drops(&self.now, arena);
+            match std::mem::replace(&mut self.now, change.to) {
+                Hearing::Calls(calls) => self.done.push(Ear::Calls(calls)),
+                Hearing::Ring(number) => {
+                    // Should that fail it fills up, and no more than that.
+                    let _ = arena.ring(number).mute();
+                    self.old.push(number);
+                }
             }
-            (self.now, self.from, self.doubtful) = (change.to, change.from, now + DOUBTFUL_NS);
+            (self.from, self.doubtful) = (change.from, looked + DOUBTFUL_NS);
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::processors::{apart, choose, Claims, Processors};
 use crate::room::{check_memory, Room};
 use crate::settings::Settings;
 use crate::sys;
+use crate::thread;
 
 const DIRECTIONS: [&str; 2] = ["outbound", "inbound"];
 
@@ -101,6 +102,8 @@ impl Engine {
     pub fn start(config: Config, claims: &Path) -> Result<Engine, String> {
         let index = |name: &str| sys::interface_index(name).ok_or_else(|| format!("{name}: no such interface"));
         let ports = [index(&config.hub)?, index(&config.site)?];
+        // Also while it takes memory for a change, which is not to wait for others.
+        thread::be_prompt();
         let arena = |way: usize| Arena::new(config.directions[way].room_bytes).map_err(failed(way));
         let arenas = [arena(0)?, arena(1)?];
         let mut rooms = [0, 1].map(|way: usize| Room::new(arenas[way].memory(), sys::tick_ns()));
@@ -131,14 +134,26 @@ impl Engine {
     /// Changes both directions at one instant; memory first, so that there is no gap.
     pub fn set(&mut self, request: &Value) -> Result<(), String> {
         let wanted = directions(request)?;
-        let threads = [0, 1].map(|way: usize| self.shared[way].thread.load(SeqCst));
-        let ears = apart(&threads, || take(&mut self.rooms, &wanted, self.ports))?;
+        self.tidy();
+        let ears = apart(&self.thread_ids(), || take(&mut self.rooms, &wanted, self.ports))?;
         let from = sys::now();
         for ((shared, settings), ear) in self.shared.iter().zip(&wanted).zip(ears) {
             shared.order(Order { settings: settings.clone(), from, ear });
         }
         self.config.directions = wanted;
         Ok(())
+    }
+
+    fn thread_ids(&self) -> [i32; 2] {
+        [0, 1].map(|way: usize| self.shared[way].thread.load(SeqCst))
+    }
+
+    /// Forgets what the directions have done with: the kernel waits until no processor uses it, and frees its memory.
+    pub fn tidy(&self) {
+        let done: Vec<Ear> = self.shared.iter().flat_map(|shared| shared.take_done()).collect();
+        if !done.is_empty() {
+            apart(&self.thread_ids(), || drop(done));
+        }
     }
 
     /// What both directions counted.

@@ -11,6 +11,9 @@ const SEND_BUFFER: i32 = 16 << 20;
 const VLAN_VALID: u32 = 1 << 4;
 const VLAN_TPID_VALID: u32 = 1 << 6;
 
+/// No frame was stamped as long ago as this.
+const DOUBTFUL_NS: Ns = 1_000_000_000;
+
 /// The shortest frame that is one: its Ethernet header.
 pub const MIN_FRAME: usize = 14;
 
@@ -38,11 +41,16 @@ pub fn tag(status: u32, tci: u16, tpid: u16) -> Option<(u16, u16)> {
     (status & VLAN_VALID != 0).then_some((if status & VLAN_TPID_VALID != 0 { tpid } else { 0x8100 }, tci))
 }
 
-/// The kernel's stamp is by CLOCK_REALTIME, which may be set; we need how long ago that was, by both clocks of now.
-pub fn monotonic(stamp: Ns, (real, now): (Ns, Ns)) -> Ns {
-    let age = real.saturating_sub(stamp);
-    // Older than a second: the clock was set meanwhile.
-    now - if age > 1_000_000_000 { 0 } else { age }
+/// The kernel's stamp is by CLOCK_REALTIME, which may be set; we need when that was by CLOCK_MONOTONIC. `clocks` are both
+/// of a moment around it.
+pub fn monotonic(stamp: Ns, clocks: (Ns, Ns)) -> Ns {
+    let (real, now) = clocks;
+    match real.checked_sub(stamp) {
+        Some(age) if age < DOUBTFUL_NS => now - age,
+        None if stamp - real < DOUBTFUL_NS => now + (stamp - real),
+        // The clock was set meanwhile.
+        _ => now,
+    }
 }
 
 /// A packet socket whose frames have their virtio_net header; it hears nothing yet.
@@ -93,5 +101,29 @@ impl Sender {
         let mut messages: Vec<Mmsghdr> =
             iovs.iter_mut().map(|iov| Mmsghdr::new(std::slice::from_mut(iov), &mut [])).collect();
         unsafe { send(&self.fd, &mut messages) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_told_by_the_other_clock_whether_it_is_older_than_both_or_newer() {
+        assert_eq!(monotonic(1_000_000_700, (1_000_001_000, 5_000_000_000)), 4_999_999_700);
+        assert_eq!(monotonic(1_000_001_200, (1_000_001_000, 5_000_000_000)), 5_000_000_200);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_meanwhile_tells_nothing() {
+        assert_eq!(monotonic(1, (7_000_000_000, 5_000_000_000)), 5_000_000_000);
+        assert_eq!(monotonic(9_000_000_000, (7_000_000_000, 5_000_000_000)), 5_000_000_000);
+    }
+
+    #[test]
+    fn a_tag_is_told_only_where_there_was_one() {
+        assert_eq!(tag(0, 7, 0x88A8), None);
+        assert_eq!(tag(VLAN_VALID, 7, 0x88A8), Some((0x8100, 7)));
+        assert_eq!(tag(VLAN_VALID | VLAN_TPID_VALID, 7, 0x88A8), Some((0x88A8, 7)));
     }
 }
