@@ -2,7 +2,8 @@
 
 On the host every test file is one boot, in which pytest runs that file's chosen tests; each inner report comes back
 as a report of the outer session. So they are chosen, counted and shown as any other test. The tests of the host go
-first; the labs boot meanwhile on all CPUs but one, and then on that one too. Inside the lab this file does nothing.
+first; the labs boot meanwhile on all CPUs but one, and then on that one too; what needs the whole machine comes last.
+Inside the lab this file does nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ IN_LAB = "LONGHAUL_LAB" in os.environ
 LONGEST = ("test_verdicts_path.py", "test_verdicts_windows.py")
 """They boot first: what ends last should be short. The others follow in any order."""
 
+ALONE = ("test_wire_far.py",)
+"""They need all of the machine, and run last, when no lab does any more."""
+
 # CPUs are shared: a slow example is no mistake.
 hypothesis.settings.register_profile("longhaul", deadline=None)
 hypothesis.settings.load_profile("longhaul")
@@ -32,6 +36,11 @@ hypothesis.settings.load_profile("longhaul")
 def is_for_the_lab(item: pytest.Item) -> bool:
     """Whether a test runs in the lab."""
     return item.path.parent in IN_THE_LAB
+
+
+def turn(item: pytest.Item) -> int:
+    """What tests are sorted by: those of the host, of the lab, and those that run alone."""
+    return 2 if item.path.name in ALONE else int(is_for_the_lab(item))
 
 
 class Boots:
@@ -97,7 +106,7 @@ class OnTheHost:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=is_for_the_lab)
+        items.sort(key=turn)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.boots = Boots(session.config, session.items)

@@ -41,8 +41,8 @@ def test_every_pair_of_the_star_has_its_rtt() -> None:
 
 def test_a_live_change_loses_nothing_and_reorders_nothing() -> None:
     live = session()["live"]
-    assert live["in_order"] == live["sent"] >= 2000
-    # 32, 60, 4 and 32 ms there and back: the shortest was at work.
+    assert live["in_order"] == live["sent"] >= 2500
+    # 32, 60, 4, 100 and 32 ms there and back: the shortest was at work.
     assert 2 * MS <= live["least_ns"] < 16 * MS
 
 
@@ -93,19 +93,6 @@ def test_every_kind_of_frame_passes(kind: str, ear: str) -> None:
 @pytest.mark.parametrize("ear", ["calls", "ring"])
 def test_a_vlan_tag_that_the_kernel_took_off_goes_on_again(ear: str) -> None:
     assert session()[ear]["tagged"] == {"tci": 3 << 13 | 2007, "tpid": 0x8100, "same": True, "valid": True}
-
-
-def test_ten_gbit_each_way_over_346_ms_each_way_lose_nothing() -> None:
-    far = session()["far"]
-    assert (far["lost"], far["unheard"], far["ours"]) == (0, 0, 0)
-    # What the machine's host took away could not be sent.
-    assert far["gbit"] >= 9 * (1 - far["steal"]), far
-
-
-def test_a_change_under_load_misses_no_frame_and_takes_none_twice() -> None:
-    load = session()["under_load"]
-    assert load["rings"] == [True, False, True, False, True]
-    assert (load["lost"], load["ours"], load["unheard"]) == (0, 0, 0), load
 
 
 def test_a_port_that_went_down_and_up_again_is_heard_and_nobody_spins_meanwhile() -> None:

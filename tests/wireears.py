@@ -1,4 +1,4 @@
-"""What an engine does beside moving frames: which processors it takes, and how it bears a port that goes down."""
+"""What an engine does beside moving frames: what it takes of the machine, and how it bears a port that goes down."""
 
 from __future__ import annotations
 
@@ -52,3 +52,8 @@ def flap(topology: Topology) -> dict[str, Any]:
     share = (worked_s() - before) / (time.monotonic() - start)
     process.run(["ip", "link", "set", "lhh-california", "up"], DEADLINE_S).checked()
     return {"share": share, "after_ns": round_trips(topology, "hub", "california", 33 * MS)}
+
+
+def ring_bytes(bridge: str) -> list[int]:
+    """How large each direction's ring is; 0 for one that fetches frames with calls."""
+    return [way["ring_bytes"] for way in wire.stats(bridge).values()]

@@ -21,9 +21,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from superframes import lossless
 from waiting import until
-from wireears import flap, processors
+from wireears import flap, processors, ring_bytes
 from wiretraffic import DEADLINE_S, kinds_of_frames, numbered, patterned, round_trips, tagged
 
 from emulator import journal, topologyfile
@@ -40,10 +39,9 @@ defaults: {rate: 1Gbit, buffer: 16MiB}
 lanes: {california: {rtt: 32ms}, london: {rtt: 80ms}, japan: {rtt: 346ms}}
 """
 """The buffer holds all that TCP may have under way: what a loaded machine lets go in one burst is not dropped."""
-FAR = "{name: far, hub: hub, lanes: {far: {rtt: 692ms}}}"
 JUMBO = "{name: jumbo, hub: hub, defaults: {mtu: 9000, rate: 1Gbit}, lanes: {far: {rtt: 4ms}}}"
 MS = 10**6
-PATTERN_BYTES, LOSSY_BYTES, FAR_S, LOAD_S = 500_000_000, 5_000_000, 2, 3
+PATTERN_BYTES, LOSSY_BYTES = 500_000_000, 5_000_000
 
 
 def timer_lateness_ns() -> int:
@@ -172,25 +170,6 @@ def noise() -> bool:
     return wire.observe()["lh-california"].running and Path(path).stat().st_mode & 0o777 == 0o600
 
 
-def changed_under_load(appliance: Appliance) -> dict[str, Any]:
-    """2 Gbit/s each way, in frames so close together that some come in at the very instant of a change."""
-    topology, results = appliance.topology(), list[dict[str, Any]]()
-    assert topology
-    load = threading.Thread(target=lambda: results.append(lossless("lh-far", "hub", "far", LOAD_S, 2 * 10**9)))
-    load.start()
-    rings = []
-    for rtt in (80, 4, 120, 2, 40):
-        appliance.set_lane(topology.lane("far").with_rtt(rtt * MS))
-        rings.append(ring_bytes("lh-far")[0] > 0)
-    load.join()
-    return results[0] | {"rings": rings}
-
-
-def ring_bytes(bridge: str) -> list[int]:
-    """How large each direction's ring is; 0 for one that fetches frames with calls."""
-    return [way["ring_bytes"] for way in wire.stats(bridge).values()]
-
-
 def main() -> None:
     kernel = NetlinkKernel()
     appliance = Appliance(kernel, Path("/run/state"))
@@ -202,7 +181,7 @@ def main() -> None:
     found["lateness_ns"] = max(found["lateness_ns"], timer_lateness_ns())
     lane = star.lane("california")
     # Longer, nearly none, and back again: from a ring to another, to calls, to a ring.
-    changes = [partial(appliance.set_lane, lane.with_rtt(rtt * MS)) for rtt in (60, 4, 32)]
+    changes = [partial(appliance.set_lane, lane.with_rtt(rtt * MS)) for rtt in (60, 4, 100, 32)]
     found["live"] = numbered(star, changes)
     found["rings"] = {lane: ring_bytes(f"lh-{lane}") for lane in star.sites}
     found["flap"] = flap(star)
@@ -217,9 +196,6 @@ def main() -> None:
     found["watched"] = watched(star)
     found["refused"] = refused(appliance)
     found["processors"] = processors(kernel, ("lh-california", "lh-london"))
-    appliance.up(topologyfile.loads(FAR))
-    found["far"] = lossless("lh-far", "hub", "far", FAR_S, 10**10)
-    found["under_load"] = changed_under_load(appliance)
     for kind, rtt in (("calls", "4ms"), ("ring", "80ms")):
         jumbo = topologyfile.loads(JUMBO.replace("4ms", rtt))
         appliance.up(jumbo)
