@@ -134,5 +134,5 @@ def _steal_s() -> float:
 
 
 def _full_backlogs() -> int:
-    """Frames that a processor had no room for before anyone heard them (softnet_data.dropped, net/core/net-procfs.c)."""
+    """Frames that a processor had no room for before anyone heard them (softnet_data.dropped, net/core/dev.c)."""
     return sum(int(line.split()[1], 16) for line in Path("/proc/net/softnet_stat").read_text().splitlines())
