@@ -22,9 +22,6 @@ use crate::thread;
 /// A port that takes no frame for so long is down.
 const STUCK_NS: Ns = 20_000_000;
 const SEND_BATCH: usize = 32;
-/// How often we look for frames where none can be waited for: well within the time that a delay hides.
-const LOOK_NS: Ns = 500_000;
-
 /// New settings, for the frames that come in from `from` on, and what is to hear them if that changes too.
 pub struct Order {
     pub settings: Settings,
@@ -274,7 +271,7 @@ impl Direction {
             Rest::Sleep(ns) => sys::wait(-1, 0, ns),
             Rest::Listen(ns) => match self.ears.descriptor(&mut self.arena) {
                 Some(fd) => sys::wait(fd, sys::POLLIN, ns),
-                None => sys::wait(-1, 0, ns.min(LOOK_NS)),
+                None => sys::wait(-1, 0, ns.min(self.ears.look_ns(&self.settings, &mut self.arena))),
             },
         }
     }

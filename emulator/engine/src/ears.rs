@@ -8,8 +8,11 @@ use crate::calls::Calls;
 use crate::frame::Ns;
 use crate::port::Received;
 use crate::ring::Ring;
+use crate::settings::Settings;
 use crate::sys;
 
+/// How often we look while one ear takes over from another.
+const CHANGING_LOOK_NS: Ns = 500_000;
 /// With calls, the last frame that came before a change is seen within this.
 const SETTLE_NS: Ns = 1_000_000;
 /// A frame that a new ear heard before its time is found within this; the clock by which that is told may be set later.
@@ -92,6 +95,14 @@ impl Ears {
                 let ring = arena.ring(*number);
                 (ring.inside() == 0).then_some(ring.descriptor())
             }
+        }
+    }
+
+    /// How often to look for frames where there is no descriptor to wait for.
+    pub fn look_ns(&self, settings: &Settings, arena: &mut Arena) -> Ns {
+        match self.now {
+            Hearing::Ring(number) if !self.is_changing() => arena.ring(number).size().look_ns(settings, sys::tick_ns()),
+            _ => CHANGING_LOOK_NS,
         }
     }
 

@@ -12,6 +12,8 @@ const MOST_RETIRE_MS: u64 = 8;
 const MS: Ns = 1_000_000;
 /// We may be kept from working for so long, while each block is shown with one frame in it.
 const STALL_MS: u64 = 250;
+/// Longer, and a stall while we look might fill the ring.
+const MOST_LOOK_NS: Ns = 10 * MS;
 /// What is so many times as large as it need be is not kept.
 const WASTEFUL: u64 = 4;
 
@@ -51,6 +53,11 @@ impl Size {
     /// Within this time of its coming a frame is seen, and by us.
     pub fn shown_ns(self, tick_ns: Ns) -> Ns {
         2 * (self.retire_ms * MS + tick_ns) + MS
+    }
+
+    /// How often it is enough to look for frames, with these settings: nobody else is to be woken up for nothing.
+    pub fn look_ns(self, settings: &Settings, tick_ns: Ns) -> Ns {
+        earliest_ns(settings).saturating_sub(self.shown_ns(tick_ns)).clamp(MS / 2, MOST_LOOK_NS)
     }
 }
 
@@ -98,6 +105,15 @@ mod tests {
         assert_eq!(Size::of(&jittery, TICK), None);
         let reordering = Settings { reorder_p32: 1, ..settings(16, 90) };
         assert_eq!(Size::of(&reordering, TICK), None);
+    }
+
+    #[test]
+    fn a_ring_is_looked_at_before_what_it_shows_last_is_due() {
+        for (delay_ms, look_ns) in [(11, MS / 2), (16, 3 * MS), (40, 10 * MS), (346, 10 * MS)] {
+            let asked = settings(delay_ms, 90);
+            let size = Size::of(&asked, TICK).unwrap();
+            assert_eq!(size.look_ns(&asked, TICK), look_ns);
+        }
     }
 
     #[test]
