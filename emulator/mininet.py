@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from emulator.appliance import local
+from emulator.config.loader import load
+from emulator.control.appliance import local
 from emulator.errors import MissingError, RefusedError
-from emulator.goal import segments_of
-from emulator.model import Ports, Topology
-from emulator.topologyfile import load
+from emulator.model.topology import Ports, Topology
+from emulator.plan.desired_state import segments_of
 
 try:
     from mininet.net import Mininet

@@ -1,4 +1,4 @@
-"""Run the tests of lab/ and mininet/ where they belong: inside the lab.
+"""Run the tests of contract/, lab/ and mininet/ where they belong: inside the lab.
 
 On the host every test file is one boot, in which pytest runs that file's chosen tests; each inner report comes back
 as a report of the outer session. So they are chosen, counted and shown as any other test. The tests of the host go
@@ -18,14 +18,14 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from labs import REPORTS
+from support.lab_boots import REPORTS
 
-IN_THE_LAB = [Path(__file__).parent / name for name in ("lab", "mininet")]
+IN_THE_LAB = [Path(__file__).parent / name for name in ("contract", "lab", "mininet")]
 IN_LAB = "LONGHAUL_LAB" in os.environ
 LONGEST = ("test_verdicts_path.py", "test_verdicts_windows.py")
 """They boot first: what ends last should be short. The others follow in any order."""
 
-ALONE = ("test_wire_far.py",)
+ALONE = ("test_far.py",)
 """They need all of the machine, and run last, when no lab does any more."""
 
 # CPUs are shared: a slow example is no mistake.
@@ -44,7 +44,7 @@ def turn(item: pytest.Item) -> int:
 
 
 class Boots:
-    """One boot per test file, the longest first, by `labs.py`. Nothing happens before `begin`."""
+    """One boot per test file, the longest first, by `support/lab_boots.py`. Nothing happens before `begin`."""
 
     def __init__(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         self._config, self._files = config, sorted({item.path for item in items if is_for_the_lab(item)}, key=_last)
@@ -61,7 +61,7 @@ class Boots:
             return
         root = self._config.rootpath
         self._folder = tempfile.TemporaryDirectory(dir=root, prefix=".lab-reports-")
-        argv = [sys.executable, str(Path(__file__).with_name("labs.py"))]
+        argv = [sys.executable, str(Path(__file__).with_name("support") / "lab_boots.py")]
         self._process = subprocess.Popen(argv, cwd=root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._say(json.dumps({"folder": self._folder.name, "files": self._ids}))
 

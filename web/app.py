@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from flask import Flask
 
-from . import api, api_live, api_places, pages, problems
-from .daemon import Daemon
-from .guard import Guard
-from .usecases import OPTIONAL
+from web import pages
+from web.api import lanes, live, places, problems
+from web.auth.guard import Guard
+from web.context import Daemon
+from web.service import OPTIONAL
 
 LARGEST_BODY_BYTES = 256 * 1024
 
@@ -21,7 +22,7 @@ def create_app(daemon: Daemon, guard: Guard) -> Flask:
     problems.install(app)
     guard.install(app)
     left_out = frozenset(OPTIONAL) - daemon.usecases.can
-    for table in (api.table, api_live.table, api_places.table):
+    for table in (lanes.table, live.table, places.table):
         table.install(app, left_out)
     pages.install(app, guard)
     return app

@@ -12,21 +12,21 @@ from typing import Any
 from pydantic import computed_field
 from pydantic.dataclasses import dataclass
 
-from emulator import promptness, verify
+from emulator.control import engine_lateness
+from emulator.control.status import Status
 from emulator.errors import InputError
-from emulator.measure import clock
-from emulator.model import Topology
-from emulator.results import write_atomically
-from emulator.status import Status
-
-from .answers import Answer
+from emulator.experiment import rtt_certificate
+from emulator.experiment.run_folder import write_atomically
+from emulator.hosts.tools import time_tolerance
+from emulator.model.topology import Topology
+from web.api.schemas import Answer
 
 KEPT = 100
-Measure = Callable[[Topology, int, int], Iterator[verify.Pair]]
+Measure = Callable[[Topology, int, int], Iterator[rtt_certificate.Pair]]
 
 
 @dataclass(frozen=True)
-class PairAnswer(verify.Pair):
+class PairAnswer(rtt_certificate.Pair):
     """The RTT between two hosts in ns: asked, measured, and what difference is allowed."""
 
     @computed_field  # type: ignore[prop-decorator]
@@ -37,7 +37,7 @@ class PairAnswer(verify.Pair):
 
 
 @dataclass(frozen=True)
-class LateAnswer(promptness.Late):
+class LateAnswer(engine_lateness.Late):
     """By how much the wire engine was late meanwhile, in ns."""
 
     @computed_field  # type: ignore[prop-decorator]
@@ -75,7 +75,7 @@ class CertificatesAnswer(Answer):
 class Certificates:
     """The certificates in one folder."""
 
-    def __init__(self, folder: Path, measure: Measure = verify.measure) -> None:
+    def __init__(self, folder: Path, measure: Measure = rtt_certificate.measure) -> None:
         self._folder, self._measure = folder, measure
 
     def make(self, look: Callable[[], Status], count: int) -> CertificateAnswer:
@@ -83,9 +83,9 @@ class Certificates:
         status = look()
         if status.topology is None:
             raise InputError.single("nothing is up: bring a topology up first", "request")
-        allowed_ns = clock.rtt_tolerance_ns()
+        allowed_ns = time_tolerance.rtt_tolerance_ns()
         pairs = tuple(self._measure(status.topology, count, allowed_ns))
-        made = verify.certificate(status, look(), count, allowed_ns, pairs)
+        made = rtt_certificate.certificate(status, look(), count, allowed_ns, pairs)
         now = datetime.now(UTC)
         name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
         value = {"id": name, "created": now.isoformat(timespec="seconds"), **made.to_json()}

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from emulator.echo import Echoes, Rtts
+from emulator.control.live_rates import FlowNow, LaneNow, Reading, flows, quantile, reading, together, traffic
+from emulator.control.rtt_monitor import Echoes, Rtts
+from emulator.control.status import LaneStatus
 from emulator.errors import LonghaulError
-from emulator.livestats import FlowNow, LaneNow, Reading, flows, quantile, reading, together, traffic
-from emulator.status import LaneStatus
-
-from .usecases import UseCases
+from web.service import UseCases
 
 PERIOD_S = 1.0
 KEPT_S = 3600

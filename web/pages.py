@@ -8,14 +8,14 @@ from urllib.parse import quote
 from flask import Flask, Response, g, redirect, render_template, request, session
 from werkzeug.wrappers import Response as AnyResponse
 
-from emulator import __version__, topologyfile
-
-from . import problems
-from .daemon import here
-from .endpoints import View
-from .guard import OPEN, Guard
-from .problems import Denied
-from .tokens import READ, WRITE
+from emulator import __version__
+from emulator.config import loader
+from web.api import problems
+from web.api.problems import Denied
+from web.api.routing import View
+from web.auth.guard import OPEN, Guard
+from web.auth.tokens import READ, WRITE
+from web.context import here
 
 PAGES = {
     "/": ("lanes", "Lanes", ""),
@@ -60,7 +60,7 @@ def _page(name: str, title: str, shown: dict[str, tuple[str, str, str]], guard: 
             login=guard.login,
             csrf=session.get("csrf", ""),
             version=__version__,
-            schema=topologyfile.json_schema() if name == "topology" else {},
+            schema=loader.json_schema() if name == "topology" else {},
         )
 
     page.role = READ  # type: ignore[attr-defined]

@@ -14,17 +14,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from emulator import __version__, grid, rendering, report, sweep
-from emulator.axes import Axes
-from emulator.cells import CellResult, CellSpec
+from emulator import __version__
 from emulator.errors import InputError, LonghaulError, MeasureError, RefusedError
-from emulator.hosts import profiles
-from emulator.measure import machine
-from emulator.model import Lane, Topology
-from emulator.results import Asked, Execution, RunFolder
-
-from .runforms import RunForm
-from .usecases import UseCases
+from emulator.experiment import grid
+from emulator.experiment import runner as sweep
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.run_folder import Asked, Execution, RunFolder
+from emulator.hosts import tcp_profiles
+from emulator.hosts.tools import machine_facts
+from emulator.model.sweep_axes import Axes
+from emulator.model.topology import Lane, Topology
+from emulator.report import tables, write
+from web.api.run_schemas import RunForm
+from web.service import UseCases
 
 RUNNING, DONE, STOPPED = "running", "done", "stopped"
 FIELDS = {"rtt": "rtts", "lane": "lanes", "profile": "profiles", "cc": "congestion_controls"}
@@ -101,8 +103,10 @@ class Runs:
             duration=form.duration,
         )
         placed = grid.placed(self._base(form), axes.lane, _by_field, in_lab=form.in_lab)
-        algorithms = sweep.LAB_ALGORITHMS if form.in_lab else None if placed.hub_host else machine.algorithms(axes.cc)
-        return grid.cells(placed, axes, profiles.load_profiles(), _by_field, algorithms)
+        algorithms = (
+            sweep.LAB_ALGORITHMS if form.in_lab else None if placed.hub_host else machine_facts.algorithms(axes.cc)
+        )
+        return grid.cells(placed, axes, tcp_profiles.load_profiles(), _by_field, algorithms)
 
     def start(self, form: RunForm) -> Run:
         """Begin a run. Raises InputError, RefusedError when one is at work or a topology is in the way."""
@@ -159,7 +163,7 @@ class Runs:
         results = [run.found[spec.id] for spec in run.specs if spec.id in run.found]
         match kind:
             case "csv":
-                return report.csv_text(results)
+                return tables.csv_text(results)
             case "json":
                 return json.dumps({"run": name, "cells": [result.to_json() for result in results]}, indent=1) + "\n"
             case "html":
@@ -171,7 +175,7 @@ class Runs:
         folder, key = self._at(run.id), (len(run.found), len(run.failures))
         with self._drawing:
             if self._drawn.get(run.id) != key:
-                rendering.page(folder, run.specs, run.found, _objections(run))
+                write.page(folder, run.specs, run.found, _objections(run))
                 self._drawn[run.id] = key
             return (folder.path / "report.html").read_text("utf-8")
 
@@ -277,11 +281,11 @@ def _by_field(axis: str) -> tuple[str, str]:
 
 def markdown(run: Run) -> str:
     """The run's tables and all that must not be overlooked."""
-    return rendering.markdown(run.specs, run.found, _objections(run))
+    return write.markdown(run.specs, run.found, _objections(run))
 
 
 def _objections(run: Run) -> list[str]:
-    return report.objections(run.specs, run.found, dict(run.failures))
+    return tables.objections(run.specs, run.found, dict(run.failures))
 
 
 def local_runners(in_lab: bool, *, instead: bool = False) -> tuple[sweep.Runner, int]:

@@ -19,10 +19,9 @@ from waitress.server import TcpWSGIServer, UnixWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from emulator.errors import InputError, MissingError
-
-from .app import LARGEST_BODY_BYTES
-from .guard import TRUSTED
-from .live import MOST_WATCHERS
+from web.app import LARGEST_BODY_BYTES
+from web.auth.guard import TRUSTED
+from web.live import MOST_WATCHERS
 
 Application = Callable[[WSGIEnvironment, StartResponse], Any]
 THREADS = MOST_WATCHERS + 16

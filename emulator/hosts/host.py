@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from emulator.measure.process import Completed, Running
+from emulator.hosts.tools.process import Completed, Running
 
 _LISTENING = "0A"
 """TCP_LISTEN in the kernel's tables (include/net/tcp_states.h)."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import MissingError
-from emulator.hosts import record, route
+from emulator.hosts import route_metrics, saved_settings
 from emulator.hosts.host import listens
+from emulator.hosts.tools import nstat, process
+from emulator.hosts.tools.process import Completed, Running
 from emulator.kernel import netns
-from emulator.measure import nstat, process
-from emulator.measure.process import Completed, Running
-from emulator.state import HOST_PORT, namespace_of
+from emulator.plan.state import HOST_PORT, namespace_of
 
 OWN = Path("/proc/thread-self/net")
 """Of the calling thread's namespace; /proc/net is that of the process."""
@@ -45,20 +45,20 @@ class NamespaceHost:
 
     def read_sysctl(self, name: str) -> str:
         """The value of a sysctl such as "net.ipv4.tcp_rmem", words separated by one blank. Raises MissingError."""
-        with record.where(self.namespace, name):
+        with saved_settings.where(self.namespace, name):
             try:
-                return " ".join(record.path(name).read_text().split())
+                return " ".join(saved_settings.path(name).read_text().split())
             except OSError as error:
                 raise MissingError(f"{name} cannot be read here: {error.strerror}") from None
 
     def write_sysctl(self, name: str, value: str) -> None:
         """Set a sysctl. Raises MissingError when this kernel does not have it or the value."""
-        record.write_sysctl(self.namespace, name, value)
+        saved_settings.write_sysctl(self.namespace, name, value)
 
     def has_sysctl(self, name: str) -> bool:
         """Whether there is such a sysctl."""
-        with record.where(self.namespace, name):
-            return record.path(name).exists()
+        with saved_settings.where(self.namespace, name):
+            return saved_settings.path(name).exists()
 
     @contextlib.contextmanager
     def kept(self, sysctls: Sequence[str], *, routes: bool) -> Iterator[None]:
@@ -66,11 +66,11 @@ class NamespaceHost:
 
         It is written down before the block, so that others can put it back when we are killed.
         """
-        with record.at_work(self.namespace) as file:
+        with saved_settings.at_work(self.namespace) as file:
             values = [(name, self.read_sysctl(name)) for name in reversed(sysctls)]
-            found = route.connected(self) if routes else []
-            was = record.before(self.namespace, values, [one.change_argv(one.metrics) for one in found])
-            record.write(file, was)
+            found = route_metrics.connected(self) if routes else []
+            was = saved_settings.before(self.namespace, values, [one.change_argv(one.metrics) for one in found])
+            saved_settings.write(file, was)
             try:
                 yield
             finally:

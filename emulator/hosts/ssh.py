@@ -1,6 +1,6 @@
 """A host over SSH: the same as one in a namespace, for the code that measures.
 
-What is set there is put back by a keeper on the far side (`keeper.sh`), which is at work before anything is touched.
+`restore_guard.sh` runs on the far side before anything is set there, and puts back what was set.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from functools import cached_property
 from pathlib import Path
 
 from emulator.errors import MeasureError, MissingError, RefusedError
-from emulator.hosts.connection import LEASE_S, Connection
 from emulator.hosts.host import listens
-from emulator.measure import nstat
-from emulator.measure.process import Completed, Running
+from emulator.hosts.ssh_connection import LEASE_S, Connection
+from emulator.hosts.tools import nstat
+from emulator.hosts.tools.process import Completed, Running
 
-_KEEPER = Path(__file__).with_name("keeper.sh")
+_KEEPER = Path(__file__).with_name("restore_guard.sh")
 _TIMEOUT_S = 30.0
 _BUSY = 3
 

@@ -1,53 +1,9 @@
-"""The one door to the operating system: observe all that is ours, apply one operation, read the queues' counters."""
+"""The one door to the operating system: observe what Longhaul owns, apply one operation, read counters.
 
-from __future__ import annotations
+The rest of the code knows `protocol`; `netlink` is the real kernel, `fake` one in memory with the same refusals.
+May import: everything up to plan. pyroute2 is used here only. Never here: a decision.
+"""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from emulator.kernel import lazy_pyroute2
 
-from ..ops import Op
-from ..state import State
-from . import slim
-
-slim.install()
-
-
-@dataclass(frozen=True)
-class QueueCounters:
-    """What one egress has counted since its queue was made: packets are skbs, a super-frame counts once.
-
-    `drops` are all; `lost` those by chance as wished, where the datapath can tell. `lateness`: how many frames left
-    less than so many ns after they were due, and not less than the entry before, where it can tell that.
-    `flows` are the flows' own, which are in none of the other figures.
-    """
-
-    packets: int
-    bytes: int
-    drops: int
-    queued_packets: int
-    queued_bytes: int
-    shaper_drops: int
-    lost: int | None = None
-    lateness: tuple[tuple[int, int], ...] = ()
-    flows: tuple[QueueCounters, ...] = ()
-
-
-class Kernel(Protocol):
-    """`apply` raises KernelError and changes nothing when the operation is refused.
-
-    `ports_of` is `observe` for these interfaces alone, as far as they are ports of ours and have no flows. `prepare`
-    is `apply` in two halves: what it answers does the operation, in as little time as can be.
-    """
-
-    def observe(self) -> State: ...
-
-    def ports_of(self, names: frozenset[str]) -> State: ...
-
-    def apply(self, op: Op) -> None: ...
-
-    def prepare(self, op: Op) -> Callable[[], None]: ...
-
-    def counters(self) -> dict[str, QueueCounters]: ...
-
-    def close(self) -> None: ...
+lazy_pyroute2.install()

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial, singledispatchmethod
 
-from .. import ops
-from ..errors import KernelError
-from ..ops import Op
-from ..state import GSO_SEGMENTS, LRO, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
-from ..wire import DEAD, Wire
-from . import QueueCounters, fakequeues
+from emulator.errors import KernelError
+from emulator.kernel import fake_qdiscs
+from emulator.kernel.protocol import QueueCounters
+from emulator.plan import ops
+from emulator.plan.engine_lane import DEAD, Wire
+from emulator.plan.ops import Op
+from emulator.plan.state import GSO_SEGMENTS, LRO, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 
 NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True, arp=True)
 
@@ -241,9 +242,9 @@ class FakeKernel:
         self.ports[op.port] = replace(port, learning=op.learning, forward_mask=op.forward_mask)
 
     @_do.register
-    def _(self, op: fakequeues.QueueOp) -> None:
+    def _(self, op: fake_qdiscs.QueueOp) -> None:
         port = self._port(op, op.port)
-        egress = fakequeues.changed(op, port.egress, self._nic(op.port).tx_queues)
+        egress = fake_qdiscs.changed(op, port.egress, self._nic(op.port).tx_queues)
         self.ports[op.port] = replace(port, egress=egress)
 
     @_do.register

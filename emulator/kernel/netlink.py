@@ -14,15 +14,16 @@ from typing import Any
 from pyroute2.iproute.linux import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from .. import ops
-from ..errors import KernelError, MissingError, VerifyError
-from ..ops import Op
-from ..state import MERGING, State
-from . import QueueCounters, codec, ethtool, netns, queueing, requests, wire
-from .observe import observe
-from .queueing import QueueOp
-from .queues import counters, netem_backlog
-from .scoped import ports_of
+from emulator.errors import KernelError, MissingError, VerifyError
+from emulator.kernel import codec_netem, engine_client, ethtool, netns, prepared_request, qdisc_messages
+from emulator.kernel.observe import observe
+from emulator.kernel.observe_ports import ports_of
+from emulator.kernel.protocol import QueueCounters
+from emulator.kernel.qdisc_messages import QueueOp
+from emulator.kernel.qdisc_observe import counters, netem_backlog
+from emulator.plan import ops
+from emulator.plan.ops import Op
+from emulator.plan.state import MERGING, State
 
 LOOKS_PER_SOCKET = 16
 """pyroute2's socket grows with every dump (0.9.7): a daemon that looks for months needs a new one now and then."""
@@ -36,8 +37,8 @@ class NetlinkKernel:
     """Netlink sockets in the namespace where the lanes are. Not for two threads at once."""
 
     def __init__(self) -> None:
-        codec.register()
-        self._ip, self._requests = IPRoute(), requests.Requests()
+        codec_netem.register()
+        self._ip, self._requests = IPRoute(), prepared_request.Requests()
         self._looks = 0
 
     def close(self) -> None:
@@ -51,7 +52,7 @@ class NetlinkKernel:
         if self._looks % LOOKS_PER_SOCKET == 0:
             self._ip.close()
             self._ip = IPRoute()
-        return observe(self._ip, wire.observe())
+        return observe(self._ip, engine_client.observe())
 
     def ports_of(self, names: frozenset[str]) -> State:
         """Read back these ports alone, with two messages and whatever the number of other interfaces."""
@@ -59,7 +60,7 @@ class NetlinkKernel:
 
     def counters(self) -> dict[str, QueueCounters]:
         """The queues' counters, by port."""
-        return counters(self._ip) | wire.counters()
+        return counters(self._ip) | engine_client.counters()
 
     def apply(self, op: Op) -> None:
         """Do one operation. Raises KernelError, or MissingError when the machine lacks netem or the right."""
@@ -71,8 +72,8 @@ class NetlinkKernel:
         if not isinstance(op, QueueOp):
             return partial(self.apply, op)
         with _explaining(op):
-            messages = queueing.messages(op, self._index)
-            encoded = requests.encode(messages)
+            messages = qdisc_messages.messages(op, self._index)
+            encoded = prepared_request.encode(messages)
 
         def send() -> None:
             with _explaining(op):
@@ -208,13 +209,13 @@ class NetlinkKernel:
     )
 
     def _StartWire(self, op: ops.StartWire) -> None:  # noqa: N802
-        wire.start(op)
+        engine_client.start(op)
 
     def _SetWire(self, op: ops.SetWire) -> None:  # noqa: N802
-        wire.change(op)
+        engine_client.change(op)
 
     def _StopWire(self, op: ops.StopWire) -> None:  # noqa: N802
-        wire.stop(op)
+        engine_client.stop(op)
 
     def _Drain(self, op: ops.Drain) -> None:  # noqa: N802
         index, end = self._index(op.port), time.monotonic_ns() + op.within_ns

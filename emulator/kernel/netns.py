@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from ..errors import MissingError
+from emulator.errors import MissingError
 
 T = TypeVar("T")
 

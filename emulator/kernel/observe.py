@@ -9,15 +9,15 @@ from typing import Any
 
 from pyroute2.iproute.linux import IPRoute
 
-from ..netem import Egress
-from ..ops import NEVER_CS, nf_origin_of
-from ..state import HOST_PORT, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
-from ..wire import Wire
-from . import netns
-from .carriers import settled
-from .nics import describe, mark
-from .probe import has_netem, has_seed, memory_bytes, nf_call
-from .queues import NETEM_HANDLE, egresses_of
+from emulator.kernel import netns
+from emulator.kernel.capabilities import has_netem, has_seed, memory_bytes, nf_call
+from emulator.kernel.link_ready import settled
+from emulator.kernel.nic_facts import describe, mark
+from emulator.kernel.qdisc_observe import NETEM_HANDLE, egresses_of
+from emulator.plan.engine_lane import Wire
+from emulator.plan.netem_lowering import Egress
+from emulator.plan.ops import NEVER_CS, nf_origin_of
+from emulator.plan.state import HOST_PORT, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 
 IFF_UP, IFF_NOARP = 1, 1 << 7
 OUR_VETH = re.compile(rf"{PREFIX}[hsx]-")

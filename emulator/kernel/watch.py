@@ -11,7 +11,7 @@ import select
 import socket
 from pathlib import Path
 
-from .engines import Engines
+from emulator.kernel.engine_watch import Engines
 
 LINK, QDISC, IPV4_ADDRESS = 0x1, 0x8, 0x10
 """RTMGRP_LINK, RTMGRP_TC, RTMGRP_IPV4_IFADDR (include/uapi/linux/rtnetlink.h)."""

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ..errors import LabError, LabStalled, LabTimeout
-from . import bytecode, image, kernel
-from .cache import Progress
-from .runtime import cpu_of_its_own, runtime_folder
-from .usage import group_cpu_s
+from emulator.errors import LabError, LabStalled, LabTimeout
+from emulator.lab import build_image, build_kernel, compile_pyc
+from emulator.lab.build_cache import Progress
+from emulator.lab.cpu_usage import group_cpu_s
+from emulator.lab.runtime import cpu_of_its_own, runtime_folder
 
 START_NS = 10**18
 """The virtual clock's start: 2001-09-09 01:46:40 UTC, the same in every boot."""
@@ -110,15 +110,15 @@ def shell(memory: str = "8G") -> int:
 
 def _built(progress: Progress) -> tuple[Path, Path]:
     """The kernel and the image's root, and our own sources compiled for it."""
-    linux, root = kernel.build(progress), image.build(progress)
-    bytecode.compile_project(root, image.PROJECT)
+    linux, root = build_kernel.build(progress), build_image.build(progress)
+    compile_pyc.compile_project(root, build_image.PROJECT)
     return linux, root
 
 
 def _spec(
     argv: Sequence[str], cwd: Path, env: Mapping[str, str], seed: int, runtime: Path, *, real_time: bool
 ) -> dict[str, object]:
-    """What guest.py is told to run, and with what around it."""
+    """What init.py is told to run, and with what around it."""
     inside = {
         "PATH": PATH,
         "PYTHONPATH": PYTHONPATH,
@@ -132,7 +132,7 @@ def _spec(
     }
     return {
         "run": str(runtime),
-        "source": str(image.PROJECT),
+        "source": str(build_image.PROJECT),
         "cwd": str(cwd),
         "argv": list(argv),
         "env": inside | dict(env),
@@ -142,8 +142,8 @@ def _spec(
 
 
 def _kernel_argv(linux: Path, root: Path, runtime: Path, memory: str) -> list[str]:
-    """The kernel and its parameters; puts guest.py where it finds it."""
-    shutil.copy(Path(__file__).with_name("guest.py"), runtime)
+    """The kernel and its parameters; puts init.py where it finds it."""
+    shutil.copy(Path(__file__).with_name("init.py"), runtime)
     return [
         str(linux), f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", f"rootflags={root}", "ro", "quiet",
         "init=/lab/init", f"longhaul_run={runtime}", f"uml_dir={runtime}/", "con=null", "ssl=null",

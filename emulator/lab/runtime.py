@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..errors import LabError
+from emulator.errors import LabError
 
 PREFIX = "longhaul-lab-"
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from emulator.distributions import SCALE, SIZE, Table
-from emulator.impairment import MAX_JITTER_NS
-from emulator.intervals import Estimate, Z
+from emulator.analysis.statistics import Estimate, Z
+from emulator.model.impairment import MAX_JITTER_NS
+from emulator.model.jitter_distribution import SCALE, SIZE, Table
 
 NOISE_NS = 10_000
 """What clocks and timers add by themselves: delays that are within it are one delay."""

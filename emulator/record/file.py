@@ -16,20 +16,22 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from emulator import traces, units, yamltree
-from emulator.distributions import Table
+from emulator import units
+from emulator.analysis.statistics import Estimate
+from emulator.config import yaml_source
+from emulator.config.loader import explain
+from emulator.config.path_profile_include import FORMAT, PROFILE
 from emulator.errors import InputError
-from emulator.intervals import Estimate
-from emulator.lossmodels import P32
-from emulator.pathkey import FORMAT, PROFILE
+from emulator.experiment.run_folder import write_atomically
+from emulator.model import traces
+from emulator.model.jitter_distribution import Table
+from emulator.model.loss_model import P32
+from emulator.model.schedule import Key
 from emulator.record import probes
-from emulator.record.forms import FoundForm, NumberForm, PathForm, PathProfileForm, ShareForm, TimeForm, form_at
-from emulator.record.goodness import Goodness
+from emulator.record.gap_fit import Goodness
+from emulator.record.path_profile import Direction, Found, PathProfile, Source
 from emulator.record.probes import Probe
-from emulator.record.profile import Direction, Found, PathProfile, Source
-from emulator.results import write_atomically
-from emulator.schedule import Key
-from emulator.topologyfile import explain
+from emulator.record.schema import FoundForm, NumberForm, PathForm, PathProfileForm, ShareForm, TimeForm, form_at
 
 RECORDING, PROBES = "recording.json", "probes.csv"
 DIRECTIONS = ("outbound", "inbound")
@@ -39,7 +41,7 @@ _PER_LINE = 16
 def load(path: str | Path) -> PathProfile:
     """The profile in a folder, or of a file. Raises InputError with every mistake."""
     file = _file(path)
-    source = yamltree.read(_text(file), str(file))
+    source = yaml_source.read(_text(file), str(file))
     try:
         form = PathProfileForm.model_validate(source.tree, context={"folder": file.parent})
     except ValidationError as invalid:

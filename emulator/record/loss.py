@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from emulator import intervals
-from emulator.intervals import Estimate
-from emulator.lossmodels import P32, GilbertElliott
-from emulator.record.goodness import Goodness, against_gaps
+from emulator.analysis import statistics
+from emulator.analysis.statistics import Estimate
+from emulator.model.loss_model import P32, GilbertElliott
+from emulator.record.gap_fit import Goodness, against_gaps
 
 Loss = int | GilbertElliott
 
@@ -106,8 +106,8 @@ class Fit:
 def fit(runs: Sequence[Sequence[bool]]) -> Fit:
     """The likeliest model of several uninterrupted series, True for a loss."""
     flat = [lost for events in runs for lost in events]
-    lengths = [length for events in runs for length in intervals.runs(events)]
-    share = intervals.share_of_run(flat)
+    lengths = [length for events in runs for length in statistics.runs(events)]
+    share = statistics.share_of_run(flat)
     if not any(flat) or all(flat):
         return Fit(P32 if flat and all(flat) else 0, share, None, len(lengths), None)
     gaps = Gaps.of(runs)
@@ -118,7 +118,7 @@ def fit(runs: Sequence[Sequence[bool]]) -> Fit:
 
 def _burst(bursts: int, lost: int) -> Estimate:
     """The losses in a row: in all three models, each is the last one of its burst with the same chance."""
-    last = intervals.share(bursts, lost)
+    last = statistics.share(bursts, lost)
     return Estimate(1 / last.value, 1 / last.high, 1 / last.low)
 
 

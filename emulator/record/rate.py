@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from emulator.measure import iperf3
+from emulator.hosts.tools import iperf3
 from emulator.record.recorder import End
 
 SECONDS, OMITTED_S, STREAMS = 8, 4, 4

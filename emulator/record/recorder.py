@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from emulator.errors import MeasureError, MissingError
-from emulator.measure import irtt, ping, process
-from emulator.measure.process import Completed, Running
+from emulator.hosts.tools import irtt, ping, process
+from emulator.hosts.tools.process import Completed, Running
 from emulator.record.file import PROBES
 from emulator.record.probes import BACK, SOMEWHERE, THERE, Probe
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from emulator.model import Lane, Topology
-from emulator.record.profile import PathProfile
-from emulator.schedule import Key, Schedule, Track
-from emulator.timeline import Timeline
+from emulator.model.schedule import Key, Schedule, Track
+from emulator.model.timeline import Timeline
+from emulator.model.topology import Lane, Topology
+from emulator.record.path_profile import PathProfile
 
 
 def onto(lane: Lane, profile: PathProfile) -> Lane:

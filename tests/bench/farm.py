@@ -30,7 +30,7 @@ AXES = {
 
 def sweep(workers: int, rtts: str, folder: Path) -> dict[str, bytes]:
     """Every cell's result and raw answers by file name; prints what it took."""
-    from clusters import cluster
+    from support.dask_clusters import cluster
 
     folder.mkdir()
     options = [word for axis, values in {"rtt": rtts, **AXES}.items() for word in (f"--{axis}", values)]

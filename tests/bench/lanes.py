@@ -16,9 +16,9 @@ from pathlib import Path
 
 from helped import parser
 
-from emulator.appliance import Appliance
+from emulator.control.appliance import Appliance
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model import Impairment, Lane, Topology
+from emulator.model.topology import Impairment, Lane, Topology
 
 RATED = Impairment(rate_bps=10**9)
 

@@ -33,16 +33,16 @@ WATCHDOG_S = 10.0
 
 def serve(folder: str) -> None:
     """The server; its port is the first line it prints."""
-    sys.path[:0] = [str(ROOT / "tests/web"), str(ROOT / "tests")]
-    from emulator import topologyfile
-    from emulator.appliance import Appliance
+    sys.path.insert(0, str(ROOT / "tests"))
+    from emulator.config import loader
+    from emulator.control.appliance import Appliance
     from emulator.kernel.fake import FakeKernel
-    from web.guard import Guard
-    from web.setup import server
-    from web.tokens import Tokens
+    from web.auth.guard import Guard
+    from web.auth.tokens import Tokens
+    from web.wiring import server
 
     appliance = Appliance(FakeKernel(), Path(folder))
-    appliance.up(topologyfile.load(ROOT / "topologies/wide-star.yaml"))
+    appliance.up(loader.load(ROOT / "topologies/wide-star.yaml"))
     made = server(appliance, Path(folder), Guard(Tokens("w", "r")), "127.0.0.1:0")
     print(made.address.split(":")[1], flush=True)
     made.end_on_signals()

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from helped import parser
 
-from emulator.appliance import Appliance
+from emulator.analysis.impairment_statistics import overtakers
+from emulator.control.appliance import Appliance
+from emulator.hosts.tools.frame_stream import Arrival, Flow, Stream
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.measure.stream import Arrival, Flow, Stream
-from emulator.model import Impairment, Lane, Topology
-from emulator.netem import frame_bytes
-from emulator.proof import overtakers
+from emulator.model.topology import Impairment, Lane, Topology
+from emulator.plan.netem_lowering import frame_bytes
 
 MS = 10**6
 TRAIN = 100_000

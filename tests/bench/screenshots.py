@@ -25,19 +25,19 @@ from helped import parser
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/web")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from daemons import TOKENS, House  # noqa: E402
-from samples import execution  # noqa: E402
-from visits import Site  # noqa: E402
+from support.browser_visit import Site  # noqa: E402
+from support.made_results import execution  # noqa: E402
+from support.web_daemon import TOKENS, House  # noqa: E402
 
-from emulator.cells import CellSpec  # noqa: E402
-from emulator.echo import Echoes, Rtts  # noqa: E402
+from emulator.control.rtt_monitor import Echoes, Rtts  # noqa: E402
 from emulator.errors import MeasureError  # noqa: E402
-from emulator.kernel import QueueCounters  # noqa: E402
-from emulator.ops import DelEgress  # noqa: E402
-from emulator.results import Execution  # noqa: E402
-from emulator.state import Link, Nic  # noqa: E402
+from emulator.experiment.cell_result import CellSpec  # noqa: E402
+from emulator.experiment.run_folder import Execution  # noqa: E402
+from emulator.kernel.protocol import QueueCounters  # noqa: E402
+from emulator.plan.ops import DelEgress  # noqa: E402
+from emulator.plan.state import Link, Nic  # noqa: E402
 from web.server import Server  # noqa: E402
 
 LIMIT_MS = 180_000

@@ -24,7 +24,7 @@ from helped import parser
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from waiting import until
+from support.waiting import until
 
 CLONE = Path(__file__).parents[2]
 INSIDE = "/mnt/longhaul"

@@ -14,22 +14,21 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import oracle
-import walking
 from helped import parser
+from support import killed_walks, oracle
 
 ACTIONS = 4
 
 
 def main(count: int, seed: int, first: int) -> int:
     """Print what walks leave behind, how far we are, and the sum; the exit code is how many leave anything behind."""
-    walking.make_nics()
+    killed_walks.make_nics()
     time.sleep(30)  # of virtual time: until IPv6 has found its addresses to be free
     before, bad, deaths = oracle.snapshot(), 0, 0
     for number in range(first, first + count):
-        walk = walking.Walk(random.Random(f"{seed}/{number}"), Path(tempfile.mkdtemp()))
+        walk = killed_walks.Walk(random.Random(f"{seed}/{number}"), Path(tempfile.mkdtemp()))
         left = walk.take(ACTIONS, before)
         deaths += walk.killed
         bad += bool(left)

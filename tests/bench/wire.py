@@ -25,15 +25,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helped import parser
-from superframes import lossless
+from support.superframe_traffic import lossless
 from wiremeasures import MS, cpu_s, delays_us, small_frames, tcp, timers_us
 
-from emulator import ops
-from emulator.appliance import Appliance
+from emulator.control.appliance import Appliance
 from emulator.hosts.namespace import NamespaceHost
+from emulator.hosts.tools import process
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.measure import process
-from emulator.model import Impairment, Lane, Topology
+from emulator.model.topology import Impairment, Lane, Topology
+from emulator.plan import ops
 
 OWN = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 WIDE = "4096 1048576 268435456"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from emulator.hosts.namespace import NamespaceHost
-from emulator.kernel import netns, wire
+from emulator.kernel import engine_client, netns
 
 MS = 10**6
 PORT = 7000
@@ -32,7 +32,7 @@ def cpu_s() -> tuple[float, float]:
 def engine_cpu_s() -> float:
     """CPU seconds that the engines have taken so far: no other machine's, for this one's /proc shows only ours."""
     stats = [path.read_text() for path in Path("/proc").glob("[0-9]*/stat")]
-    fields = [stat.rpartition(")")[2].split() for stat in stats if f"({wire.BINARY.name})" in stat]
+    fields = [stat.rpartition(")")[2].split() for stat in stats if f"({engine_client.BINARY.name})" in stat]
     return sum(int(user) + int(system) for user, system in (f[11:13] for f in fields)) / os.sysconf("SC_CLK_TCK")
 
 

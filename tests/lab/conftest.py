@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from measuring import TCP_MEM
+from support.lab_cells import TCP_MEM
 
-from emulator import prober
-from emulator.appliance import Appliance
+from emulator.control.appliance import Appliance
+from emulator.hosts.tools import rtt_prober
 from emulator.kernel.netlink import NetlinkKernel
 
 
@@ -33,4 +33,4 @@ def tcp_memory_as_before() -> Iterator[None]:
 @pytest.fixture
 def pinged(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without irtt: ping is cheaper, and it must do too."""
-    monkeypatch.setattr(prober, "_has_irtt", lambda _: False)
+    monkeypatch.setattr(rtt_prober, "_has_irtt", lambda _: False)

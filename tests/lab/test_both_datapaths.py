@@ -14,13 +14,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from proving import proved
+from support.lab_proofs import proved
 
-from emulator import topologyfile, verify
-from emulator.appliance import Appliance
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.experiment import rtt_certificate
 from emulator.kernel import netns
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model import P32, Buffer, Impairment, Lane, Topology
+from emulator.model.topology import P32, Buffer, Impairment, Lane, Topology
 
 MS = 10**6
 PORT = 7000
@@ -103,8 +104,8 @@ def test_both_earn_the_same_certificate(tmp_path: Path) -> None:
     for name in ("netem", "wire"):
         with up(lane, name, tmp_path) as (appliance, topology):
             before = appliance.status()
-            pairs = list(verify.measure(topology, 5, TOLERANCE_NS, at_once=1))
-            certificates.append(verify.certificate(before, appliance.status(), 5, TOLERANCE_NS, pairs))
+            pairs = list(rtt_certificate.measure(topology, 5, TOLERANCE_NS, at_once=1))
+            certificates.append(rtt_certificate.certificate(before, appliance.status(), 5, TOLERANCE_NS, pairs))
     netem, wire = (one.to_json() for one in certificates)
     assert (netem["passed"], wire["passed"]) == (True, True), (netem, wire)
     assert (netem["datapath"], wire["datapath"]) == ("netem", "wire")
@@ -126,7 +127,7 @@ def test_both_lose_as_often_as_asked(datapath: str, tmp_path: Path) -> None:
 
 def test_both_do_what_chance_is_asked_to_do(datapath: str, tmp_path: Path) -> None:
     """The same rows, each with its interval of 99.9 %, by the same numbered packets."""
-    topology = replace(topologyfile.loads(CHANCE), datapath=datapath)
+    topology = replace(loader.loads(CHANCE), datapath=datapath)
     found = proved(topology, tmp_path, PACKETS, SLACK_NS)
     assert [one for one in found if not one.row.passed] == []
     assert {one.row.what for one in found} == ROWS

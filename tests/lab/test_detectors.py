@@ -1,4 +1,4 @@
-"""Each known pitfall provoked on a real kernel, its detector heard; that of the CPU, idle here, in test_cpu_live.py."""
+"""Each known pitfall provoked on a real kernel, its detector heard; tests/live/test_cpu_limit.py has the CPU's."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring import KIB, MIB, SMALL, TCP_MEM, measure, netem, port, run, short_of_memory, spec
+from support.lab_cells import KIB, MIB, SMALL, TCP_MEM, measure, netem, port, run, short_of_memory, spec
 
-from emulator import cell
-from emulator.appliance import Appliance
-from emulator.cells import CellResult, CellSpec
-from emulator.hosts import profiles
+from emulator.control.appliance import Appliance
+from emulator.experiment import run_cell
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.hosts import tcp_profiles
 from emulator.hosts.namespace import NamespaceHost
 from emulator.kernel import netns
-from emulator.model import Profile
+from emulator.model.topology import Profile
 
 pytestmark = pytest.mark.usefixtures("tcp_memory_as_before")
 
@@ -126,7 +126,7 @@ def test_cached_metrics(tmp_path: Path) -> None:
             served.shutdown(socket.SHUT_WR)
             assert client.recv(1) == b""
 
-    assert "cached-metrics" in heard(measure(spec(profile=profiles.DEFAULT, duration_s=1), tmp_path, talk_before))
+    assert "cached-metrics" in heard(measure(spec(profile=tcp_profiles.DEFAULT, duration_s=1), tmp_path, talk_before))
     assert "cached-metrics" not in heard(measure(spec(duration_s=1), tmp_path, talk_before))
 
 
@@ -140,7 +140,7 @@ def test_only_one_end_tuned(tmp_path: Path) -> None:
 
 
 def test_the_senders_figure_is_too_high(tmp_path: Path) -> None:
-    result = measure(spec(profile=profiles.DEFAULT, rtt_ms=100, duration_s=2), tmp_path)
+    result = measure(spec(profile=tcp_profiles.DEFAULT, rtt_ms=100, duration_s=2), tmp_path)
     assert "sender-figure" in heard(result)
     assert result.sent_bytes > 1.02 * result.received_bytes
 
@@ -151,8 +151,8 @@ def test_the_senders_figure_is_too_high(tmp_path: Path) -> None:
 def test_how_iperf3_was_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], detector: str
 ) -> None:
-    ours = cell._client_argv
-    monkeypatch.setattr(cell, "_client_argv", lambda one, address: [*ours(one, address), *words])
+    ours = run_cell._client_argv
+    monkeypatch.setattr(run_cell, "_client_argv", lambda one, address: [*ours(one, address), *words])
     assert detector in heard(measure(spec(duration_s=2), tmp_path))
 
 

@@ -11,13 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from emulator import netem, topologyfile, verify
-from emulator.appliance import Appliance
-from emulator.flows import Filter, Match, filters
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.experiment import rtt_certificate
+from emulator.experiment.impairment_test import prove
+from emulator.hosts.tools import process
 from emulator.kernel import netns
-from emulator.measure import process
-from emulator.model import Flow, Impairment, Topology
-from emulator.prove import prove
+from emulator.model.flow_match import Filter, Match, filters
+from emulator.model.topology import Flow, Impairment, Topology
+from emulator.plan import netem_lowering
 
 MS = 10**6
 SO_TIMESTAMPNS = 35
@@ -88,7 +90,7 @@ def all_near(found: list[int], asked_ms: float) -> bool:
 @pytest.fixture
 def up(appliance: Appliance) -> Topology:
     """The flows' topology, with the hosts' neighbours known."""
-    appliance.up(topology := topologyfile.loads(FLOWS))
+    appliance.up(topology := loader.loads(FLOWS))
     for way in ("hub far", "far hub", "hub near"):
         delays(topology, way, 9, count=2)
     return topology
@@ -118,12 +120,12 @@ def test_ping_is_known_by_protocol_and_address(up: Topology) -> None:
     with netns.inside("lh-hub"):
         said = process.run(["ping", "-c", "2", "-i", "0.2", "10.77.0.2"], 10).checked().stdout
     assert "min/avg/max/mdev = 60.0" in said
-    pairs = list(verify.measure(up, 3, SLACK_NS, at_once=1))
+    pairs = list(rtt_certificate.measure(up, 3, SLACK_NS, at_once=1))
     assert [(pair.asked_ns // MS, pair.passed) for pair in pairs] == [(60, True), (2, True), (62, True)]
 
 
 def test_a_flow_changes_without_a_gap_and_without_its_neighbours(up: Topology, appliance: Appliance) -> None:
-    changed = topologyfile.loads(FLOWS.replace("rtt: 100ms", "rtt: 140ms").replace("loss: 30%", "loss: 50%"))
+    changed = loader.loads(FLOWS.replace("rtt: 100ms", "rtt: 140ms").replace("loss: 30%", "loss: 50%"))
     with datagrams(up, "hub", "far", 5000, 4000, 0) as (out, into), datagrams(up, "hub", "far", 7000, 4001, 0) as rest:
         for number in range(300):
             if number == 150:
@@ -156,7 +158,7 @@ def received(into: socket.socket) -> list[int]:
 
 
 def test_other_flows_are_put_in_place_and_drift_is_seen(up: Topology, appliance: Appliance) -> None:
-    tagged = topologyfile.loads(
+    tagged = loader.loads(
         "{name: flows, hub: hub, lanes: {far: {rtt: 20ms, flows: {v: {match: {vlan: 7, dscp: 3}, loss: 1%},"
         " six: {match: {hub: 'fd00::/64', hub_port: 80}, rtt: 100ms}, t: {match: {vlan: 9}}}}, near: {rtt: 2ms}}}"
     )
@@ -170,7 +172,7 @@ def test_other_flows_are_put_in_place_and_drift_is_seen(up: Topology, appliance:
     assert appliance.tend(restore=True).mended
     assert appliance.status().as_asked
     appliance.up(up)
-    plain = topologyfile.loads("{name: flows, hub: hub, lanes: {far: {rtt: 20ms}, near: {rtt: 2ms}}}")
+    plain = loader.loads("{name: flows, hub: hub, lanes: {far: {rtt: 20ms}, near: {rtt: 2ms}}}")
     appliance.up(plain)
     assert appliance.status().as_asked
     assert all_near(delays(plain, "hub far", 5000), 10)
@@ -225,8 +227,8 @@ def test_verify_sees_whether_each_packet_takes_its_flows_way(
     appliance: Appliance, monkeypatch: pytest.MonkeyPatch, wrong: str, failing: set[str]
 ) -> None:
     """What matches is impaired as its flow says and the rest as the lane; what a wrong filter misses is not."""
-    monkeypatch.setattr(netem, "filters", lambda match, *, outbound: mistaken(wrong, match, outbound))
-    appliance.up(topology := topologyfile.loads(EVERY_MATCH))
+    monkeypatch.setattr(netem_lowering, "filters", lambda match, *, outbound: mistaken(wrong, match, outbound))
+    appliance.up(topology := loader.loads(EVERY_MATCH))
     found = prove(topology, 1_000, SLACK_NS)
     assert {proof.flow for proof in found} == {None, *(flow.name for flow in topology.lane("far").flows)}
     assert {proof.flow for proof in found if not proof.row.passed} == failing

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from proving import proved
+from support.lab_proofs import proved
 
-from emulator import netem, topologyfile
-from emulator.appliance import Appliance
+from emulator.analysis.impairment_statistics import overtakers
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.experiment.impairment_test import Proof, prove
+from emulator.hosts.tools.frame_stream import SMALLEST, Arrival, Flow, Stream
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.lossmodels import GilbertElliott
-from emulator.measure.stream import SMALLEST, Arrival, Flow, Stream
-from emulator.model import Buffer, Impairment, Lane, Topology
-from emulator.netem import frame_bytes
-from emulator.proof import overtakers
-from emulator.prove import Proof, prove
+from emulator.model.loss_model import GilbertElliott
+from emulator.model.topology import Buffer, Impairment, Lane, Topology
+from emulator.plan import netem_lowering
+from emulator.plan.netem_lowering import frame_bytes
 
 MS = 10**6
 PACKETS = 10_000
@@ -42,13 +43,13 @@ lanes:
     outbound: {rate: 2Gbit, buffer: 200p}
     inbound: {rate: 10Mbit, buffer: 50ms, overhead: 22B, cells: atm}
 """
-DIRECTIONS = [f"{lane} {way}" for lane in topologyfile.loads(ALL).sites for way in ("outbound", "inbound")]
+DIRECTIONS = [f"{lane} {way}" for lane in loader.loads(ALL).sites for way in ("outbound", "inbound")]
 
 
 @pytest.fixture(scope="module")
 def proofs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Proof]]:
     """By direction, its rows by name."""
-    found = proved(topologyfile.loads(ALL), tmp_path_factory.mktemp("all"), PACKETS, SLACK_NS)
+    found = proved(loader.loads(ALL), tmp_path_factory.mktemp("all"), PACKETS, SLACK_NS)
     return {d: {p.row.what: p for p in found if f"{p.lane} {p.direction}" == d} for d in DIRECTIONS}
 
 
@@ -108,7 +109,7 @@ def test_a_long_lane_holds_more_than_the_default_limit_of_1000(
     far = Impairment(173 * MS)
     topology, flow = Topology("t", "hub", (Lane("far", far, far),)), Flow("hub", "far", 3_000, 10_000)
     assert len(stream(appliance, topology, flow)[0]) == 3_000
-    monkeypatch.setattr(netem, "limit_packets", lambda *_: 1000)
+    monkeypatch.setattr(netem_lowering, "limit_packets", lambda *_: 1000)
     assert len(stream(appliance, topology, flow)[0]) == 1_000
 
 
@@ -116,7 +117,7 @@ def test_the_rivals_1_h_put_back_is_seen(appliance: Appliance, monkeypatch: pyte
     """tc's 1-h sent as the kernel's h: what should be lost in bursts is not lost at all."""
     rival = lambda self: (self.p_p32, self.r_p32, self.bad_p32, self.good_p32)  # noqa: E731
     monkeypatch.setattr(GilbertElliott, "kernel", rival)
-    topology = topologyfile.loads("{name: t, hub: hub, lanes: {far: {rtt: 80ms, loss: 5% burst 4}}}")
+    topology = loader.loads("{name: t, hub: hub, lanes: {far: {rtt: 80ms, loss: 5% burst 4}}}")
     appliance.up(topology)
     rows = {p.row.what: p.row for p in prove(topology, 2_000, SLACK_NS) if p.direction == "outbound"}
     assert (rows["loss"].measured, rows["loss"].passed) == (0, False)
@@ -124,7 +125,7 @@ def test_the_rivals_1_h_put_back_is_seen(appliance: Appliance, monkeypatch: pyte
 
 def test_the_next_change_does_not_roll_the_same_dice_again(appliance: Appliance) -> None:
     """A seed that is sent again starts the random numbers anew: with many changes the same packets would be lost."""
-    topology = topologyfile.loads("{name: t, hub: hub, lanes: {far: {rtt: 80ms, loss: 20%}}}")
+    topology = loader.loads("{name: t, hub: hub, lanes: {far: {rtt: 80ms, loss: 20%}}}")
     lost = []
     for rtt_ms in (80, 82, 84):
         lane = topology.lane("far").with_rtt(rtt_ms * MS)
@@ -169,12 +170,12 @@ def test_a_failure_gives_back_a_table_of_ones_own(appliance: Appliance, monkeypa
 
 def test_tc_shows_the_same(appliance: Appliance) -> None:
     """iproute2 reads what we wrote: an oracle that shares no code with us."""
-    from emulator.measure import process
+    from emulator.hosts.tools import process
 
-    appliance.up(topologyfile.loads(ALL))
+    appliance.up(loader.loads(ALL))
     shown = {
         lane: process.run(["tc", "qdisc", "show", "dev", f"lhs-{lane}"], 10).checked().stdout
-        for lane in topologyfile.loads(ALL).sites
+        for lane in loader.loads(ALL).sites
     }
     assert "loss 1%" in shown["chance"]
     assert "loss state p13 1% p31 20% p32 5% p23 50% p14 0.5%" in shown["states"]

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import oracle
 import pytest
-import walking
+from support import killed_walks, oracle
 
 WALKS = 10
 ACTIONS = 3
@@ -18,7 +17,7 @@ ACTIONS = 3
 
 @pytest.fixture(scope="module")
 def before() -> Iterator[dict[str, Any]]:
-    walking.make_nics()
+    killed_walks.make_nics()
     time.sleep(30)  # of virtual time: until IPv6 has found its addresses to be free
     yield oracle.snapshot()
     oracle.sh("ip netns del far")
@@ -26,7 +25,7 @@ def before() -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", range(WALKS))
 def test_a_walk_with_deaths_leaves_no_trace(seed: int, before: dict[str, Any], tmp_path: Path) -> None:
-    walk = walking.Walk(random.Random(seed), tmp_path)
+    walk = killed_walks.Walk(random.Random(seed), tmp_path)
     assert walk.take(ACTIONS, before) == []
 
 

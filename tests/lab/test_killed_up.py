@@ -14,21 +14,21 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import oracle
 import pytest
-import walking
+from support import killed_walks, oracle
+from support.folders import TOPOLOGIES
 
-from emulator import topologyfile
-from emulator.appliance import Appliance
-from emulator.desire import Store
-from emulator.goal import nothing, wanted
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.control.intent_store import Store
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model import Topology
-from emulator.ops import AddBridge, AddNamespace, AddVeth, DelBridge, DelVeth, Op
-from emulator.plan import plan
-from emulator.state import PREFIX, State
+from emulator.model.topology import Topology
+from emulator.plan.desired_state import nothing, wanted
+from emulator.plan.ops import AddBridge, AddNamespace, AddVeth, DelBridge, DelVeth, Op
+from emulator.plan.planner import plan
+from emulator.plan.state import PREFIX, State
 
-STAR = topologyfile.load(Path(__file__).parents[2] / "topologies/wide-star.yaml")
+STAR = loader.load(TOPOLOGIES / "wide-star.yaml")
 EVERY = 40
 
 
@@ -109,16 +109,16 @@ def kernel() -> Iterator[NetlinkKernel]:
 
 def test_a_death_while_the_desire_is_written_leaves_the_old_or_the_new(kernel: NetlinkKernel, tmp_path: Path) -> None:
     """Before and after each call that reaches the disk, first for the change, then for the desire."""
-    small = topologyfile.loads("{name: small, hub: hub, lanes: {japan: {rtt: 10ms}}}")
+    small = loader.loads("{name: small, hub: hub, lanes: {japan: {rtt: 10ms}}}")
     appliance, found = Appliance(kernel, tmp_path), []
     for at in range(17):
-        assert walking.in_a_process(tmp_path, lambda one: one.up(small), at)
+        assert killed_walks.in_a_process(tmp_path, lambda one: one.up(small), at)
         found.append(appliance.topology())
         assert names() & {"lh-japan", "lh-hub"} == set()
         if found[-1]:
             appliance.down()
     assert found == [None] * 13 + [small] * 4
-    walking.in_a_process(tmp_path, lambda one: one.up(small), 20)
+    killed_walks.in_a_process(tmp_path, lambda one: one.up(small), 20)
     appliance.tend(restore=True)
     have = kernel.observe()
     assert have == wanted(small, have)

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import oracle
 import pytest
+from support import oracle
 
-from emulator.appliance import Appliance, local
+from emulator.control.appliance import Appliance, local
 from emulator.errors import RefusedError
-from emulator.hosts import profiles, record
+from emulator.hosts import saved_settings, tcp_profiles
 from emulator.hosts.namespace import NamespaceHost
-from emulator.model import Impairment, Lane, Profile, Topology
+from emulator.model.topology import Impairment, Lane, Profile, Topology
 
 NEAR, FAR = NamespaceHost("near"), NamespaceHost("far")
 WAY = Impairment(delay_ns=10**7)
@@ -45,7 +45,7 @@ def die_in_the_middle() -> None:
     """A process that has put a profile on, and cannot take it off any more."""
     pid = os.fork()
     if pid == 0:
-        with profiles.applied(TUNED, NEAR, FAR):
+        with tcp_profiles.applied(TUNED, NEAR, FAR):
             os.kill(os.getpid(), signal.SIGKILL)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
@@ -62,7 +62,7 @@ def test_the_daemon_puts_it_back(appliance: Appliance) -> None:
 def test_the_next_measurement_starts_from_what_was(appliance: Appliance) -> None:
     before = seen()
     die_in_the_middle()
-    with profiles.applied(Profile("other", tcp_wmem=(4096, 5000, 6000)), FAR):
+    with tcp_profiles.applied(Profile("other", tcp_wmem=(4096, 5000, 6000)), FAR):
         assert "initcwnd" not in seen()
         assert MACHINES not in seen()
     assert seen() == before
@@ -70,7 +70,7 @@ def test_the_next_measurement_starts_from_what_was(appliance: Appliance) -> None
 
 def test_one_that_is_at_work_is_left_alone(appliance: Appliance) -> None:
     before = seen()
-    with profiles.applied(TUNED, NEAR, FAR):
+    with tcp_profiles.applied(TUNED, NEAR, FAR):
         during = seen()
         appliance.tend()
         with (
@@ -87,7 +87,7 @@ def test_down_puts_back_what_is_the_machines(appliance: Appliance) -> None:
     die_in_the_middle()
     appliance.down()
     assert oracle.sh("sysctl net.ipv4.tcp_mem") == before
-    assert list(record.FOLDER.glob("*.json")) == []
+    assert list(saved_settings.FOLDER.glob("*.json")) == []
 
 
 def test_hosts_of_the_same_name_that_came_later_are_left_alone(appliance: Appliance) -> None:
@@ -96,6 +96,6 @@ def test_hosts_of_the_same_name_that_came_later_are_left_alone(appliance: Applia
     names = (NEAR.namespace, FAR.namespace)
     oracle.sh("".join(f"ip netns del {name}; ip netns add {name};" for name in names))
     oracle.sh("".join(f"ip netns exec {name} sysctl -w net.ipv4.tcp_rmem='4096 7000 8000';" for name in names))
-    assert record.recover() == []
+    assert saved_settings.recover() == []
     assert seen().count("4096\t7000\t8000") == 2
     assert oracle.sh("sysctl net.ipv4.tcp_mem") == before

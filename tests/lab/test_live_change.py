@@ -10,9 +10,9 @@ from statistics import median
 
 import pytest
 
-from emulator.appliance import Appliance
+from emulator.control.appliance import Appliance
 from emulator.kernel import netns
-from emulator.model import Impairment, Lane, Topology
+from emulator.model.topology import Impairment, Lane, Topology
 
 EVERY_S = 0.001
 PORT = 7000

@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from failing import FailingKernel, go
-from handmade import cards, mac, oracle, ping_ms, sh
+from support.failing_kernel import FailingKernel, go
+from support.handmade_nics import cards, mac, oracle, ping_ms, sh
 
-from emulator.appliance import Appliance
+from emulator.control.appliance import Appliance
 from emulator.errors import KernelError, RefusedError
-from emulator.goal import wanted
 from emulator.kernel import netns
 from emulator.kernel.fake import FakeKernel
-from emulator.model import Impairment, Lane, Ports, Topology
-from emulator.plan import plan
+from emulator.model.topology import Impairment, Lane, Ports, Topology
+from emulator.plan.desired_state import wanted
+from emulator.plan.planner import plan
 
 MS = 10**6
 SLOW = Impairment(16 * MS)

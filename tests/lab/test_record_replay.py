@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from emulator import cli, topologyfile
-from emulator.appliance import Appliance
+from emulator.cli import main
+from emulator.config import loader
+from emulator.control.appliance import Appliance
 from emulator.hosts.namespace import NamespaceHost
+from emulator.hosts.tools import ping
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.lossmodels import P32, GilbertElliott
-from emulator.measure import ping
-from emulator.model import Topology
-from emulator.record import file, likeness, session
-from emulator.record.profile import PathProfile
+from emulator.model.loss_model import P32, GilbertElliott
+from emulator.model.topology import Topology
+from emulator.record import compare_profiles, file, recording
+from emulator.record.path_profile import PathProfile
 
 MS, S = 10**6, 10**9
 SLACK_NS = 10_000
@@ -39,7 +40,7 @@ lanes:
 def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
     kernel = NetlinkKernel()
     one = Appliance(kernel, tmp_path_factory.mktemp("state"))
-    one.up(topologyfile.loads(PATHS))
+    one.up(loader.loads(PATHS))
     yield one
     one.down()
     kernel.close()
@@ -51,11 +52,11 @@ def recorded(
     """What 50 probes a second tell of a lane."""
     topology = appliance.topology()
     assert topology
-    with session.over_lane(topology, lane, by) as ends:
-        session.record(ends, lane, "now", folder, by, 20 * MS, seconds * S, lambda _: None)
+    with recording.over_lane(topology, lane, by) as ends:
+        recording.record(ends, lane, "now", folder, by, 20 * MS, seconds * S, lambda _: None)
         if rate:
-            session.measure_rates(ends, folder)
-    return session.finish(folder, S)
+            recording.measure_rates(ends, folder)
+    return recording.finish(folder, S)
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +88,13 @@ def test_the_replay_of_a_recording_is_recorded_as_the_same_path(
 ) -> None:
     before = appliance.topology()
     assert before
-    assert cli.main(["replay", str(real), "copy"], obj=appliance) == 0
+    assert main.main(["replay", str(real), "copy"], obj=appliance) == 0
     again = recorded(appliance, "copy", tmp_path / "copy")
-    rows = likeness.compared(file.load(real), again, SLACK_NS)
+    rows = compare_profiles.compared(file.load(real), again, SLACK_NS)
     assert [row.what for row in rows] == 2 * ["median delay", "shape (KS)", "loss", "loss in a row"]
     assert [row for row in rows if not row.alike] == []
     other = recorded(appliance, "steps", tmp_path / "other", "ping", 10)
-    told = {f"{row.direction} {row.what}" for row in likeness.compared(again, other, SLACK_NS) if not row.alike}
+    told = {f"{row.direction} {row.what}" for row in compare_profiles.compared(again, other, SLACK_NS) if not row.alike}
     assert told >= {"outbound median delay", "inbound median delay", "outbound shape (KS)", "inbound shape (KS)"}
     appliance.up(before)
 
@@ -126,7 +127,7 @@ def _pinged_while_played(appliance: Appliance, topology: Topology, path: Path) -
     """When each answered echo was sent, and its round trip in ms."""
     argv = ping.stamped_argv(str(topology.address("steps").ip), 400, 0.02)
     with NamespaceHost("hub").start(argv) as program:
-        assert cli.main(["replay", str(path), "steps", "--trace"], obj=appliance) == 0
+        assert main.main(["replay", str(path), "steps", "--trace"], obj=appliance) == 0
         said = program.wait(60).stdout
     replies = [reply for line in said.splitlines() if (reply := ping.parse_stamped(line))]
     return sorted((sent_ns, round(rtt_ns / MS)) for _, sent_ns, rtt_ns in replies)

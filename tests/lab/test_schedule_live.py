@@ -7,19 +7,19 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from support.folders import ROOT, TOPOLOGIES
 
-from emulator import topologyfile
-from emulator.alarm import RealAlarm
-from emulator.appliance import Appliance
-from emulator.desire import Store
-from emulator.lateness import Lateness
-from emulator.measure.stream import Arrival, Flow, Stream
-from emulator.model import Topology
-from emulator.schedule import Start
-from emulator.timeline import Timeline
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.control.intent_store import Store
+from emulator.hosts.tools.frame_stream import Arrival, Flow, Stream
+from emulator.model.lateness import Lateness
+from emulator.model.schedule import Start
+from emulator.model.timeline import Timeline
+from emulator.model.topology import Topology
+from emulator.system.timer import RealAlarm
 
 MS, S = 10**6, 10**9
 EVENING_S = 71_700
@@ -46,7 +46,7 @@ def played(
 
 def test_an_evening_passes_as_it_is_written(appliance: Appliance) -> None:
     """An hour and a half of the day, from 19:55 on: all that ever changes in it."""
-    day = topologyfile.load(Path(__file__).parents[2] / "topologies/day.yaml")
+    day = loader.load(TOPOLOGIES / "day.yaml")
     epoch_ns = RealAlarm().now_ns() - EVENING_S * S
     flows = [Flow("new-york", site, 240, 22 * S) for site in ("london", "tokyo")]
     arrivals, late = played(appliance, day, flows, 5_400, epoch_ns)
@@ -66,7 +66,7 @@ def test_an_evening_passes_as_it_is_written(appliance: Appliance) -> None:
 def schedule(tracks: str, rest: str = "") -> Topology:
     """One lane of 80 ms and a gigabit under a schedule."""
     text = f"{{name: t, hub: hub, lanes: {{far: {{rtt: 80ms, rate: 1Gbit}}}}, schedule: {{{rest} tracks: [{tracks}]}}}}"
-    return topologyfile.loads(text)
+    return loader.loads(text)
 
 
 def test_a_ramp_loses_and_reorders_nothing(appliance: Appliance) -> None:
@@ -110,7 +110,7 @@ def test_a_killed_daemon_goes_on_in_its_phase_and_is_never_late(appliance: Appli
 
     def daemon(*until_s: int) -> list[float]:
         """One that is killed in the end, and what the lanes have at some times before."""
-        with subprocess.Popen(argv, cwd=Path(__file__).parents[2], env=env, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(argv, cwd=ROOT, env=env, stderr=subprocess.DEVNULL) as process:
             found = []
             for at_s in until_s:
                 alarm.sleep_until(began_ns + at_s * S)

@@ -9,12 +9,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from handmade import HOSTS, cards, mac, sh
+from support.handmade_nics import HOSTS, cards, mac, sh
 
-from emulator.appliance import Appliance
+from emulator.control.appliance import Appliance
 from emulator.kernel import netns
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model import Impairment, Lane, Ports, Topology
+from emulator.model.topology import Impairment, Lane, Ports, Topology
 
 ETH_P_ALL = 3
 OUTGOING = 4

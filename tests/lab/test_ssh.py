@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from machines import Machines, machines, sh
+from support.ssh_machines import Machines, machines, sh
 
 from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
-from emulator.hosts import profiles
-from emulator.hosts.connection import Connection
+from emulator.hosts import tcp_profiles
 from emulator.hosts.ssh import SshHost
-from emulator.model import Profile
+from emulator.hosts.ssh_connection import Connection
+from emulator.model.topology import Profile
 
 PROFILE = Profile(
     "all", tcp_rmem=(4096, 2**20, 2**24), tcp_wmem=(4096, 2**20, 2**24), congestion_control="reno", initcwnd=40
@@ -131,14 +131,14 @@ def test_a_chatty_login_shell_is_named(three: Machines, tmp_path: Path) -> None:
 
 def test_a_profile_is_put_on_and_taken_off_exactly(three: Machines, host: SshHost) -> None:
     before = seen(three)
-    with profiles.applied(PROFILE, host):
+    with tcp_profiles.applied(PROFILE, host):
         time.sleep(3 * LEASE_S)
         during = seen(three)
         assert "tcp_rmem:4096\t1048576\t16777216" in during
         assert "tcp_congestion_control:reno" in during
         assert "src 10.77.0.3 initcwnd 40" in during
     assert seen(three) == before
-    with pytest.raises(ZeroDivisionError), profiles.applied(PROFILE, host):
+    with pytest.raises(ZeroDivisionError), tcp_profiles.applied(PROFILE, host):
         _ = 1 / 0
     after(lambda: seen(three) == before, 5)
     assert processes("longhaul-keeper") == []
@@ -147,7 +147,10 @@ def test_a_profile_is_put_on_and_taken_off_exactly(three: Machines, host: SshHos
 def test_a_setting_that_the_kernel_refuses_leaves_nothing(three: Machines, host: SshHost) -> None:
     before = seen(three)
     bad = Profile("bad", tcp_rmem=(4096, 5000, 6000), congestion_control="no")
-    with pytest.raises(MissingError, match="tcp_congestion_control cannot be read or set"), profiles.applied(bad, host):
+    with (
+        pytest.raises(MissingError, match="tcp_congestion_control cannot be read or set"),
+        tcp_profiles.applied(bad, host),
+    ):
         pass
     after(lambda: seen(three) == before, 5)
 
@@ -155,7 +158,7 @@ def test_a_setting_that_the_kernel_refuses_leaves_nothing(three: Machines, host:
 def test_what_is_the_machines_is_left_to_it_and_the_user_is_told(three: Machines, host: SshHost) -> None:
     """A container has no tcp_mem; the rest of `max` is put on there."""
     before = seen(three)
-    with profiles.applied(profiles.maximum(10**9, 10**7), host) as unset:
+    with tcp_profiles.applied(tcp_profiles.maximum(10**9, 10**7), host) as unset:
         assert "tcp_rmem:4096\t131072\t6291456" in seen(three)
     assert [text.partition("; as it is")[0] for text in unset] == [
         "max: far is in a container, and tcp_mem is its machine's: there, "
@@ -178,7 +181,7 @@ def test_killed_in_the_middle_it_is_put_back_at_once(three: Machines) -> None:
 def test_cut_off_in_the_middle_it_is_put_back_after_the_lease(three: Machines, host: SshHost) -> None:
     before = seen(three)
     try:
-        with pytest.raises(LonghaulError, match="far-machine: "), profiles.applied(PROFILE, host):
+        with pytest.raises(LonghaulError, match="far-machine: "), tcp_profiles.applied(PROFILE, host):
             sh("ip link set mgmt-far down")
             waited = after(lambda: seen(three) == before, 60)
             assert LEASE_S - LEASE_S / 4 - 1 <= waited <= LEASE_S + 2
@@ -190,7 +193,7 @@ def test_cut_off_in_the_middle_it_is_put_back_after_the_lease(three: Machines, h
 def test_a_lease_that_ran_out_voids_the_measurement(three: Machines, host: SshHost) -> None:
     before = seen(three)
     wanted = "silent for 5 s, its settings were put back meanwhile: measure anew"
-    with pytest.raises(MeasureError, match=wanted), profiles.applied(PROFILE, host):
+    with pytest.raises(MeasureError, match=wanted), tcp_profiles.applied(PROFILE, host):
         sh("ip link set mgmt-far down")
         after(lambda: seen(three) == before, 60)
         sh("ip link set mgmt-far up")
@@ -199,21 +202,21 @@ def test_a_lease_that_ran_out_voids_the_measurement(three: Machines, host: SshHo
 
 def test_a_killed_keeper_leaves_a_file_from_which_the_next_start_restores(three: Machines, host: SshHost) -> None:
     before = seen(three)
-    with pytest.raises(LonghaulError), profiles.applied(PROFILE, host):
+    with pytest.raises(LonghaulError), tcp_profiles.applied(PROFILE, host):
         for pid in processes("longhaul-keeper"):
             os.kill(pid, signal.SIGKILL)
         time.sleep(LEASE_S + 3)
         assert seen(three) != before
         host.run(["kill", "-9", "1000000"], 5).checked()
     assert seen(three) != before
-    with profiles.applied(Profile("other", tcp_rmem=(4096, 5000, 6000)), host):
+    with tcp_profiles.applied(Profile("other", tcp_rmem=(4096, 5000, 6000)), host):
         assert "initcwnd" not in seen(three)
     assert seen(three) == before
 
 
 def test_a_killed_guard_is_replaced_by_the_one_that_reads(three: Machines, host: SshHost) -> None:
     before = seen(three)
-    with profiles.applied(PROFILE, host):
+    with tcp_profiles.applied(PROFILE, host):
         for pid in processes(f" guard {LEASE_S} "):
             os.kill(pid, signal.SIGKILL)
     assert seen(three) == before
@@ -222,7 +225,7 @@ def test_a_killed_guard_is_replaced_by_the_one_that_reads(three: Machines, host:
 def test_a_lost_connection_is_said_at_the_end(three: Machines, connection: Connection) -> None:
     before, host = seen(three), SshHost("far", "10.77.0.3", connection, LEASE_S)
     wanted = "the connection was lost; its settings are put back within 5 s"
-    with pytest.raises(MeasureError, match=wanted), profiles.applied(PROFILE, host):
+    with pytest.raises(MeasureError, match=wanted), tcp_profiles.applied(PROFILE, host):
         for pid in processes("ControlMaster=yes"):
             os.kill(pid, signal.SIGKILL)
         after(lambda: processes("ControlMaster=yes") == [], 5)
@@ -231,9 +234,12 @@ def test_a_lost_connection_is_said_at_the_end(three: Machines, connection: Conne
 
 def test_two_at_a_time_are_refused(three: Machines, host: SshHost) -> None:
     before = seen(three)
-    with profiles.applied(PROFILE, host):
+    with tcp_profiles.applied(PROFILE, host):
         during = seen(three)
-        with pytest.raises(RefusedError, match="another measurement is at work there"), profiles.applied(PROFILE, host):
+        with (
+            pytest.raises(RefusedError, match="another measurement is at work there"),
+            tcp_profiles.applied(PROFILE, host),
+        ):
             pass
         assert seen(three) == during
     assert seen(three) == before
@@ -242,10 +248,10 @@ def test_two_at_a_time_are_refused(three: Machines, host: SshHost) -> None:
 def test_a_user_who_is_not_root_needs_sudo(three: Machines, worker: Connection) -> None:
     before, host = seen(three), SshHost("far", "10.77.0.3", worker, LEASE_S)
     wanted = r"sudo: .*; log in as root, or allow sudo there without a password"
-    with pytest.raises(MissingError, match=wanted), profiles.applied(PROFILE, host):
+    with pytest.raises(MissingError, match=wanted), tcp_profiles.applied(PROFILE, host):
         pass
     Path("/etc/sudoers").write_text("root ALL=(ALL) ALL\nworker ALL=(ALL) NOPASSWD: ALL\n")
-    with profiles.applied(PROFILE, host):
+    with tcp_profiles.applied(PROFILE, host):
         assert "src 10.77.0.3 initcwnd 40" in seen(three)
     assert seen(three) == before
 

@@ -13,21 +13,21 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from machines import Machines, machines
-from waiting import until
+from support.folders import ROOT
+from support.ssh_machines import Machines, machines
+from support.waiting import until
 
-from emulator import topologyfile
-from emulator.appliance import Appliance
-from emulator.cli import main
-from emulator.desire import Store
-from emulator.goal import wanted
+from emulator.cli.main import main
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.control.intent_store import Store
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model import Topology
-from web.runforms import RunForm
+from emulator.model.topology import Topology
+from emulator.plan.desired_state import wanted
+from web.api.run_schemas import RunForm
 from web.runs import Runs, local_runners
-from web.usecases import UseCases
+from web.service import UseCases
 
-ROOT = Path(__file__).parents[2]
 TOPOLOGY = """
 name: machines
 hub: here
@@ -55,7 +55,7 @@ def appliance(three: Machines, tmp_path: Path) -> Iterator[Appliance]:
 
 @pytest.fixture
 def topology() -> Topology:
-    return topologyfile.loads(TOPOLOGY)
+    return loader.loads(TOPOLOGY)
 
 
 def test_verify_measures_every_pair_and_the_sum_of_the_compound_path(
@@ -93,7 +93,7 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     # Its own: the cells run in another thread, and pyroute2 opens a socket in every thread that uses one.
-    monkeypatch.setattr("emulator.appliance.local", lambda: Appliance(NetlinkKernel(), tmp_path))
+    monkeypatch.setattr("emulator.control.appliance.local", lambda: Appliance(NetlinkKernel(), tmp_path))
     before = three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0")
     grid = ["--profile", "founding", "--runs", str(tmp_path)]
     appliance.up(topology)
@@ -112,7 +112,7 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
 def test_the_web_measures_over_the_lanes_that_are_up(
     appliance: Appliance, topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("emulator.appliance.local", lambda: Appliance(NetlinkKernel(), tmp_path))
+    monkeypatch.setattr("emulator.control.appliance.local", lambda: Appliance(NetlinkKernel(), tmp_path))
     appliance.up(topology)
     runs = Runs(tmp_path / "runs", UseCases(appliance), local_runners, lambda _: None)
     name = runs.start(RunForm(lanes=["far"], profiles=["founding"], duration="5")).id  # type: ignore[arg-type]

@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-import oracle
 import pytest
+from support import oracle
+from support.folders import ROOT
 
-from emulator.appliance import Appliance
-from emulator.clock import SystemClock
-from emulator.desire import Store
-from emulator.goal import nothing, wanted
+from emulator.control.appliance import Appliance
+from emulator.control.intent_store import Store
+from emulator.control.reconcile import apply
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.reconcile import apply
-from emulator.state import State
+from emulator.plan.desired_state import nothing, wanted
+from emulator.plan.state import State
+from emulator.system.clock import SystemClock
 
-ROOT = Path(__file__).parents[2]
 STAR = ROOT / "topologies/new-york.yaml"
 GLANCE_S = 0.0001
 DIES_AT_ITS_TWENTIETH_STEP = """
@@ -140,7 +140,7 @@ def test_confirmed_in_time_it_stays_and_the_reverter_goes(box: Box) -> None:
 
 
 def reverters() -> int:
-    return sum("emulator.reverter" in words for words in oracle.sh("ps -eo args").splitlines())
+    return sum("emulator.control.revert_process" in words for words in oracle.sh("ps -eo args").splitlines())
 
 
 FOREIGN_HANDS = {

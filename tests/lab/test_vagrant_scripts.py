@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machines import Machines, machines, sh
+from support.folders import ROOT
+from support.ssh_machines import Machines, machines, sh
 
-SCRIPTS = Path(__file__).parents[2] / "scripts/vagrant"
+SCRIPTS = ROOT / "scripts/vagrant"
 SITES = {"near": "20ms", "far": "40ms"}
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from limited import CELLS, cells, judge
-from measuring import Spoil
+from support.lab_cells import Spoil
+from support.limited_cells import CELLS, cells, judge
 
-from emulator import verdict
-from emulator.cells import CellSpec
+from emulator.analysis import verdict
+from emulator.experiment.cell_result import CellSpec
 
 pytestmark = pytest.mark.usefixtures("pinged", "tcp_memory_as_before")
 
@@ -24,6 +24,6 @@ def test_the_limiter_is_on_the_path(kind: str, one: CellSpec, spoil: Spoil | Non
 def test_there_are_enough_of_every_kind() -> None:
     kinds = [kind for _, kind, _, _ in CELLS]
     assert len(CELLS) >= 24
-    # The CPU is infinitely fast in virtual time (see test_cpu_live.py); unknown is what is left when nothing is known.
+    # The CPU is infinitely fast in virtual time (see tests/live/test_cpu_limit.py); unknown is what is left.
     assert set(kinds) == set(verdict.KINDS) - {verdict.CPU, verdict.UNKNOWN}
     assert min(kinds.count(kind) for kind in set(kinds)) >= 3

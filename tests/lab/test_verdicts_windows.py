@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from limited import cells, judge, sends
-from measuring import MIB, Spoil, measure, spec
+from support.lab_cells import MIB, Spoil, measure, spec
+from support.limited_cells import cells, judge, sends
 
-from emulator import verdict
-from emulator.cells import CellSpec
+from emulator.analysis import verdict
+from emulator.experiment.cell_result import CellSpec
 
 pytestmark = pytest.mark.usefixtures("pinged", "tcp_memory_as_before")
 

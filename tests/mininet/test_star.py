@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.folders import ROOT
 
-from emulator import topologyfile
+from emulator.config import loader
 from emulator.errors import RefusedError
 
-ROOT = Path(__file__).parents[2]
-STAR = topologyfile.load(ROOT / "topologies/new-york.yaml")
+STAR = loader.load(ROOT / "topologies/new-york.yaml")
 NARROW = """
 name: narrow
 hub: here
@@ -57,7 +57,7 @@ def test_the_readmes_recipe_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_transfer_takes_the_bottlenecks_rate() -> None:
     from emulator import mininet
 
-    topology = topologyfile.loads(NARROW.replace(", loss: 1%", ""))
+    topology = loader.loads(NARROW.replace(", loss: 1%", ""))
     site = topology.sites[0]
     with mininet.running(topology) as net:
         hub, far = net.get("here", site)
@@ -70,7 +70,7 @@ def test_a_transfer_takes_the_bottlenecks_rate() -> None:
 def test_loss_and_mtu_hold_too() -> None:
     from emulator import mininet
 
-    topology = topologyfile.loads(NARROW)
+    topology = loader.loads(NARROW)
     with mininet.running(topology) as net:
         far, other = net.get(*topology.sites)
         said = net.get("here").cmd("ping -q -i 0.01 -c 400", far.IP())
@@ -83,7 +83,7 @@ def test_loss_and_mtu_hold_too() -> None:
 
 def test_beside_another_topology_it_is_refused() -> None:
     from emulator import mininet
-    from emulator.appliance import local
+    from emulator.control.appliance import local
 
     before, appliance = machine(), local()
     appliance.up(STAR)
@@ -98,7 +98,7 @@ def test_beside_another_topology_it_is_refused() -> None:
 
 def test_when_the_lanes_do_not_come_up_mininet_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
     from emulator import mininet
-    from emulator.appliance import Appliance
+    from emulator.control.appliance import Appliance
 
     def fail(*_: object) -> None:
         raise RefusedError("injected")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from daemons import TOKENS, House
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from samples import execution
-from visits import LIMIT_MS, Site
+from support.browser_visit import LIMIT_MS, Site
+from support.made_results import execution
+from support.web_daemon import TOKENS, House
 
 from web.server import Server
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from daemons import House, asked, problem, star
+from support.folders import GOLDEN
+from support.web_daemon import House, asked, problem, star
 
-from emulator import lossmodels, topologyfile
-from emulator.state import Link
+from emulator.config import loader
+from emulator.model import loss_model
+from emulator.plan.state import Link
 
 
 def test_put_brings_up_and_answers_the_plan_that_was_performed(house: House) -> None:
@@ -23,9 +24,7 @@ def test_put_brings_up_and_answers_the_plan_that_was_performed(house: House) -> 
 
 
 def test_dry_run_answers_the_plan_and_changes_nothing(house: House) -> None:
-    answer = house.client.put(
-        "/api/topology?dry_run=1", data=topologyfile.dumps(star()), content_type="application/yaml"
-    )
+    answer = house.client.put("/api/topology?dry_run=1", data=loader.dumps(star()), content_type="application/yaml")
     assert (answer.json["performed"], len(answer.json["steps"])) == (False, 75)
     assert house.kernel.log == []
     assert house.appliance.topology() is None
@@ -48,14 +47,14 @@ def test_every_mistake_comes_with_its_path_and_nothing_changes(up: House) -> Non
 
 
 def test_mistakes_in_yaml_have_lines(house: House) -> None:
-    text = (Path(__file__).parents[1] / "golden/errors/five-at-once.yaml").read_text()
+    text = (GOLDEN / "errors/five-at-once.yaml").read_text()
     found = problem(house.client.put("/api/topology", data=text, content_type="application/yaml"), 422)["mistakes"]
     assert [m["where"] for m in found] == [f"topology:{line}" for line in (3, 5, 8, 10, 13)]
 
 
 def test_get_topology_is_what_put_takes(up: House) -> None:
     got = up.client.get("/api/topology")
-    assert topologyfile.loads(got.text) == star()
+    assert loader.loads(got.text) == star()
     assert up.client.put("/api/topology", data=got.text, content_type=got.content_type).json["changed"] is False
 
 
@@ -203,7 +202,7 @@ def test_every_impairment_is_patched_and_put_and_taken_away_again(up: House) -> 
     assert answer.status_code == 200, answer.text
     up.tick()
     told = settings()
-    burst = str(lossmodels.parse(EVERY["loss"]))
+    burst = str(loss_model.parse(EVERY["loss"]))
     assert told == {"delay": "40ms", **EVERY, "loss": burst}
     put = up.client.get("/api/topology").text
     assert up.client.put("/api/topology", data=put, content_type="application/yaml").json["changed"] is False

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemons import CountingKernel, House, asked, problem, star
 from prometheus_client.parser import text_string_to_metric_families
+from support.web_daemon import CountingKernel, House, asked, problem, star
 
-from emulator import places as geography
-from emulator.appliance import Appliance
-from emulator.kernel import QueueCounters
-from emulator.lateness import Lateness
-from emulator.state import Link, Nic
-from emulator.status import Status
-from web import metrics
+from emulator.control.appliance import Appliance
+from emulator.control.status import Status
+from emulator.kernel.protocol import QueueCounters
+from emulator.model import places as geography
+from emulator.model.lateness import Lateness
+from emulator.plan.state import Link, Nic
+from web.api import metrics
 
 
 def test_status_has_asked_and_present(up: House) -> None:

@@ -8,14 +8,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from daemons import TOKENS, House, problem, star
 from playwright.sync_api import Page, expect
-from visits import Site
+from support.browser_visit import Site
+from support.web_daemon import TOKENS, House, problem, star
 
-from emulator import cli
-from emulator.appliance import Appliance
-from emulator.echo import Echoes
-from emulator.model import Topology
+from emulator.cli import main
+from emulator.control.appliance import Appliance
+from emulator.control.rtt_monitor import Echoes
+from emulator.model.topology import Topology
 from web.server import Server
 
 ASKED = {"rtts": ["1ms"], "duration": 10}
@@ -127,9 +127,9 @@ def test_the_command_line_tells_the_same_from_afar(
     try:
         with lent(up).borrowed(cell()):
             up.tick()
-            cli.main(["--url", f"http://{server.address}", "status"])
+            main.main(["--url", f"http://{server.address}", "status"])
             assert "borrowed: goes back to new-york when the test run" in capsys.readouterr().out
-            cli.main(["--url", f"http://{server.address}", "status", "--json"])
+            main.main(["--url", f"http://{server.address}", "status", "--json"])
             assert json.loads(capsys.readouterr().out)["pending"] == {"left_ns": None, "back_to": "new-york"}
     finally:
         server.end()

@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
-from daemons import TOKENS, House
 from playwright.sync_api import Browser, Page, expect
-from samples import MS, cell_result, cell_spec
-from visits import Site
+from support.browser_visit import Site
+from support.made_results import MS, cell_result, cell_spec
+from support.web_daemon import TOKENS, House
 
-from emulator import plots, report_html
+from emulator.report import html
+from emulator.report.figures import draw
 
 AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 WHITE = "rgb(255, 255, 255)"
@@ -197,7 +198,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     specs = [cell_spec(2 * MS), cell_spec(32 * MS)]
     found = {spec.id: cell_result(spec) for spec in specs}
     file = tmp_path_factory.mktemp("run") / "report.html"
-    page = report_html.page({}, {"sysctls": {"a": "b"}}, specs, found, ["careful"], plots.draw(specs, found))
+    page = html.page({}, {"sysctls": {"a": "b"}}, specs, found, ["careful"], draw.draw(specs, found))
     file.write_text(page)
     return file
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from playwright.sync_api import Page, expect
-from visits import Site
+from support.browser_visit import Site
 
-from emulator import lossmodels, units
-from emulator.impairment import Buffer, Impairment
-from emulator.kernel import QueueCounters
-from emulator.model import Lane
+from emulator import units
+from emulator.kernel.protocol import QueueCounters
+from emulator.model import loss_model
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.topology import Lane
 
 OUT = "Outbound (hub to site)"
 FIRST = Impairment(
     delay_ns=40_000_000, jitter_ns=2_000_000, distribution="normal", keep_order=False, rate_bps=10**8,
-    buffer=Buffer(packets=100), loss_model=lossmodels.parse("gilbert 1% 20% 80% 0.1%"),  # type: ignore[arg-type]
+    buffer=Buffer(packets=100), loss_model=loss_model.parse("gilbert 1% 20% 80% 0.1%"),  # type: ignore[arg-type]
     duplicate_p32=units.parse_probability_p32("0.5%"), ber_e15=10**6, reorder_p32=units.parse_probability_p32("1%"),
     ecn=True, queue="codel", overhead_bytes=22, atm=True,
 )  # fmt: skip
@@ -90,7 +91,7 @@ def test_losses_in_bursts_and_seeds_apart(page: Page, site: Site) -> None:
     page.get_by_label(f"{OUT} Seed").fill("7")
     apply(page, "california is at 32ms")
     california = lane(site, "california")
-    assert (california.outbound.loss_model, california.outbound.seed) == (lossmodels.parse("2% burst 4"), 7)
+    assert (california.outbound.loss_model, california.outbound.seed) == (loss_model.parse("2% burst 4"), 7)
     assert california.inbound == Impairment(delay_ns=16_000_000, rate_bps=10**10)
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemons import STAR, TOKENS, House
+from support.web_daemon import STAR, TOKENS, House
 
-from emulator import cli
-from emulator.client import Client, RemoteAppliance
+from emulator.cli import main
+from emulator.config.loader import load
+from emulator.control.remote import Client, RemoteAppliance
 from emulator.errors import InputError, LonghaulError, MissingError, RefusedError, RemoteError
-from emulator.model import Match
-from emulator.topologyfile import load
+from emulator.model.topology import Match
 from web.server import Server
 
 
@@ -30,13 +30,13 @@ class Far:
 
     def run(self, *args: str, code: int = 0) -> str:
         """What a command prints with --url."""
-        assert cli.main(["--url", self.url, *args]) == code
+        assert main.main(["--url", self.url, *args]) == code
         out, err = self.capsys.readouterr()
         return out + err
 
     def here(self, *args: str) -> str:
         """The same command on the appliance itself."""
-        cli.main(args, obj=self.house.appliance)
+        main.main(args, obj=self.house.appliance)
         out, err = self.capsys.readouterr()
         return out + err
 

@@ -20,9 +20,9 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
 
-from emulator import demohere
-from emulator.cli_serve import serve
-from emulator.client import Client
+from emulator.cli import demo_unshare
+from emulator.cli.serve import serve
+from emulator.control.remote import Client
 from emulator.errors import InputError, MissingError, RefusedError
 
 LIMIT_S = 120.0
@@ -139,4 +139,4 @@ def test_here_is_for_the_demo_and_for_root(monkeypatch: pytest.MonkeyPatch) -> N
     assert (ran.exit_code, "--here goes with --demo" in ran.output) == (2, True)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with socket.socket() as listener, pytest.raises(MissingError, match="needs root; without --here"):
-        demohere.serve(listener)
+        demo_unshare.serve(listener)

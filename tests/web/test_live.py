@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemons import House
+from support.web_daemon import House
 
-from emulator.echo import Echoes, Rtts
+from emulator.control.rtt_monitor import Echoes, Rtts
 from emulator.errors import MissingError
-from emulator.kernel import QueueCounters
-from emulator.model import Lane, Topology
-from emulator.ops import DelEgress
+from emulator.kernel.protocol import QueueCounters
+from emulator.model.topology import Lane, Topology
+from emulator.plan.ops import DelEgress
 from web import live
 
 

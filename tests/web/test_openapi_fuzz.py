@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from daemons import TOKENS, House
 from hypothesis import HealthCheck, Phase, given, settings
-from samples import execution
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -18,6 +16,8 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from support.made_results import execution
+from support.web_daemon import TOKENS, House
 
 EXAMPLES = 12
 LEFT_OUT = ("/api/events",)

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemons import House, asked, star
-from samples import execution
+from support.made_results import execution
+from support.web_daemon import House, asked, star
 
-from emulator import cell, topologyfile
-from emulator.cells import CellResult, CellSpec
+from emulator.config import loader
 from emulator.errors import MeasureError, MissingError
-from emulator.results import Execution
+from emulator.experiment import run_cell as cell
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.run_folder import Execution
 
 ASKED = {"rtts": ["1ms", "32ms"], "profiles": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
 CELLS = [f"lane-{rtt}ms-{profile}-1-100Mbit" for rtt in (1, 32) for profile in ("default", "max")]
@@ -199,7 +200,7 @@ def test_lanes_of_the_topology_keep_their_own_settings(house: House) -> None:
 def test_lanes_that_name_machines_are_measured_between_these_while_they_are_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = topologyfile.loads("""
+    there = loader.loads("""
         {name: there, hub: here, hub_host: root@hub, lanes: {
           far: {rtt: 80ms, ports: {hub: a, site: b}, host: far}, dark: {rtt: 9ms, ports: {hub: c, site: d}}}}""")
     seen: list[CellSpec] = []

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from daemons import STAR, TOKENS, Clock, House
 from flask.testing import FlaskClient
+from support.web_daemon import STAR, TOKENS, Clock, House
 
-from emulator.cli_serve import serve
-from web import server, tokens
-from web.throttle import Throttle
+from emulator.cli.serve import serve
+from web import server
+from web.auth import tokens
+from web.auth.throttle import Throttle
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from daemons import TOKENS, House
+from support.web_daemon import TOKENS, House
 
-from emulator.client import Client
+from emulator.control.remote import Client
 from emulator.errors import InputError, MissingError, RefusedError
 from web.server import Server, split
 

@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from daemons import AUTHOR, TOKENS, House, asked
+from support.web_daemon import AUTHOR, TOKENS, House, asked
 
-from emulator.appliance import Appliance
-from emulator.client import Client
-from emulator.journal import logger
+from emulator.control.appliance import Appliance
+from emulator.control.remote import Client
+from emulator.control.watchdog_thread import Watchdog
 from emulator.kernel.fake import FakeKernel
-from emulator.ops import DelEgress
-from emulator.watchdog import Watchdog
-from web import setup
-from web.guard import Guard
+from emulator.plan.ops import DelEgress
+from emulator.system.log import logger
+from web import wiring
+from web.auth.guard import Guard
 
 
 class Ears:
@@ -53,7 +53,7 @@ def test_drift_is_mended_or_told_and_those_who_watch_hear_of_it(tmp_path: Path, 
     house.appliance.up(replace(asked(house), on_drift=on_drift))
     events = house.live.channel.watch()
     next(events)
-    watchdog = Watchdog(house.usecases, setup.telling(logger(out, {}), house.live.channel), ears)
+    watchdog = Watchdog(house.usecases, wiring.telling(logger(out, {}), house.live.channel), ears)
 
     def told() -> dict[str, object]:
         kind, data = (line.split(": ", 1)[1] for line in next(events).decode().splitlines()[1:3])
@@ -83,7 +83,7 @@ def test_drift_is_mended_or_told_and_those_who_watch_hear_of_it(tmp_path: Path, 
 
 def test_the_server_has_it_and_says_how_long_ago_it_looked(tmp_path: Path) -> None:
     appliance = Appliance(FakeKernel(), tmp_path, author=AUTHOR, guard=lambda _: None)
-    server = setup.server(appliance, tmp_path, Guard(TOKENS), "127.0.0.1:0")
+    server = wiring.server(appliance, tmp_path, Guard(TOKENS), "127.0.0.1:0")
     thread = threading.Thread(target=server.run)
     thread.start()
     client, deadline = Client(f"http://{server.address}"), time.monotonic() + 60

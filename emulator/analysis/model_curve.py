@@ -1,0 +1,59 @@
+"""The curve of theory between the cells of one column: every law drawn on from cell to cell, the least of them. Pure.
+
+Between two cells a law is a straight line in a log-log chart: the line's is level, that of a window that stays the same
+falls as 1 / RTT, and so each bend of the curve stands where another law begins to bind, not at a cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from emulator.analysis.throughput_models import CUBIC, LINE, MATHIS
+
+STEPS = 24
+"""Points from one cell to the next: more than anyone sees."""
+LOSS = "loss"
+
+
+@dataclass(frozen=True)
+class Point:
+    """What each law allows at one RTT, in bytes/s; laws that allow anything are left out."""
+
+    rtt_ns: int
+    laws: Mapping[str, float]
+
+
+def theory(points: Iterable[Point]) -> list[tuple[float, float]]:
+    """(RTT in ns, bytes/s) along the curve, by rising RTT. RTT 0 has no place on it and is left out."""
+    known = sorted((point for point in points if point.rtt_ns and point.laws), key=lambda point: point.rtt_ns)
+    curve = [step for one, other in pairwise(known) if one.rtt_ns < other.rtt_ns for step in _between(one, other)]
+    return [*curve, *((float(point.rtt_ns), min(point.laws.values())) for point in known[-1:])]
+
+
+def _between(one: Point, other: Point) -> Sequence[tuple[float, float]]:
+    """From one cell up to, not including, the next."""
+    ratio = other.rtt_ns / one.rtt_ns
+    left, right = _grouped(one), _grouped(other)
+    ends = []
+    for name in left.keys() | right.keys():
+        # A law that is known at one end only: the line stays as it is, a window carries less the longer the way.
+        slope = 1.0 if name == LINE else 1 / ratio
+        first = left[name] if name in left else right[name] / slope
+        ends.append((first, right[name] if name in right else first * slope))
+    return [
+        (one.rtt_ns * ratio**share, min(_on_line(first, last, share) for first, last in ends))
+        for share in (step / STEPS for step in range(STEPS))
+    ]
+
+
+def _grouped(point: Point) -> dict[str, float]:
+    """The laws by what they go by: Mathis and CUBIC take turns at one and the same loss."""
+    return {LOSS if name in (MATHIS, CUBIC) else name: value for name, value in point.laws.items()}
+
+
+def _on_line(first: float, last: float, share: float) -> float:
+    """Between two values of a straight line in a log-log chart; 0 where either is."""
+    return math.exp((1 - share) * math.log(first) + share * math.log(last)) if first > 0 and last > 0 else 0.0

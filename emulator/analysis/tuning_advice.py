@@ -1,0 +1,109 @@
+"""The one setting that would lift a cell, and by how much; and what a path needs of its hosts. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from emulator.analysis import tcp_path, verdict
+from emulator.analysis.tcp_path import NS, Path
+from emulator.analysis.throughput_models import CUBIC, MATHIS, Prediction, Windows
+from emulator.analysis.verdict import MIB, Buffers, Evidence, Verdict
+from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
+
+WINDOW_SHARE = 0.75
+"""The window that the kernel makes of a receive buffer in the long run (half of it before Linux 6.6)."""
+IN_FLIGHT_SHARE = 2 / 3
+"""What is in flight of a full send buffer at the least: its writer sleeps until a third is free."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A setting, what it is and what it should be, and the throughput then, where the law `then` binds."""
+
+    setting: str
+    now: str
+    wanted: str
+    bytes_per_s: float
+    then: str
+
+    def __str__(self) -> str:
+        return f"{self.setting} from {self.now} to {self.wanted}: {self.bytes_per_s / MIB:.4g} MiB/s, then {self.then}"
+
+
+def windows(sender: Buffers, receiver: Buffers) -> Windows:
+    """What the hosts' settings let one stream have in flight."""
+    return Windows(int(receiver.receive_bytes * WINDOW_SHARE), int(sender.send_bytes * IN_FLIGHT_SHARE))
+
+
+def measured_windows(seen: Evidence) -> Windows:
+    """The same, with what was measured in place of the end that was found to limit."""
+    allowed = windows(seen.sender, seen.receiver)
+    receive, send = allowed.receive_bytes, allowed.send_bytes
+    assert receive is not None
+    assert send is not None
+    if seen.rwnd_share > verdict.LIMITED_SHARE:
+        receive = seen.peer_window_bytes
+    if seen.sndbuf_share > verdict.LIMITED_SHARE:
+        send = seen.in_flight_bytes
+    return Windows(max(receive, seen.peer_window_bytes), max(send, seen.in_flight_bytes))
+
+
+def advise(path: Path, seen: Evidence, found: Verdict, prediction: Prediction) -> Advice | None:
+    """What would lift the cell most; None where nothing at the hosts would (the line is full, or nobody knows)."""
+    match found.kind:
+        case verdict.SEND_BUFFER:
+            law = prediction.after(verdict.SEND_BUFFER)
+            return _buffer(
+                path, "tcp_wmem max", seen.sender.send_bytes, seen.in_flight_bytes, law.bytes_per_s, law.name
+            )
+        case verdict.RECEIVE_WINDOW:
+            law = prediction.after(verdict.RECEIVE_WINDOW)
+            now, window = seen.receiver.receive_bytes, seen.peer_window_bytes
+            return _buffer(path, "tcp_rmem max", now, window, law.bytes_per_s, law.name)
+        case verdict.CONGESTION_WINDOW:
+            return _loss(path, seen, prediction)
+        case verdict.SLOW_START:
+            longer = f"{max(seen.wanted_duration_s, 2 * seen.duration_s):.0f} s"
+            return Advice("duration", f"{seen.duration_s:g} s", longer, prediction.bytes_per_s, prediction.limit)
+        case verdict.EMULATOR if seen.memory_pressures or seen.memory_short:
+            pages = math.ceil(16 * path.streams * max(seen.sender.send_bytes, path.bdp_bytes) / 4096)
+            return Advice("tcp_mem", "too little", f"{pages} pages", prediction.bytes_per_s, prediction.limit)
+    return None
+
+
+def _buffer(path: Path, setting: str, now_bytes: int, window_bytes: int, target: float, then: str) -> Advice | None:
+    """The buffer that carries `target`, by the share of it that was seen in flight; more streams where none does."""
+    per_stream = target * path.rtt_ns / NS / path.streams
+    share = min(1.0, window_bytes / now_bytes)
+    wanted = math.ceil(per_stream / share / MIB) * MIB
+    if wanted <= now_bytes:
+        return None
+    if wanted > LARGEST_BUFFER_BYTES:
+        streams = math.ceil(path.streams * wanted / LARGEST_BUFFER_BYTES)
+        return Advice("streams", str(path.streams), f"{streams} of the largest buffers", target, then)
+    return Advice(setting, _mib(now_bytes), _mib(wanted), target, then)
+
+
+def _loss(path: Path, seen: Evidence, prediction: Prediction) -> Advice:
+    rest = [law for law in prediction.laws if law.name not in (MATHIS, CUBIC)]
+    if not path.congestion_control.startswith("bbr"):
+        return Advice("congestion control", path.congestion_control, "bbr", rest[0].bytes_per_s, rest[0].name)
+    streams = path.streams * math.ceil(rest[0].bytes_per_s / max(1.0, seen.steady_bytes_per_s))
+    return Advice("streams", str(path.streams), str(streams), rest[0].bytes_per_s, rest[0].name)
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / MIB:.4g} MiB"
+
+
+def wanted_duration_s(path: Path, window_bytes: int, initcwnd: int = tcp_path.INITCWND_SEGMENTS) -> float:
+    """Ten slow starts up to the window, and a hundred round trips."""
+    slow_start_ns = tcp_path.slow_start_ns(window_bytes, path.rtt_ns, path.mtu, initcwnd)
+    return max(10 * slow_start_ns, 100 * path.rtt_ns) / NS
+
+
+def streams_needed(path: Path, allowed: Windows) -> int:
+    """How many streams of such windows fill the line."""
+    window = min(size for size in (allowed.receive_bytes, allowed.send_bytes) if size is not None)
+    return max(1, math.ceil(path.line_bytes_per_s / tcp_path.window_bytes_per_s(window, path.rtt_ns)))

@@ -1,0 +1,159 @@
+"""What limited a cell, with the evidence for it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.analysis.tcp_path import Path, window_bytes_per_s
+
+MIB = 2**20
+LINE_SHARE = 0.95
+LIMITED_SHARE = 0.5
+CPU_PERCENT = 95.0
+
+LINE = "line"
+RECEIVE_WINDOW = "receive window"
+SEND_BUFFER = "send buffer"
+CONGESTION_WINDOW = "congestion window"
+SLOW_START = "slow start"
+CPU = "CPU"
+EMULATOR = "emulator"
+UNKNOWN = "unknown"
+KINDS = (LINE, RECEIVE_WINDOW, SEND_BUFFER, CONGESTION_WINDOW, SLOW_START, CPU, EMULATOR, UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """The most that autotuning gives a socket's two buffers at one host, in bytes (third value of tcp_rmem, _wmem)."""
+
+    receive_bytes: int
+    send_bytes: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the sender's kernel, the lane's queues and the tools saw during one cell.
+
+    Shares are of the streams' busy time over the steady part; windows are of one stream: what the peer offers, and
+    what was unacknowledged in the mean and at most. `drops_limit` None means the kernel cannot tell. `block_bytes`
+    is what iperf3 counts in, `interval_bytes` the mean of its intervals, `omit_s` what it was told to leave out,
+    `cached_metrics` how many peers the kernel remembered before the test, `drift` what was changed behind our back.
+    `memory_pressures` counts how often TCP ran short of tcp_mem, `memory_short` says that it was before it began.
+    `drop_segments` is how many segments one counted drop may have held; `core_percent` is of the core that was busiest
+    over the steady part, whoever it worked for.
+    """
+
+    steady_bytes_per_s: float
+    settled: bool
+    rwnd_share: float
+    sndbuf_share: float
+    peer_window_bytes: int
+    in_flight_bytes: int
+    most_in_flight_bytes: int
+    retransmits: int
+    drops_limit: int | None
+    drops_buffer: int
+    drop_segments: int
+    memory_pressures: int
+    memory_short: bool
+    rtt_before_ns: int
+    rtt_tolerance_ns: int
+    duration_s: float
+    wanted_duration_s: float
+    sent_bytes: int
+    received_bytes: int
+    block_bytes: int
+    interval_bytes: float
+    omit_s: float
+    sender: Buffers
+    receiver: Buffers
+    sender_cpu_percent: float
+    receiver_cpu_percent: float
+    core_percent: float
+    cached_metrics: int
+    drift: tuple[str, ...]
+
+    @property
+    def cpu_percent(self) -> float:
+        """The busier end's."""
+        return max(self.sender_cpu_percent, self.receiver_cpu_percent)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The limiter as one of KINDS and in a word or two, and the evidence as one sentence."""
+
+    kind: str
+    limiter: str
+    evidence: str
+
+
+def judge(path: Path, seen: Evidence) -> Verdict:
+    """Which of KINDS held the streams back."""
+    of_line = seen.steady_bytes_per_s / path.line_bytes_per_s
+    if of_line >= LINE_SHARE:
+        return Verdict(LINE, LINE, f"{of_line:.1%} of what the line carries")
+    return _emulator(seen) or _windows(path, seen) or _congestion(path, seen) or _rest(path, seen, of_line)
+
+
+def busy(path: Path, seen: Evidence) -> str:
+    """Whose CPU was at its limit, as a clause; empty when none was. A stream has a thread of iperf3, hence one core."""
+    if seen.cpu_percent >= CPU_PERCENT * path.streams:
+        return f"iperf3 used {seen.cpu_percent:.0f} % of a core"
+    if seen.core_percent >= CPU_PERCENT:
+        return f"a core was busy for {seen.core_percent:.0f} % of the time"
+    return ""
+
+
+def _emulator(seen: Evidence) -> Verdict | None:
+    if seen.drops_limit:
+        return Verdict(EMULATOR, "emulator (limit)", f"its own queue dropped {seen.drops_limit} packets")
+    if seen.memory_pressures or seen.memory_short:
+        times = f"{seen.memory_pressures} times" if seen.memory_pressures else "before it began"
+        return Verdict(EMULATOR, "emulator (memory)", f"TCP ran short of tcp_mem {times}")
+    return None
+
+
+def _windows(path: Path, seen: Evidence) -> Verdict | None:
+    if seen.sndbuf_share > LIMITED_SHARE and seen.sndbuf_share >= seen.rwnd_share:
+        if of_cpu := _behind_the_window(path, seen, seen.in_flight_bytes):
+            return of_cpu
+        text = f"the sender waited for its own buffer {seen.sndbuf_share:.0%} of the time"
+        return Verdict(SEND_BUFFER, f"send buffer, {_mib(seen.in_flight_bytes)} in flight", text)
+    if seen.rwnd_share > LIMITED_SHARE:
+        if of_cpu := _behind_the_window(path, seen, seen.peer_window_bytes):
+            return of_cpu
+        text = f"the sender waited for the receiver's window {seen.rwnd_share:.0%} of the time"
+        return Verdict(RECEIVE_WINDOW, f"receive window {_mib(seen.peer_window_bytes)}", text)
+    return None
+
+
+def _behind_the_window(path: Path, seen: Evidence, window_bytes: int) -> Verdict | None:
+    """A window that is full because a busy CPU is slow to empty it: at the RTT of an idle path it carries far more."""
+    carries = path.streams * window_bytes_per_s(window_bytes, seen.rtt_before_ns)
+    reason = busy(path, seen)
+    if not reason or seen.steady_bytes_per_s > LIMITED_SHARE * carries:
+        return None
+    return Verdict(CPU, CPU, f"{reason}, and the window was full for that: it could carry {carries / MIB:.4g} MiB/s")
+
+
+def _congestion(path: Path, seen: Evidence) -> Verdict | None:
+    if path.loss:
+        text = f"{seen.retransmits} segments sent again at a loss of {path.loss:.4%}"
+        return Verdict(CONGESTION_WINDOW, "congestion window (loss)", text)
+    if seen.drops_buffer:
+        text = f"{seen.drops_buffer} packets dropped by the full bottleneck buffer, {seen.retransmits} sent again"
+        return Verdict(CONGESTION_WINDOW, "congestion window (buffer drops)", text)
+    return None
+
+
+def _rest(path: Path, seen: Evidence, of_line: float) -> Verdict:
+    if reason := busy(path, seen):
+        return Verdict(CPU, CPU, reason)
+    if not seen.settled:
+        return Verdict(SLOW_START, SLOW_START, "the rate was still rising when the run ended")
+    return Verdict(UNKNOWN, UNKNOWN, f"neither window nor buffer nor line: {of_line:.1%} of the line")
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / MIB:.3g} MiB"

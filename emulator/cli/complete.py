@@ -1,0 +1,38 @@
+"""What the shell completes: the names of lanes."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from emulator.model.topology import Topology
+
+
+def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The lanes of the topology file on the command line, else of what is up; none when there is neither."""
+    from emulator.config import loader
+    from emulator.errors import LonghaulError
+
+    with contextlib.suppress(LonghaulError, OSError):
+        # After an option that waits for its value click has not told the arguments apart yet.
+        rest = ctx.args if param.param_type_name == "option" else []
+        file = ctx.params.get("topology") or next(iter(rest), None)
+        topology = loader.load(file) if file else _up(ctx)
+        taken = ctx.params.get("lanes") or ()
+        names = topology.sites if topology else ()
+        return [name for name in names if name.startswith(incomplete) and name not in taken]
+    return []
+
+
+def _up(ctx: click.Context) -> Topology | None:
+    """What is asked for, read from the disk alone: no word of the kernel's is needed."""
+    from emulator.control.intent_store import Store
+    from emulator.system.state_dir import state_dir
+
+    if ctx.obj is not None:
+        handed_in: Topology | None = ctx.obj.topology()
+        return handed_in
+    return Store(state_dir()).read().topology

@@ -1,0 +1,106 @@
+"""The demo: a star of virtual lanes with traffic on them, and the web server over it.
+
+`longhaul serve --demo` runs `python3 -m emulator.cli.demo_server` in the lab; the serial line leads to the host's port.
+With the number of a listening socket it is what `--here` runs in namespaces of this machine; see `demo_unshare`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import tty
+from pathlib import Path
+
+from emulator.config import loader
+from emulator.control.appliance import local
+from emulator.control.intent_store import Store
+from emulator.errors import LonghaulError
+from emulator.hosts.namespace import NamespaceHost
+from emulator.hosts.tools import iperf3
+from emulator.hosts.tools.process import Running
+from emulator.lab.serial_forward import Forward
+from emulator.model.topology import Topology
+from emulator.system import state_dir
+
+LINE = "/dev/ttyS0"
+TOPOLOGY = Path(__file__).parents[2] / "topologies/demo.yaml"
+ADDRESS = ("127.0.0.1", 8642)
+PORT = str(iperf3.PORT + 1)
+LOOK_S = 2.0
+RATES = ("3M", "2M", "1M")
+"""What each lane's traffic is held to, in turn: enough for graphs. The lab has one CPU, in real time."""
+
+EVENLY = ("-l", "16K", "--pacing-timer", "20000")
+"""Small blocks, so that they come evenly; looked after every 20 ms and not every one, which cost more than the data."""
+
+
+class Traffic:
+    """One TCP stream per virtual lane from the hub to its site, begun again whenever it has ended.
+
+    While a test run has borrowed the lanes there is none: what it measures is its own.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._programs = store, dict[tuple[str, str], Running]()
+
+    def keep(self) -> None:
+        """Look what is missing and start it: each site's server first, its client when that listens."""
+        asked = self._store.read()
+        topology = None if asked.borrowed else asked.topology
+        rates = {lane.name: RATES[n % len(RATES)] for n, lane in enumerate(topology.virtual_lanes if topology else ())}
+        for key in [key for key, program in self._programs.items() if key[0] not in rates or not program.running()]:
+            self._programs.pop(key).terminate()
+        for name, rate in rates.items():
+            assert topology
+            try:
+                self._keep_one(topology, name, rate)
+            except LonghaulError:
+                continue  # the lane has just gone: seen at the next look
+
+    def _keep_one(self, topology: Topology, site: str, rate: str) -> None:
+        if (site, "server") not in self._programs:
+            self._programs[site, "server"] = NamespaceHost(site).start(["iperf3", "-s", "-p", PORT, "-i", "0"])
+        elif (site, "client") not in self._programs and NamespaceHost(site).is_listening(int(PORT)):
+            address = str(topology.address(site).ip)
+            words = ["iperf3", "-c", address, "-p", PORT, "-t", "86400", "-b", rate, *EVENLY, "-i", "0"]
+            self._programs[site, "client"] = NamespaceHost(topology.hub).start(words)
+
+
+def main(listening: str = "") -> int:
+    """Bring the star up, start the traffic, serve; never returns while all is well."""
+    from web import wiring
+    from web.auth.guard import Guard
+    from web.auth.tokens import load
+
+    appliance, state = local(), state_dir.state_dir()
+    appliance.up(loader.load(TOPOLOGY))
+    guard = Guard(load(state), login=False)
+    listen = socket.socket(fileno=int(listening)) if listening else "{}:{}".format(*ADDRESS)
+    server = wiring.server(appliance, state, guard, listen, lab=False, demo=True)
+    if not listening:
+        threading.Thread(target=_forward, name="forward", daemon=True).start()
+    threading.Thread(target=_keep, args=(Traffic(Store(state)),), name="traffic", daemon=True).start()
+    server.end_on_signals()
+    server.run()
+    return 0
+
+
+def _forward() -> None:
+    line = os.open(LINE, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY)
+    tty.setraw(line)
+    forward = Forward(line, os.dup(line), connect=lambda: socket.create_connection(ADDRESS))
+    forward.hello()
+    while True:
+        forward.step(60.0)
+
+
+def _keep(traffic: Traffic) -> None:
+    pause = threading.Event()
+    while not pause.wait(LOOK_S):
+        traffic.keep()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,61 @@
+"""`longhaul verify --impairments`: the table of every impairment, asked against measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from emulator.analysis.impairment_statistics import Row
+from emulator.cli.output import emit_json, emit_table
+from emulator.control.appliance import Appliance
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError
+from emulator.experiment.impairment_test import Proof, prove
+from emulator.hosts.tools import time_tolerance
+
+PACKETS_VIRTUAL, PACKETS_REAL = 20_000, 1_000
+COLUMNS = ("lane", "direction", "impairment", "asked", "measured", "99.9 % interval", "verdict")
+
+
+def run(ctx: click.Context, appliance: Appliance, lanes: Sequence[str], packets: int | None, as_json: bool) -> None:
+    """Measure these lanes, all when there are none; print, and exit with 8 when anything is not as asked."""
+    topology = appliance.topology()
+    if topology is None:
+        raise InputError.single("nothing is up: longhaul up FILE")
+    if not topology.virtual_lanes:
+        raise InputError.single(f"{topology.name} has no virtual lane: there is no host to send from")
+    for lane in lanes:
+        if lane not in topology.sites:
+            raise InputError.single(f"no such lane; there are {', '.join(topology.sites)}", "LANE", lane)
+    count = packets or (PACKETS_VIRTUAL if time_tolerance.here_is_virtual() else PACKETS_REAL)
+    proofs = prove(topology.in_effect, count, time_tolerance.rtt_tolerance_ns(), lanes)
+    if as_json:
+        emit_json(
+            {"packets": count, "passed": all(p.row.passed for p in proofs), "rows": [p.to_json() for p in proofs]}
+        )
+    else:
+        emit_table(COLUMNS, _cells(proofs), left=("lane", "direction", "impairment", "verdict"))
+        per = "direction and flow" if any(proof.flow for proof in proofs) else "direction"
+        click.echo(f"\n{count} packets per {per}; an interval of 99.9 % fails by chance once in a thousand rows.")
+    if not all(p.row.passed for p in proofs):
+        ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _cells(proofs: Sequence[Proof]) -> list[list[str]]:
+    """Rows of the table; what is as in the row above stays empty. A flow's name stands below its lane's."""
+    rows, before = [], ("", "")
+    for one in proofs:
+        row, here = one.row, (f"  {one.flow}" if one.flow else one.lane, one.direction)
+        unit = f" {row.unit}" if row.unit else ""
+        rows.append([
+            here[0] if here[0] != before[0] else "", one.direction if here != before else "", row.what,
+            f"{_figure(row, row.asked)}{unit}", f"{_figure(row, row.measured)}{unit}",
+            f"{_figure(row, row.low)} .. {_figure(row, row.high)}", "ok" if row.passed else "NOT AS ASKED",
+        ])  # fmt: skip
+        before = here
+    return rows
+
+
+def _figure(row: Row, value: float) -> str:
+    """Of a time, six digits count; of anything that chance decides, four are more than enough."""
+    return f"{value:.6g}" if row.unit == "ms" or abs(value) >= 1000 else f"{value:.4g}"

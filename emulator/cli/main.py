@@ -1,0 +1,148 @@
+"""The command line: `longhaul COMMAND`. Thin over `appliance`; commands are imported when they are called.
+
+Start-up counts: in the lab every import is read through the host's file system, so nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import click
+
+from emulator import __version__
+from emulator.errors import InputError, LonghaulError
+
+INTERRUPTED = 130
+REMOTE = ("up", "down", "status", "plan", "set", "confirm", "undo", "history")
+"""The commands that a remote appliance can be given."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands stand in a table of "module:attribute" and help line, and are imported when called."""
+
+    commands_at: ClassVar[dict[str, tuple[str, str]]] = {
+        "up": ("emulator.cli.lanes:up", "Bring a topology up."),
+        "down": ("emulator.cli.lanes:down", "Take everything of ours down and give the ports back."),
+        "status": ("emulator.cli.lanes:status", "Show every lane: asked, installed, dropped, drifted."),
+        "plan": ("emulator.cli.lanes:plan", "Show the ip and tc commands that 'up' would stand for."),
+        "set": ("emulator.cli.set:change", "Change live lanes without losing a packet."),
+        "confirm": ("emulator.cli.safety:confirm", "Keep a change that was made with --confirm."),
+        "undo": ("emulator.cli.safety:undo", "Go back to the topology before the last change."),
+        "history": ("emulator.cli.safety:history", "Show the last changes: when, who, what."),
+        "daemon": ("emulator.cli.safety:daemon", "Watch over the lanes: drift, confirm-or-revert."),
+        "verify": ("emulator.cli.verify:verify", "Measure every RTT and write a certificate."),
+        "nics": ("emulator.cli.nics:nics", "List the network ports, and why one may not be used."),
+        "init": ("emulator.cli.nics:init", "Write a topology file from what is plugged in."),
+        "tune": ("emulator.cli.nics:tune", "Give every port cores of its own."),
+        "schedule": ("emulator.cli.schedule:schedule", "Let lanes change over time."),
+        "record": ("emulator.cli.record:record", "Measure a real path and write its path profile."),
+        "replay": ("emulator.cli.replay:replay", "Play a path profile on a lane."),
+        "places": ("emulator.cli.places:places", "List places and the round trips between them."),
+        "star": ("emulator.cli.places:star", "Write a topology from places."),
+        "sweep": ("emulator.cli.sweep:sweep", "Measure throughput against RTT and print the table."),
+        "rfc6349": ("emulator.cli.rfc6349:rfc6349", "Test TCP over a lane by RFC 6349."),
+        "report": ("emulator.cli.runs:report", "Tell a run's results: tables, HTML with figures, CSV, JSON."),
+        "compare": ("emulator.cli.runs:compare", "Compare runs; fail on what got slower."),
+        "runs": ("emulator.cli.runs:runs", "List the runs."),
+        "bdp": ("emulator.cli.paths:bdp", "Compute BDP, windows and expected throughput."),
+        "advise": ("emulator.cli.paths:advise", "Print the settings that hosts need for a path."),
+        "serve": ("emulator.cli.serve:serve", "Serve the API and the web pages."),
+        "lab": ("emulator.cli.lab:lab", "Build, boot and use the lab."),
+        "schema": ("emulator.cli.lanes:schema", "Print the JSON Schema of a topology file."),
+        "completion": ("emulator.cli.lanes:completion", "Print the completion script of a shell."),
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The commands, in the order in which one needs them."""
+        return list(self.commands_at)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one command."""
+        if cmd_name not in self.commands_at:
+            return None
+        module, attribute = self.commands_at[cmd_name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list of commands for --help, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self.commands_at.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="longhaul")
+@click.option("--url", envvar="LONGHAUL_URL", help="Another machine's daemon: http://HOST:8642, or unix:/PATH.")
+@click.pass_context
+def cli(ctx: click.Context, url: str | None) -> None:
+    """Longhaul: a long-fat-network emulator for Linux.
+
+    Gives lanes between network ports the round-trip time of remote data centres.
+
+    \b
+    Examples:
+      longhaul lab build                                       once: build the lab
+      longhaul lab run -- longhaul plan topologies/new-york.yaml
+      sudo longhaul up topologies/new-york.yaml                on a box of your own
+      longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max
+      longhaul --url http://appliance:8642 status              on a box elsewhere, see 'serve'
+    """
+    if url:
+        if ctx.invoked_subcommand not in REMOTE:
+            raise InputError.single(f"works on this machine only; with it: {', '.join(REMOTE)}", "--url")
+        from emulator.control.remote import remote
+        from emulator.system import state_dir
+
+        ctx.obj = remote(url, state_dir.state_dir())
+
+
+def main(argv: Sequence[str] | None = None, obj: object = None) -> int:
+    """Run one command line and return its exit code; failures go to stderr, as JSON when --json is given.
+
+    `obj` is the Appliance to work on; the machine's own when None.
+    """
+    args = list(sys.argv[1:] if argv is None else argv)
+    own_args = args[: args.index("--")] if "--" in args else args
+    as_json = "--json" in own_args
+    try:
+        answer: Any = cli.main(args, prog_name="longhaul", standalone_mode=False, obj=obj)
+    except LonghaulError as error:
+        _report(error, as_json)
+        return error.exit_code
+    except click.ClickException as error:
+        _report_usage(error, as_json)
+        return error.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    return answer if isinstance(answer, int) else 0
+
+
+def _report_usage(error: click.ClickException, as_json: bool) -> None:
+    """Tell a command line that makes no sense on stderr, in click's words."""
+    if not as_json:
+        error.show()
+        return
+    param = error.param if isinstance(error, click.BadParameter) else None
+    where = param.opts[0] if param else ""
+    _report(InputError.single(error.message or error.format_message(), where), as_json)
+
+
+def _report(error: LonghaulError, as_json: bool) -> None:
+    """Tell the failure on stderr."""
+    mistakes = error.mistakes if isinstance(error, InputError) else ()
+    if as_json:
+        problem = {
+            "error": str(error),
+            "kind": type(error).__name__,
+            "exit_code": error.exit_code,
+            "mistakes": [{"where": m.where, "path": m.path, "text": m.text} for m in mistakes],
+        }
+        click.echo(json.dumps(problem), err=True)
+        return
+    click.echo(str(error), err=True)
+    if len(mistakes) > 1:
+        click.echo(f"{len(mistakes)} mistakes; nothing was changed", err=True)

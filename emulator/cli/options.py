@@ -1,0 +1,73 @@
+"""What several commands have in common: values with units, options, and the appliance that they work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from emulator import units
+from emulator.model import loss_model
+
+if TYPE_CHECKING:
+    from emulator.control.appliance import Appliance
+
+
+class Quantity(click.ParamType):  # type: ignore[type-arg]
+    """An option's value with a unit, read by a parser of `units`; `word` is one more value, meaning 0 or {}."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any], word: str = "", meaning: object = None) -> None:
+        self.name, self.parse, self.word, self.meaning = name, parse, word, meaning
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value in the model's unit."""
+        if not isinstance(value, str):
+            return value
+        if self.word and value == self.word:
+            return self.meaning
+        try:
+            return self.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+TIME = Quantity("TIME", units.parse_duration_ns)
+LOSS = Quantity("LOSS", loss_model.parse)
+PROBABILITY = Quantity("PROBABILITY", units.parse_probability_p32)
+SIZE = Quantity("SIZE", units.parse_size_bytes)
+RATE = Quantity("RATE", units.parse_rate_bps, "none", 0)
+BUFFER = Quantity("BUFFER", units.parse_buffer, "auto", {})
+
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the commands and change nothing.")
+confirm_option = click.option(
+    "--confirm", "confirm_ns", type=TIME, help="Take it back after this time unless 'longhaul confirm' comes before."
+)
+
+
+def appliance_of(ctx: click.Context, command: str | None = None) -> Appliance:
+    """The appliance that was handed in, or this machine's own; `command` as its history will show it."""
+    if ctx.obj is not None:
+        return cast("Appliance", ctx.obj)
+    from emulator.control.appliance import local
+
+    appliance = local(command=command)
+    ctx.call_on_close(appliance.close)
+    return appliance
+
+
+def confirm_s(ctx: click.Context, confirm_ns: int | None, dry_run: bool) -> float | None:
+    """The time to confirm in, in s. Raises UsageError when it makes no sense."""
+    if confirm_ns is None:
+        return None
+    if dry_run or confirm_ns < 1_000_000_000:
+        raise click.UsageError("--confirm needs 1s at least, and no --dry-run", ctx)
+    return confirm_ns / 1e9
+
+
+def until_confirmed(confirm_ns: int | None) -> str:
+    """What to add to an answer when the change waits to be confirmed."""
+    if confirm_ns is None:
+        return ""
+    return f"; taken back in {units.format_duration(confirm_ns)} unless: longhaul confirm"

@@ -1,0 +1,197 @@
+"""record: the command that measures a real path and writes its path profile."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator import units
+from emulator.analysis.statistics import Estimate
+from emulator.cli.complete import lane_names
+from emulator.cli.options import TIME, appliance_of
+from emulator.cli.output import emit_json, emit_table, json_option
+from emulator.cli.types import progress
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MeasureError
+
+if TYPE_CHECKING:
+    from emulator.record.compare_profiles import Likeness
+    from emulator.record.path_profile import Direction, PathProfile
+    from emulator.record.probes import Probe
+    from emulator.record.recording import Ends
+
+FOUND = ("direction", "least", "median", "99 %", "jitter", "lost", "in a row", "loss model", "fit (p)", "rate")
+LIKE = ("direction", "figure", "recorded", "there", "apart at most", "verdict")
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul record paris.example.org --for 1h\n"
+    "  longhaul record 198.51.100.7 --every 20ms --by irtt --rate --output paris\n"
+    "  longhaul record --lane london --for 5min --against paris\n"
+    "  longhaul record --again paris --step 100ms"
+)
+@click.argument("host", required=False)
+@click.option("--lane", shell_complete=lane_names, help="Record a lane that is up, from the hub's host to the site's.")
+@click.option("--again", type=click.Path(path_type=Path), help="Work a folder out anew: one that was cut off, say.")
+@click.option("--for", "for_ns", type=TIME, default="1min", show_default=True, help="How long.")
+@click.option("--every", "every_ns", type=TIME, default="100ms", show_default=True, help="Probe to probe; 10ms up.")
+@click.option("--by", type=click.Choice(["auto", "irtt", "ping"]), default="auto", help="auto: irtt where it answers.")
+@click.option("--rate", is_flag=True, help="Load it for 12 s each way, too: iperf3 -s must run there.")
+@click.option("--step", "step_ns", type=TIME, default="1s", show_default=True, help="Of the trace over time.")
+@click.option("--output", type=click.Path(path_type=Path), help="The new folder; recordings/HOST unless said.")
+@click.option("--against", type=click.Path(path_type=Path), help="Exit with 8 unless this path profile is the same.")
+@json_option
+@click.pass_context
+def record(
+    ctx: click.Context, host: str | None, lane: str | None, again: Path | None, for_ns: int, every_ns: int, by: str,
+    rate: bool, step_ns: int, output: Path | None, against: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Measure the path to HOST and write its path profile: delays, jitter's shape, losses and their bursts, a trace.
+
+    One small probe at a time, on a fixed grid: by irtt, which tells each direction, if its server runs there; else by
+    ping, which only knows round trips. Ctrl-C ends it early and keeps what was recorded; what a crash leaves is worked
+    out by --again. `longhaul replay` plays the profile on a lane.
+    """
+    from emulator.record import file, recording
+
+    if sum(1 for given in (host, lane, again) if given) != 1:
+        raise click.UsageError("name a HOST, or a --lane, or a folder to work out --again", ctx)
+    reference = file.load(against) if against else None
+    if step_ns < every_ns and not again:
+        raise InputError.single("a step of the trace is no shorter than from probe to probe (--every)", "--step")
+    if again:
+        _finish(ctx, again, step_ns, reference, as_json)
+        return
+    label = str(host or lane)
+    folder = output or Path("recordings") / re.sub(r"[^A-Za-z0-9._-]", "-", label)
+    _check(label, every_ns, for_ns)
+    try:
+        with _ends(ctx, host, lane, by) as ends:
+            with _bar(label, for_ns) as told:
+                recording.record(ends, label, _now(), folder, by, every_ns, for_ns, told)
+            if rate:
+                recording.measure_rates(ends, folder)
+    except (KeyboardInterrupt, MeasureError):
+        # Whatever there is is worth keeping: an hour may have gone before Ctrl-C, or before iperf3 that failed.
+        if file.has_answers(folder):
+            _finish(ctx, folder, step_ns, None, as_json)
+        raise
+    _finish(ctx, folder, step_ns, reference, as_json)
+
+
+def _check(label: str, every_ns: int, for_ns: int) -> None:
+    from emulator.record.recorder import FASTEST_NS
+
+    if label.startswith("-"):
+        raise InputError.single("a host's name or address was expected", "HOST", label)
+    if every_ns < FASTEST_NS:
+        raise InputError.single(f"{units.format_duration(FASTEST_NS)} at least: more would load the path", "--every")
+    if for_ns < every_ns:
+        raise InputError.single("not even one probe would be sent", "--for")
+
+
+@contextlib.contextmanager
+def _ends(ctx: click.Context, host: str | None, lane: str | None, by: str) -> Iterator[Ends]:
+    from emulator.record import recording
+
+    if host:
+        with recording.to_host(host, by) as ends:
+            yield ends
+        return
+    topology = appliance_of(ctx).topology()
+    if topology is None or lane is None:
+        raise InputError.single("nothing is up: longhaul up FILE", "--lane", lane or "")
+    with recording.over_lane(topology, lane, by) as ends:
+        yield ends
+
+
+@contextlib.contextmanager
+def _bar(label: str, for_ns: int) -> Iterator[Callable[[Probe], None]]:
+    """The progress bar; where there is no terminal, a line for every tenth of the time."""
+    with progress(10, f"record {label}") as advance:
+        shown = 0
+
+        def told(probe: Probe) -> None:
+            nonlocal shown
+            # A busy machine's ping may take longer than asked.
+            tenths = min(10, probe.sent_ns * 10 // for_ns)
+            if tenths > shown:
+                advance(tenths - shown, f"{tenths * 10} %")
+                shown = tenths
+
+        yield told
+
+
+def _now() -> str:
+    from emulator.system.clock import SystemClock
+
+    return SystemClock().today().isoformat()
+
+
+def _finish(ctx: click.Context, folder: Path, step_ns: int, reference: PathProfile | None, as_json: bool) -> None:
+    """Work out, write, show; and exit with 8 when it is not as the reference."""
+    from emulator.config.path_profile_include import PROFILE
+    from emulator.hosts.tools import time_tolerance
+    from emulator.record import compare_profiles, file, recording
+
+    profile = recording.finish(folder, step_ns)
+    rows = compare_profiles.compared(profile, reference, time_tolerance.rtt_tolerance_ns()) if reference else []
+    alike = all(row.alike for row in rows)
+    if as_json:
+        answer: dict[str, Any] = {"folder": str(folder), "profile": file.tree(profile)}
+        emit_json(answer | ({"alike": alike, "figures": [_json(row) for row in rows]} if reference else {}))
+    else:
+        _show(profile, rows)
+        click.echo(f"{folder / PROFILE}; play it on a lane: longhaul replay {folder} LANE")
+    if not alike:
+        ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _json(row: Likeness) -> dict[str, Any]:
+    return {**vars(row), "alike": row.alike}
+
+
+def _show(profile: PathProfile, rows: list[Likeness]) -> None:
+    source, (least, median, p99) = profile.source, profile.rtt_ns
+    click.echo(
+        f"{source.host} by {source.tool}: RTT {_ms(least)} at least, {_ms(median.value)} as a median, "
+        f"{_ms(p99.value)} in 99 %; each way {source.ways}\n"
+    )
+    cells = [_cells(name, getattr(profile, name)) for name in ("outbound", "inbound")]
+    emit_table(FOUND, cells, left=("direction", "loss model"))
+    click.echo("\n± is half of the interval that holds the true figure with 99.9 %.")
+    if rows:
+        click.echo()
+        emit_table(LIKE, [_like(row) for row in rows], left=("direction", "figure", "verdict"))
+    click.echo()
+
+
+def _cells(name: str, one: Direction) -> list[str]:
+    found = one.found
+    model = "-" if not one.loss else "by chance" if isinstance(one.loss, int) else str(one.loss)
+    return [
+        name, _ms(found.least_ns), _sure(found.median_ns, 1e-6, "ms"), _ms(found.p99_ns.value), _ms(one.jitter_ns),
+        _sure(found.lost, 100, "%"), _sure(found.burst, 1, "") if found.burst else "-", model,
+        f"{found.goodness.p_value:.3f}" if found.goodness else "-",
+        units.format_rate(one.rate_bps) if one.rate_bps else "-",
+    ]  # fmt: skip
+
+
+def _like(row: Likeness) -> list[str]:
+    unit = f" {row.unit}" if row.unit else ""
+    verdict = "alike" if row.alike else "DIFFERENT"
+    return [row.direction, row.what, *(f"{v:.4g}{unit}" for v in (row.one, row.other, row.allowed)), verdict]
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.3f} ms"
+
+
+def _sure(one: Estimate, scale: float, unit: str) -> str:
+    half = max(one.high - one.value, one.value - one.low) * scale
+    return f"{one.value * scale:.4g} ± {half:.2g} {unit}".rstrip()

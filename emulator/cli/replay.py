@@ -1,0 +1,101 @@
+"""replay: the command that plays a path profile on a lane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from emulator.cli.complete import lane_names
+from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, until_confirmed
+from emulator.cli.output import count, emit_lateness, emit_steps, json_option
+from emulator.errors import InputError
+
+if TYPE_CHECKING:
+    from emulator.control.appliance import Appliance
+    from emulator.model.topology import Topology
+    from emulator.record.path_profile import PathProfile
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul replay paris london\n"
+    "  longhaul replay paris london --dry-run\n"
+    "  longhaul replay paris london --trace --loop --for 24h"
+)
+@click.argument("profile", type=click.Path(path_type=Path))
+@click.argument("lane", shell_complete=lane_names)
+@click.option("--trace", is_flag=True, help="Play what was recorded in its order in time, until it is over.")
+@click.option("--loop", is_flag=True, help="With --trace: begin anew when it is over.")
+@click.option("--for", "for_ns", type=TIME, help="With --trace: stop after this time.")
+@confirm_option
+@dry_run_option
+@json_option
+@click.pass_context
+def replay(
+    ctx: click.Context, profile: Path, lane: str, trace: bool, loop: bool, for_ns: int | None,
+    confirm_ns: int | None, dry_run: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Play PROFILE, a folder that `longhaul record` has written, on LANE.
+
+    Without --trace the lane draws delays and losses by the profile's table and loss model, for good. With it the lane
+    follows the trace, in steps of the recording, and is as before when that is over.
+    """
+    from emulator.record import file
+
+    if trace and (confirm_ns or dry_run):
+        raise click.UsageError("--trace takes neither --confirm nor --dry-run: it ends as it began", ctx)
+    if not trace and (loop or for_ns):
+        raise click.UsageError("--loop and --for go with --trace", ctx)
+    recorded, seconds = file.load(profile), confirm_s(ctx, confirm_ns, dry_run)
+    appliance = appliance_of(ctx)
+    topology = _with_lane(appliance.topology(), lane)
+    if trace:
+        if topology.schedule:
+            raise InputError.single("the topology has a schedule of its own: take it out, and go up again", path=lane)
+        _play(appliance, topology, lane, recorded, profile, loop, for_ns, as_json)
+        return
+    from emulator.record.replay import onto
+
+    try:
+        changed = onto(topology.lane(lane), recorded)
+    except ValueError as error:
+        raise InputError.single(str(error), str(profile), lane) from None
+    steps = appliance.plan(topology.with_lane(changed)) if dry_run else appliance.set_lanes([changed], seconds)
+    what = count(len(steps), "step") if steps else "nothing to change"
+    summary = f"{lane} {'would be' if dry_run else 'is'} as {recorded.source.host} was: {what}"
+    emit_steps(steps, as_json, summary + until_confirmed(confirm_ns), listed=dry_run)
+
+
+def _with_lane(topology: Topology | None, lane: str) -> Topology:
+    if topology is None:
+        raise InputError.single("nothing is up: longhaul up FILE", path=lane)
+    if lane not in topology.sites:
+        raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=lane)
+    return topology
+
+
+def _play(
+    appliance: Appliance, topology: Topology, lane: str, recorded: PathProfile, path: Path,
+    loop: bool, for_ns: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    from emulator.record import file
+    from emulator.record.replay import scheduled
+    from emulator.system.timer import RealAlarm
+
+    try:
+        traces = {name: file.load_trace(path, name) for name in file.DIRECTIONS}
+        played, length_ns = scheduled(topology, lane, recorded, traces, loop=loop)
+    except ValueError as error:
+        raise InputError.single(str(error), str(path), lane) from None
+    # A loop lasts as long as asked, for ever unless said; a trace no longer than it is.
+    lasts_ns = for_ns if loop else min(for_ns or length_ns, length_ns)
+    alarm = RealAlarm()
+    follower = appliance.follower(alarm)
+    appliance.up(played, anew=True)
+    try:
+        late = follower.run(None if lasts_ns is None else alarm.now_ns() + lasts_ns)
+    finally:
+        appliance.up(topology)
+    emit_lateness(late, as_json)

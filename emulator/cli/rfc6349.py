@@ -1,0 +1,115 @@
+"""rfc6349: the TCP throughput test of RFC 6349 over a lane."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator.cli.complete import lane_names
+from emulator.cli.options import appliance_of
+from emulator.cli.output import emit_json, emit_table, json_option
+from emulator.cli.types import SECONDS
+from emulator.errors import InputError
+from emulator.model.sweep_axes import MOST_STREAMS
+
+if TYPE_CHECKING:
+    from emulator.analysis.rfc6349_metrics import Survey
+
+DURATION = "10s"
+LEAST_DURATION_S = 2
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul rfc6349 japan\n"
+    "  longhaul rfc6349 far --duration 30s --streams 8\n"
+    "  longhaul lab run -- sh -c 'longhaul up topologies/single-lane.yaml && longhaul rfc6349 far'"
+)
+@click.argument("lane", shell_complete=lane_names)
+@click.option("--duration", type=SECONDS, default=DURATION, show_default=True, help="Of each test, 2s at least.")
+@click.option(
+    "--streams",
+    type=click.IntRange(2, MOST_STREAMS),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Of the multiple tests.",
+)
+@click.option("--profile", default="max", show_default=True, metavar="NAME", help="TCP profile of the hosts meanwhile.")
+@json_option
+@click.pass_context
+def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile: str, as_json: bool) -> None:
+    """Test TCP over LANE of the topology that is up, by the procedure of RFC 6349.
+
+    Path MTU, baseline RTT and bottleneck first; then single and multiple connections, each direction alone and both
+    at once, each with its transfer time ratio, efficiency and buffer delay.
+    """
+    from emulator.experiment import rfc6349_procedure
+    from emulator.hosts import resolve, tcp_profiles
+
+    if duration < LEAST_DURATION_S:
+        raise click.BadParameter(f"{duration} s are too short: {LEAST_DURATION_S}s at least", param_hint="--duration")
+    topology = appliance_of(ctx).topology()
+    if topology is None:
+        raise InputError.single("nothing is up: longhaul up FILE", path=lane)
+    if lane not in topology.sites:
+        raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=lane)
+    wish = topology.lane(lane)
+    if wish.ports and not (wish.host and topology.hub_host):
+        raise InputError.single("its hosts are not known: give the lane a host, and the topology a hub_host", path=lane)
+    rate_bps = wish.outbound.rate_bps or wish.line_rate_bps
+    chosen = tcp_profiles.choose(profile, tcp_profiles.load_profiles(None), rate_bps, wish.rtt_ns)
+    with resolve.reached(topology) as hosts:
+        ends = hosts[topology.hub], hosts[lane]
+        with tcp_profiles.applied(chosen, *ends) as unset:
+            for text in unset:
+                click.echo(text, err=True)
+            found = rfc6349_procedure.run(
+                topology, wish, ends, duration, streams, lambda text: click.echo(text, err=True)
+            )
+    if as_json:
+        emit_json(_json(found))
+    else:
+        _emit(found)
+
+
+def _json(found: Survey) -> dict[str, Any]:
+    from emulator.analysis import rfc6349_metrics as rfc
+
+    keys = ("transfer_time_ratio", "efficiency", "buffer_delay")
+    return {
+        "lane": found.lane,
+        "path_mtu": found.mtu,
+        "baseline_rtt_ns": found.baseline_rtt_ns,
+        "bottleneck_bps": found.bottleneck_bps,
+        "minimum_rwnd_bytes": rfc.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns),
+        "achievable_bps": found.achievable_bps,
+        "transfers": [
+            {"name": one.name, "bps": one.bps, **dict(zip(keys, found.metrics(one), strict=True))}
+            for one in found.transfers
+        ],
+    }
+
+
+def _emit(found: Survey) -> None:
+    """The report for people: what the path is, then one row a test."""
+    from emulator.analysis import rfc6349_metrics as rfc
+
+    rwnd = rfc.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns)
+    facts = (
+        ("path MTU", f"{found.mtu} bytes"),
+        ("baseline RTT", f"{found.baseline_rtt_ns / 1e6:.3f} ms"),
+        ("bottleneck", f"{found.bottleneck_bps / 1e6:.1f} Mbit/s"),
+        ("BDP", f"{rfc.bdp_bits(found.bottleneck_bps, found.baseline_rtt_ns) / 1e6:.3f} Mbit"),
+        ("minimum RWND", f"{rwnd / 1000:.1f} kB"),
+        ("achievable TCP", f"{found.achievable_bps / 1e6:.1f} Mbit/s"),
+    )
+    for name, value in facts:
+        click.echo(f"{name.ljust(15)} {value}")
+    click.echo()
+    rows = []
+    for one in found.transfers:
+        ratio, efficiency, delay = found.metrics(one)
+        rows.append((one.name, f"{one.bps / 1e6:.1f}", f"{ratio:.3f}", f"{efficiency:.2%}", f"{delay:.1%}"))
+    emit_table(("test", "Mbit/s", "transfer time ratio", "efficiency", "buffer delay"), rows, left=("test",))

@@ -1,0 +1,125 @@
+"""report, compare, runs: what was measured before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator.cli.output import count, emit_json, emit_table, json_option
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError
+
+if TYPE_CHECKING:
+    from emulator.experiment.run_folder import RunFolder
+
+RUN = click.Path(exists=True, file_okay=False)
+
+
+@click.command(
+    epilog="\b\nExamples:\n  longhaul report runs/20260102-030405\n  longhaul report runs/20260102-030405 --format md"
+)
+@click.argument("run", type=RUN)
+@click.option(
+    "--format", "form", type=click.Choice(["html", "md", "csv", "json"]), default="html", show_default=True,
+    help="html writes report.html and figures/ into the run folder; the others are printed.",
+)  # fmt: skip
+@json_option
+def report(run: str, form: str, as_json: bool) -> None:
+    """Tell a run's results again: its tables, what limited every cell, and the figures."""
+    from emulator.experiment.run_folder import RunFolder
+    from emulator.report import tables, write
+
+    folder = RunFolder(Path(run))
+    asked = folder.asked()
+    found = folder.measured(asked)
+    said = tables.objections(asked.specs, found, {})
+    if form == "json" or (as_json and form != "html"):
+        emit_json({"run": run, "cells": [result.to_json() for result in found.values()]})
+    elif form == "csv":
+        click.echo(tables.csv_text(list(found.values())), nl=False)
+    elif form == "md":
+        click.echo(write.markdown(asked.specs, found, said), nl=False)
+    else:
+        written = write.write_all(folder, asked.specs, found, said)
+        if as_json:
+            emit_json({"run": run, "written": [str(path) for path in written]})
+        else:
+            figures = len({path.stem for path in written[1:]})
+            click.echo(f"{written[0]}: {len(found)} of {len(asked.specs)} cells, {count(figures, 'figure')}")
+
+
+@click.command(epilog="\b\nExample:\n  longhaul compare runs/20260102-030405 runs/20260109-030405")
+@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN RUN...")
+@json_option
+@click.pass_context
+def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
+    """Compare every later run with the first: what changed by more than the uncertainty of both.
+
+    Exits with 8 when a cell got slower, or became invalid.
+    """
+    from emulator.experiment import compare_runs as comparing
+    from emulator.experiment.run_folder import RunFolder
+    from emulator.report import tables
+
+    if len(runs) < 2:
+        raise InputError.single("two runs at least are needed to compare", "compare")
+    first, *rest = [(run, (folder := RunFolder(Path(run))).measured(folder.asked())) for run in runs]
+    compared = [(run, comparing.changes(first[1], found)) for run, found in rest]
+    if strangers := [run for run, changes in compared if not changes]:
+        raise InputError.single(f"has no cell in common with {first[0]}", strangers[0])
+    if as_json:
+        rows = [
+            {"run": run, "cell": change.id, "before_bytes_per_s": change.before.steady_bytes_per_s,
+             "after_bytes_per_s": change.after.steady_bytes_per_s, "word": change.word}
+            for run, changes in compared for change in changes
+        ]  # fmt: skip
+        emit_json({"baseline": first[0], "changes": rows})
+    else:
+        for run, changes in compared:
+            click.echo(f"{first[0]} -> {run}\n")
+            table = tables.comparison(changes)
+            emit_table(table.header, table.rows, left=table.left)
+    if any(change.regressed for _, changes in compared for change in changes):
+        ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+@click.command(epilog="\b\nExamples:\n  longhaul runs\n  longhaul runs --runs other/folder")
+@click.option(
+    "--runs", "folder", type=click.Path(file_okay=False), default="runs", show_default=True,
+    help="Where the run folders are.",
+)  # fmt: skip
+@json_option
+def runs(folder: str, as_json: bool) -> None:
+    """List the runs: when, how many cells are done, how many of them are invalid.
+
+    A run that cannot be read is listed all the same, with the reason.
+    """
+    from emulator.experiment.run_folder import run_folders
+
+    rows = [_listed(run) for run in run_folders(Path(folder))]
+    if as_json:
+        emit_json(rows)
+        return
+    if not rows:
+        click.echo(f"no runs in {folder}: longhaul sweep makes them")
+        return
+    names = ("run", "created", "cells", "measured", "invalid")
+    table = [tuple("-" if row[name] is None else str(row[name]) for name in names) for row in rows]
+    emit_table(names, table, left=("run", "created"))
+    for row in rows:
+        if row["trouble"]:
+            click.echo(row["trouble"], err=True)
+
+
+def _listed(run: RunFolder) -> dict[str, Any]:
+    """One run for the list; `trouble` says why it cannot be read."""
+    row: dict[str, Any] = dict.fromkeys(("created", "cells", "measured", "invalid"))
+    try:
+        facts, asked = run.facts(), run.asked()
+        row |= {"created": str(facts.get("created", "")), "cells": len(asked.specs)}
+        found = run.measured(asked)
+    except InputError as error:
+        return {"run": str(run.path), **row, "trouble": str(error)}
+    invalid = sum(bool(result.invalid) for result in found.values())
+    return {"run": str(run.path), **row, "measured": len(found), "invalid": invalid, "trouble": ""}

@@ -1,0 +1,104 @@
+"""The commands `longhaul schedule check` and `run`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from emulator import units
+from emulator.cli.options import TIME, appliance_of
+from emulator.cli.output import count, emit_json, emit_lateness, emit_table, json_option
+from emulator.errors import InputError
+from emulator.model.topology import Topology
+
+WIDTH = 60
+
+
+@click.group(epilog="\b\nExamples:\n  longhaul schedule check day.yaml\n  longhaul schedule run day.yaml --for 24h")
+def schedule() -> None:
+    """Let lanes change over time, as the `schedule:` of a topology file says."""
+
+
+def _load(file: str) -> Topology:
+    from emulator.config import loader
+
+    topology = loader.load(file)
+    if topology.schedule is None:
+        raise InputError.single("there is no schedule: in this file", file, "schedule")
+    return topology
+
+
+@schedule.command(epilog="\b\nExamples:\n  longhaul schedule check day.yaml\n  longhaul schedule check day.yaml --json")
+@click.argument("file", type=click.Path())
+@click.option(
+    "--width", type=click.IntRange(10, 500), default=WIDTH, show_default=True, metavar="N", help="Columns of the chart."
+)
+@json_option
+def check(file: str, width: int, as_json: bool) -> None:
+    """Check the schedule in FILE and draw it.
+
+    One line for every figure that changes.
+    """
+    from emulator.model.timeline import Timeline
+    from emulator.report import schedule_chart
+
+    topology = _load(file)
+    assert topology.schedule is not None
+    timeline = Timeline(topology, topology.schedule)
+    rows, changes, span_ns = (
+        schedule_chart.rows(timeline, width),
+        schedule_chart.changes(timeline),
+        schedule_chart.span_ns(timeline),
+    )
+    if as_json:
+        emit_json({"span_ns": span_ns, "changes": changes, "rows": [vars(row) for row in rows]})
+        return
+    cells = [[row.lane, row.direction, row.figure, row.least, row.greatest, row.line] for row in rows]
+    emit_table(
+        ("lane", "direction", "", "least", "most", "over time"), cells, left=("lane", "direction", "", "over time")
+    )
+    loops = "in a loop of" if topology.schedule.loop_ns else "within"
+    click.echo(f"\n{count(changes, 'change')} {loops} {units.format_duration(span_ns)}")
+
+
+@schedule.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul schedule run day.yaml\n"
+    "  longhaul schedule run day.yaml --for 24h\n"
+    "  longhaul lab run -- longhaul schedule run day.yaml --for 24h"
+)
+@click.argument("file", type=click.Path())
+@click.option("--for", "for_ns", type=TIME, help="Stop after this time, and take the changes back.")
+@click.option("--restart", is_flag=True, help="Begin anew, even if a run of this file was cut off.")
+@json_option
+@click.pass_context
+def run(ctx: click.Context, file: str, for_ns: int | None, restart: bool, as_json: bool) -> None:
+    """Bring FILE up and play its schedule.
+
+    Its lanes are changed live, until --for or Ctrl-C.
+
+    Cut off in any way and run again, it goes on in the right phase. With --for, the lanes are in the end as FILE has
+    them without its schedule; a schedule that is over leaves them as its last key says. The end is a histogram of how
+    late the changes were. Where the daemon runs, it plays the schedule of what is up by itself.
+    """
+    from emulator.control.intent_store import Store
+    from emulator.plan.scheduled_state import is_over
+    from emulator.system.timer import RealAlarm
+
+    topology = _load(file)
+    appliance, alarm = appliance_of(ctx), RealAlarm()
+    now = Store(appliance.state_dir).read()
+    over = now.began_ns is not None and is_over(topology, now.began_ns, alarm.now_ns())
+    appliance.up(topology, anew=restart or over)
+    follower = appliance.follower(alarm)
+    try:
+        late = follower.run(None if for_ns is None else alarm.now_ns() + for_ns)
+    except KeyboardInterrupt:
+        follower.note()
+        emit_lateness(follower.lateness, as_json)
+        raise
+    follower.note()
+    if for_ns is not None:
+        appliance.up(replace(topology, schedule=None))
+    emit_lateness(late, as_json)

@@ -1,0 +1,114 @@
+"""serve: the daemon with its API and web pages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from emulator.cli.options import appliance_of
+from emulator.cli.output import emit_json, json_option
+from emulator.errors import InputError
+from emulator.system import log
+
+if TYPE_CHECKING:
+    from emulator.control.appliance import Appliance
+    from web.server import Server
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul serve\n"
+    "  longhaul serve --listen 0.0.0.0:8642 --host appliance.example.net\n"
+    "  longhaul serve --socket /run/longhaul/longhaul.sock\n"
+    "  longhaul serve --demo\n"
+    "  longhaul serve --demo --here"
+)
+@click.option("--listen", default="127.0.0.1:8642", show_default=True, metavar="HOST:PORT", help="Where to listen.")
+@click.option(
+    "--socket", "unix", type=click.Path(path_type=Path), help="A unix socket too, mode 0600, without a token."
+)
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name by which browsers may call us.")
+@click.option("--https", is_flag=True, help="A TLS proxy stands in front: cookies only over HTTPS.")
+@click.option(
+    "--demo", is_flag=True, help="All of it inside the lab, in real time: no NIC, no root, no netem, no token."
+)
+@click.option(
+    "--here", is_flag=True, help="The demo on this machine's kernel instead, as root: netem, else the wire engine."
+)
+@json_option
+@click.pass_context
+def serve(
+    ctx: click.Context, listen: str, unix: Path | None, hosts: tuple[str, ...], https: bool, demo: bool, here: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Serve the API and the web pages, and watch over the lanes as 'longhaul daemon' does, until Ctrl-C.
+
+    Who connects over TCP needs a token: it is made at the first start and stands in the state folder, mode 0600
+    ('token' may change things, 'token-read-only' may look). The unix socket is open to whoever may open the file.
+    """
+    if here and not demo:
+        raise click.UsageError("--here goes with --demo", ctx)
+    if demo:
+        ctx.exit(_demo(listen, here, as_json))
+    from emulator.system import state_dir
+
+    appliance = appliance_of(ctx, command="longhaul serve")
+    server = _server(appliance, state_dir.state_dir(), listen, unix, frozenset(hosts), https, as_json)
+    _tell(f"http://{server.address}/", str(state_dir.state_dir() / "token"), as_json)
+    server.end_on_signals()
+    server.run()
+
+
+def _server(
+    appliance: Appliance, state: Path, listen: str, unix: Path | None, hosts: frozenset[str], https: bool, as_json: bool
+) -> Server:
+    """The server over this machine's lanes. Raises MissingError when it cannot listen."""
+    from web import server, wiring
+    from web.auth.guard import Guard
+    from web.auth.tokens import load
+
+    if not server.is_loopback(listen) and not https:
+        advice = "tokens travel unencrypted; put a TLS proxy in front and say --https"
+        if log.is_read(os.environ):
+            log.logger(sys.stderr, os.environ)(log.WARNING, "unencrypted", listen=listen, advice=advice)
+        else:
+            click.echo(f"{listen}: {advice}", err=True)
+    return wiring.server(appliance, state, Guard(load(state), hosts, https), listen, unix, as_json=as_json)
+
+
+def _demo(listen: str, here: bool, as_json: bool) -> int:
+    """Serve from inside a lab, or from namespaces of this machine, until Ctrl-C."""
+    from emulator.cli import demo_unshare
+    from emulator.cli.lab import progress_bar
+    from emulator.lab import demo_host as demo
+    from web.server import is_loopback, split
+
+    if not is_loopback(listen):
+        raise InputError.single("the demo asks nobody for a token: it listens on loopback alone", "--listen")
+    if here:
+        with demo.listening(split(listen)) as listener:
+            host, port = listener.getsockname()[:2]
+            _tell(f"http://{host}:{port}/", "", as_json)
+            demo_unshare.serve(listener)
+    with progress_bar() as progress:
+        try:
+            return demo.serve(split(listen), lambda url: _tell(url, "", as_json), progress)
+        except KeyboardInterrupt:
+            return 0
+
+
+def _tell(url: str, token: str, as_json: bool) -> None:
+    """Where we are, as soon as we can be reached."""
+    if as_json:
+        emit_json({"url": url, "token": token})
+        return
+    if log.is_read(os.environ):
+        log.logger(sys.stderr, os.environ)(log.INFO, "serving", url=url, token=token)
+        return
+    click.echo(f"{url}  (Ctrl-C ends it)")
+    if token:
+        click.echo(f"log in with the token in {token}")

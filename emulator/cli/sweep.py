@@ -1,0 +1,240 @@
+"""sweep: the experiment, from its axes to its run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator import __version__
+from emulator.cli.complete import lane_names
+from emulator.cli.output import count, emit_json, emit_table, json_option
+from emulator.cli.sweep_options import asked_for, axis
+from emulator.cli.types import progress
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
+
+if TYPE_CHECKING:
+    from emulator.experiment.cell_result import CellResult, CellSpec
+    from emulator.experiment.run_folder import Asked, RunFolder
+    from emulator.experiment.runner import Runner
+    from emulator.model.topology import Topology
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max\n"
+    "  longhaul sweep --in-lab topologies/new-york.yaml --streams 1,8 --dry-run\n"
+    "  longhaul sweep --in-lab topologies/new-york.yaml --lane japan --cc cubic,bbr --direction outbound,inbound\n"
+    "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline runs/20260102-030405\n"
+    "  longhaul sweep --lane japan --profile default     between the SSH hosts of the topology that is up\n"
+    "  longhaul sweep --scheduler tcp://cluster:8786 --rtt 0,32,80,346\n"
+    "  longhaul sweep --resume runs/20260102-030405"
+)
+@click.argument("topology", type=click.Path(dir_okay=False), required=False, metavar="[FILE]")
+@axis("rtt", "RTT,...", help="Round-trip times; bare numbers are ms.")
+@axis(
+    "lane", "NAME,...", shell_complete=lane_names,
+    help="Lanes of the topology (of the one that is up, if no file is given).",
+)  # fmt: skip
+@axis("profile", "NAME,...", help="TCP profiles; default,max unless others are given.")
+@click.option("--profiles", "profile_file", type=click.Path(dir_okay=False), help="A YAML file with more profiles.")
+@axis("window", "SIZE,...", help="Receive windows, each a profile of its own.")
+@axis("streams", "N,...", help="Parallel streams, 128 at most; 1 unless the file says others.")
+@axis("cc", "NAME,...", help="Congestion controls: cubic, bbr, reno, htcp.")
+@axis("initcwnd", "N,...", help="First congestion windows, in segments.")
+@axis("direction", "WAY,...", help="Which way the data flows: outbound, inbound, both at once.")
+@axis("mtu", "N,...", help="MTUs of the lane.")
+@axis("rate", "RATE,...", help="Bottlenecks both ways; else the lane's, else 10Gbit.")
+@axis("loss", "LOSS,...", help="Probabilities of losing a packet, in each direction.")
+@axis("duration", "TIME", help="Of each measurement, such as 30s; else from the RTT.")
+@axis("repeats", "N", help="Measurements of a cell, 30 at most; 10 unless said.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="For every random thing; else the topology's.")
+@click.option(
+    "--order-seed", type=click.IntRange(min=0), metavar="N", help="For the order of the cells; else a new one."
+)
+@click.option("--in-lab", is_flag=True, help="Each cell in a lab of its own, one per CPU.")
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="As --in-lab, by a Dask cluster: tcp://HOST:8786, or local for one in here."
+)
+@click.option("--runs", type=click.Path(file_okay=False), default="runs", show_default=True, help="Run folders.")
+@click.option("--resume", type=click.Path(exists=True, file_okay=False), help="Go on with this run folder.")
+@click.option(
+    "--baseline", type=click.Path(exists=True, file_okay=False), help="Fail on a regression against this run."
+)
+@click.option("--dry-run", is_flag=True, help="Show the cells and what theory says of them.")
+@json_option
+@click.pass_context
+def sweep(ctx: click.Context, /, **given: Any) -> None:
+    """Measure TCP throughput against RTT, and say what limited every cell.
+
+    The cells are all combinations of the axes, which may also stand in the topology file's sweep section. A cell is
+    measured three times at least, and until its mean is known to 2.5 % (99 % confidence) or it had its repeats.
+    Results are saved as they come. Exits with 8 when a cell is invalid, failed or, with --baseline, got slower.
+    """
+    from emulator.experiment.run_folder import RunFolder
+
+    given["in_lab"] = given["in_lab"] or bool(given["scheduler"])
+    before = RunFolder(Path(given["baseline"])) if given["baseline"] else None
+    old = before.measured(before.asked()) if before else {}
+    if given["resume"]:
+        folder = RunFolder(Path(given["resume"]))
+        asked = folder.asked()
+    else:
+        base, asked = asked_for(ctx, given)
+        if given["dry_run"]:
+            _show_plan(asked, given["as_json"])
+            return
+        _comparable(asked, old, given["baseline"])
+        folder = _new_folder(Path(given["runs"]), base, asked)
+    found, failures = folder.finished(asked), dict[str, str]()
+    try:
+        _run(asked, folder, given["scheduler"], found, failures)
+    finally:
+        found = {spec.id: found[spec.id] for spec in asked.specs if spec.id in found}
+        _conclude(asked.specs, found, failures, folder, given["as_json"])
+    regressed = _against(old, found, given["as_json"]) if before else False
+    if failures or regressed or any(result.invalid for result in found.values()):
+        ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _comparable(asked: Asked, old: dict[str, CellResult], baseline: str | None) -> None:
+    """Refuse a baseline that cannot tell anything about these cells."""
+    if baseline and not any(spec.id in old for spec in asked.specs):
+        raise InputError.single("this run has no cell in common with the sweep", "--baseline", baseline)
+
+
+def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
+    from emulator.config import loader
+    from emulator.experiment.run_folder import RunFolder
+
+    now = datetime.now(UTC)
+    facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
+    folder = RunFolder.create(runs / now.strftime("%Y%m%d-%H%M%S-%f")[:-3], facts, asked)
+    folder.write("topology.yaml", loader.dumps(base))
+    return folder
+
+
+@contextmanager
+def _labs(asked: Asked, scheduler: str | None) -> Iterator[tuple[Runner, int]]:
+    """What measures one cell, and how many of them at once."""
+    from emulator.experiment import dask_runner
+    from emulator.experiment import runner as sweeping
+
+    if scheduler and not asked.in_lab:
+        raise InputError.single("this run measures on one machine itself, not in labs", "--scheduler", scheduler)
+    if scheduler:
+        with dask_runner.farm(scheduler) as labs:
+            yield labs
+    elif asked.in_lab:
+        cpus = sweeping.cpus()
+        yield sweeping.in_lab(cpus), len(cpus)
+    else:
+        yield sweeping.here(), 1
+
+
+def _run(
+    asked: Asked, folder: RunFolder, scheduler: str | None, found: dict[str, CellResult], failures: dict[str, str]
+) -> None:
+    """Measure what is missing; results and failures are put into the two dictionaries as they come."""
+    from emulator.analysis import confidence
+    from emulator.experiment import grid
+    from emulator.experiment import runner as sweeping
+
+    missing = [spec for spec in asked.specs if spec.id not in found]
+    todo = sweeping.in_order(missing, asked.order_seed, in_lab=asked.in_lab)
+    repeats = min(confidence.LEAST_REPEATS, asked.most_repeats)
+
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
+    with _labs(asked, scheduler) as (runner, workers), progress(grid.cost_s(todo, repeats), "sweep") as advance:
+        for outcome in sweeping.run_cells(todo, folder, runner, workers, say, asked.most_repeats):
+            if outcome.result:
+                found[outcome.spec.id] = outcome.result
+            else:
+                failures[outcome.spec.id] = outcome.failure
+            advance(grid.cost_s([outcome.spec], repeats), outcome.spec.id)
+
+
+def _show_plan(asked: Asked, as_json: bool) -> None:
+    """The cells of a dry run."""
+    from emulator import units
+    from emulator.analysis import confidence
+    from emulator.experiment import grid
+    from emulator.report import tables
+
+    repeats = min(confidence.LEAST_REPEATS, asked.most_repeats)
+    streaming_s = grid.virtual_s(asked.specs, repeats)
+    if as_json:
+        cells = [
+            {
+                "id": spec.id,
+                "duration_s": spec.duration_s,
+                "predicted_bytes_per_s": spec.prediction.bytes_per_s,
+                "predicted_mean_bytes_per_s": spec.prediction.mean_bytes_per_s,
+                "predicted_limit": spec.prediction.run_limit,
+            }
+            for spec in asked.specs
+        ]
+        emit_json(
+            {"cells": cells, "least_repeats": repeats, "most_repeats": asked.most_repeats, "streams_s": streaming_s}
+        )
+        return
+    table = tables.planned(asked.specs)
+    emit_table(table.header, table.rows, left=("cell", "limited by"))
+    often = f"{repeats} to {asked.most_repeats} times" if asked.most_repeats > repeats else f"{repeats} times"
+    lasts = units.format_duration(streaming_s * 10**9)
+    click.echo(f"\nMiB/s; {count(len(asked.specs), 'cell')}, each measured {often}: streams run for {lasts} at least.")
+
+
+def _conclude(
+    specs: Sequence[CellSpec],
+    found: dict[str, CellResult],
+    failures: dict[str, str],
+    folder: RunFolder,
+    as_json: bool,
+) -> None:
+    """Write results.json, the tables and the report; show the tables, or the results as JSON."""
+    from emulator.report import tables, write
+
+    folder.write_results(found.values())
+    said = tables.objections(specs, found, failures)
+    try:
+        write.write_all(folder, specs, found, said)
+    except MissingError as error:
+        click.echo(f"no report.html: {error}", err=True)
+    if as_json:
+        cells = [result.to_json() for result in found.values()]
+        emit_json({"run": str(folder.path), "cells": cells, "failures": failures})
+        return
+    for table in (tables.overview(specs, found), *tables.details(specs, found)):
+        click.echo(f"{table.title}\n")
+        emit_table(table.header, table.rows, left=("limited by",))
+        click.echo()
+    click.echo(tables.LEGEND)
+    for heading, lines in (("what would lift a cell:", tables.advice(found)), ("to know:", tables.findings(found))):
+        for text in [heading, *lines] if lines else []:
+            click.echo(text)
+    for text in said:
+        click.echo(text)
+    click.echo(f"results: {folder.path}")
+
+
+def _against(old: dict[str, CellResult], found: dict[str, CellResult], as_json: bool) -> bool:
+    """Show what changed since the baseline; whether anything regressed."""
+    from emulator.experiment import compare_runs
+    from emulator.report import tables
+
+    changes = compare_runs.changes(old, found)
+    if not as_json:
+        table = tables.comparison(changes)
+        click.echo("\nagainst the baseline\n")
+        emit_table(table.header, table.rows, left=("cell", ""))
+    for change in changes:
+        if change.regressed:
+            click.echo(f"regression: {change.id} {change.share:+.1%}", err=True)
+    return any(change.regressed for change in changes)

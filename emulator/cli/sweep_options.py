@@ -1,0 +1,105 @@
+"""What a sweep is asked for: its cells, from the topology file's section and from the options, which go before it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from emulator.cli.options import appliance_of
+from emulator.cli.types import Axis, noted
+from emulator.errors import InputError, Mistake
+
+if TYPE_CHECKING:
+    from emulator.experiment.run_folder import Asked
+    from emulator.model.sweep_axes import Axes
+    from emulator.model.topology import Profile, Topology
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def axis(key: str, metavar: str, **more: Any) -> Callable[[F], F]:
+    """The option of an axis, or of `repeats`; further words as for `click.option`."""
+    return click.option(f"--{key}", type=Axis(key, metavar), **more)
+
+
+def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Asked]:
+    """The topology and the cells. Raises InputError with every mistake of the options, the file and the two together.
+
+    Every mistake is told where it was made: at the option, or at the line of the file.
+    """
+    from emulator.analysis import confidence
+    from emulator.config import loader
+    from emulator.experiment import grid
+    from emulator.experiment.run_folder import Asked
+    from emulator.hosts import tcp_profiles
+
+    with _beside(noted(ctx)):
+        file = given["topology"]
+        base = loader.load(file) if file else None
+        section, lines = loader.load_sweep(file) if file else ({}, {})
+        most_repeats = given["repeats"] or section.pop("repeats", confidence.MOST_REPEATS)
+        axes = _axes(section, given)
+        base = base or _without_file(ctx, given, axes)
+        if given["seed"] is not None:
+            base = replace(base, seed=given["seed"])
+        placed = grid.placed(base, axes.lane, in_lab=given["in_lab"])
+        known = tcp_profiles.load_profiles(given["profile_file"])
+        algorithms = None if placed.hub_host else _algorithms(given, axes, known)
+        specs = grid.cells(placed, axes, known, _places(lines, given), algorithms)
+    order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
+    return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed)
+
+
+@contextmanager
+def _beside(mistakes: Sequence[Mistake]) -> Iterator[None]:
+    """Raise what was wrong before together with what the block finds wrong, as one InputError."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError([*mistakes, *error.mistakes]) from None
+    if mistakes:
+        raise InputError(mistakes)
+
+
+def _places(lines: dict[str, str], given: dict[str, Any]) -> Callable[[str], tuple[str, str]]:
+    """Where each axis was given: at its line in the file, unless an option took its place."""
+    from emulator.experiment.grid import by_option
+
+    return lambda key: (lines[key], f"sweep.{key}") if key in lines and given[key] is None else by_option(key)
+
+
+def _algorithms(given: dict[str, Any], axes: Axes, known: Mapping[str, Profile]) -> Collection[str] | None:
+    """The congestion controls of the kernel that measures; None in a dry run, which loads no module to find out."""
+    from emulator.experiment.runner import LAB_ALGORITHMS
+    from emulator.hosts.tools import machine_facts
+
+    if given["in_lab"]:
+        return LAB_ALGORITHMS
+    named = (known[name].congestion_control for name in axes.profile if name in known)
+    return None if given["dry_run"] else machine_facts.algorithms([*axes.cc, *(name for name in named if name)])
+
+
+def _axes(section: dict[str, Any], given: dict[str, Any]) -> Axes:
+    from emulator.model.sweep_axes import Axes
+
+    options = {field.name: given[field.name] for field in fields(Axes) if given[field.name] is not None}
+    return Axes(**(section | options))
+
+
+def _without_file(ctx: click.Context, given: dict[str, Any], axes: Axes) -> Topology:
+    """The topology whose lanes are measured: what is up, or one plain lane for a list of RTTs."""
+    from emulator.model.topology import Lane, Topology
+
+    if axes.lane:
+        present = appliance_of(ctx).topology()
+        if present is None:
+            raise InputError.single("nothing is up here: name a topology file too", "--lane", axes.lane[0])
+        return present
+    if given["rtt"] is None:
+        raise InputError.single("say what to measure: a topology file, or RTTs such as --rtt 0,32,346", "sweep")
+    return Topology("sweep", "hub", (Lane("lane"),))

@@ -1,0 +1,124 @@
+"""verify: the command that measures every RTT and writes the certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator import units
+from emulator.cli.complete import lane_names
+from emulator.cli.options import TIME, appliance_of
+from emulator.cli.output import emit_json, emit_table, json_option
+from emulator.cli.types import progress
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError
+
+if TYPE_CHECKING:
+    from emulator.control.engine_lateness import Late
+    from emulator.experiment.rtt_certificate import Pair
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul verify\n"
+    "  longhaul verify japan\n"
+    "  longhaul verify --count 100 --output japan.json\n"
+    "  longhaul verify --impairments --packets 5000\n"
+    "  longhaul lab run -- sh -c 'longhaul up topologies/new-york.yaml && longhaul verify'"
+)
+@click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=lane_names)
+@click.option(
+    "--count", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Echoes per pair."
+)
+@click.option("--tolerance", "tolerance_ns", type=TIME, help="Allowed difference; 10us in the lab, else 1ms.")
+@click.option("--output", type=click.Path(dir_okay=False), help="Write the certificate (JSON) here.")
+@click.option("--impairments", is_flag=True, help="Measure loss, jitter, rate... of every direction instead.")
+@click.option(
+    "--packets",
+    type=click.IntRange(min=100),
+    metavar="N",
+    help="Per direction, 100 at least; 20000 in the lab, else 1000.",
+)
+@json_option
+@click.pass_context
+def verify(
+    ctx: click.Context, lanes: tuple[str, ...], count: int, tolerance_ns: int | None, output: str | None,
+    impairments: bool, packets: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Ping every pair of hosts of the topology that is up, or those at one of the LANEs: RTT asked against measured.
+
+    With --impairments, numbered packets through every direction show loss, bursts, marks, duplicates, corruption,
+    overtaking, delay or jitter's shape, rate and buffer. Exits with 8 when anything is not as asked.
+    """
+    if impairments:
+        from emulator.cli import impairments as cli_prove
+
+        cli_prove.run(ctx, appliance_of(ctx), lanes, packets, as_json)
+        return
+    from emulator.experiment import rtt_certificate as certify
+    from emulator.hosts.tools import time_tolerance
+
+    status = appliance_of(ctx).status()
+    if status.topology is None:
+        raise InputError.single("nothing is up: longhaul up FILE")
+    allowed_ns = time_tolerance.rtt_tolerance_ns() if tolerance_ns is None else tolerance_ns
+    for lane in lanes:
+        if lane not in status.topology.sites:
+            raise InputError.single(f"no such lane; there are {', '.join(status.topology.sites)}", "LANE", lane)
+    pairs = []
+    with progress(len(certify.pairs(status.topology, lanes)), "ping") as advance:
+        at_once = 1 if time_tolerance.here_is_virtual() else certify.AT_ONCE
+        for pair in certify.measure(status.topology, count, allowed_ns, at_once, lanes):
+            pairs.append(pair)
+            advance(1, f"{pair.one} - {pair.other}")
+    certificate = certify.certificate(status, appliance_of(ctx).status(), count, allowed_ns, pairs)
+    if output:
+        _write_certificate(Path(output), certificate.to_json())
+    if as_json:
+        emit_json(certificate.to_json())
+    else:
+        _emit_pairs(pairs, allowed_ns)
+        _emit_lateness(certificate.late)
+    if not certificate.passed:
+        ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _write_certificate(path: Path, value: dict[str, Any]) -> None:
+    import json
+
+    from emulator.experiment.run_folder import write_atomically
+
+    try:
+        write_atomically(path, json.dumps(value, indent=2) + "\n")
+    except OSError as error:
+        raise InputError.single(f"cannot be written: {error.strerror}", str(path)) from None
+
+
+def _emit_pairs(pairs: Sequence[Pair], allowed_ns: int) -> None:
+    """The matrix as one row a pair, in ms."""
+    header = ("from", "to", "asked", "min", "median", "p99", "lost", "")
+    rows = [
+        [
+            *(pair.one, pair.other),
+            *(f"{ns / 1e6:.3f}" for ns in (pair.asked_ns, pair.min_ns, pair.median_ns, pair.p99_ns)),
+            *(str(pair.lost), "ok" if pair.passed else "FAILED"),
+        ]
+        for pair in pairs
+    ]
+    emit_table(header, rows, left=("from", "to", ""))
+    bad = sum(not pair.passed for pair in pairs)
+    verdict = f"{bad} of {len(pairs)} pairs are" if bad else "no pair is"
+    click.echo(f"\nRTT in ms; {verdict} off by more than {units.format_duration(allowed_ns)}.")
+
+
+def _emit_lateness(late: Sequence[Late]) -> None:
+    """What the machine added through the wire engine, and where that was too much."""
+    if not late:
+        return
+    worst = max(late, key=lambda one: one.p99_ns)
+    click.echo(f"Frames left the wire engine at most {worst.p99_ns / 1e3:.1f} us late (99 of 100).")
+    for one in late:
+        if not one.passed:
+            click.echo(f"FAILED: {one}: this machine is too busy for these figures to be believed.")

@@ -1,0 +1,235 @@
+"""Topology files: YAML to `model.Topology` and back, every mistake at once, each with its line.
+
+`topologyform` says what a user may write; `_lane` and `_direction` give it its meaning. Loss, jitter,
+rate and buffer hold per direction, exactly as given: nothing is ever halved.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from emulator.config import schedule_schema, writer, yaml_source
+from emulator.config.schedule_schema import FileForm, form_at
+from emulator.config.schema import DefaultsForm, DirectionForm, FlowForm, Form, LaneForm
+from emulator.errors import InputError
+from emulator.model.timeline import Timeline
+from emulator.model.topology import Buffer, Flow, Impairment, Lane, Match, Ports, Topology, split_delays
+
+
+def load(path: str | Path) -> Topology:
+    """Read a topology file. Raises InputError with every mistake in it."""
+    return loads(_text(path), str(path), Path(path).parent)
+
+
+def load_sweep(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The `sweep` section of a topology file: by key what is given, in the units of `axes`, and its "file:line".
+
+    Raises InputError.
+    """
+    source = yaml_source.read(_text(path), str(path))
+    form = _validated(source, Path(path).parent)
+    source.raise_mistakes()
+    assert form is not None
+    given = form.sweep.model_dump(exclude_none=True)
+    return given, {key: source.at(("sweep", key)) for key in given}
+
+
+def _text(path: str | Path) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        raise InputError.single(f"cannot be read: {error.strerror}", str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError.single("is not a text file in UTF-8", str(path)) from None
+
+
+def loads(text: str, where: str = "topology", folder: Path | None = None) -> Topology:
+    """Read a topology from YAML text, called `where` in mistakes. Raises InputError with every mistake in it.
+
+    Tables of distributions that it names are looked for in `folder`; None reads no files at all.
+    """
+    return build(yaml_source.read(text, where), folder)
+
+
+def build(source: yaml_source.Source, folder: Path | None = None) -> Topology:
+    """The topology that a source's tree stands for. Raises InputError with every mistake in it, earlier ones too."""
+    assert isinstance(source.tree, dict)
+    form = _validated(source, folder)
+    lanes = _lanes(source, folder)
+    source.raise_mistakes()
+    assert form is not None
+    keys = ("subnet", "seed", "on_drift", "hub_host", "datapath", "on_failure")
+    optional = {key: value for key in keys if (value := getattr(form, key)) is not None}
+    try:
+        topology = Topology(form.name, form.hub, tuple(lanes), **optional)
+    except ValueError as error:
+        source.wrong((_blamed(str(error)),), str(error))
+        source.raise_mistakes()
+        raise
+    return _scheduled(topology, form, source)
+
+
+def _scheduled(topology: Topology, form: FileForm, source: yaml_source.Source) -> Topology:
+    """The topology with its schedule; what that would make impossible at any time is a mistake."""
+    if form.schedule is None:
+        return topology
+    try:
+        schedule = schedule_schema.meaning(form.schedule, topology.sites)
+        Timeline(topology, schedule)
+    except ValueError as error:
+        source.wrong(("schedule",), str(error))
+        source.raise_mistakes()
+        raise
+    return replace(topology, schedule=schedule)
+
+
+def _blamed(text: str) -> str:
+    """The key that a contradiction between parts of the topology is shown at."""
+    blamed = {"subnet": "subnet", "port": "lanes", "address": "lanes", "hub_host": "hub_host"}
+    return next((key for word, key in blamed.items() if text.startswith(word)), "hub")
+
+
+def _validated(source: yaml_source.Source, folder: Path | None) -> FileForm | None:
+    """The file as a form, or None with the mistakes noted."""
+    try:
+        return FileForm.model_validate(source.tree, context={"folder": folder})
+    except ValidationError as invalid:
+        for error in invalid.errors():
+            path = tuple(str(part) for part in error["loc"])
+            source.wrong(path, explain(error, path, form_at))
+        return None
+
+
+def explain(error: Any, path: yaml_source.Path, form_at: Callable[[yaml_source.Path], type[Form]]) -> str:
+    """What pydantic found wrong, in our words: what was found and what was expected. `form_at` knows each path's."""
+    match error["type"]:
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            known = list(form_at(path[:-1]).model_fields)
+            if close := difflib.get_close_matches(path[-1], known, 1):
+                return f"unknown key; did you mean {close[0]!r}?"
+            return f"unknown key; {', '.join(known)} are known here"
+        case _:
+            return f"a mapping was expected, not {error['input']!r}"
+
+
+def _lanes(source: yaml_source.Source, folder: Path | None) -> list[Lane]:
+    """Every lane that can be built; the contradictions of the others are noted beside the earlier mistakes."""
+    assert isinstance(source.tree, dict)
+    lanes, context = [], {"folder": folder}
+    forms = source.tree.get("lanes")
+    try:
+        defaults = DefaultsForm.model_validate(source.tree.get("defaults", {}), context=context)
+        for name, tree in forms.items() if isinstance(forms, dict) else ():
+            try:
+                lanes.append(_lane(name, LaneForm.model_validate(tree, context=context), defaults))
+            except ValidationError:
+                continue
+            except ValueError as error:
+                source.wrong(("lanes", name), str(error))
+    except ValidationError:
+        return []
+    return lanes
+
+
+def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
+    """What a lane's form means. Raises ValueError on contradictions."""
+    measured: dict[str, DirectionForm] = form.profile or {"outbound": DirectionForm(), "inbound": DirectionForm()}
+    outbound_ns, inbound_ns = _delays(form, measured)
+    lane = Lane(
+        name,
+        outbound=_direction(outbound_ns, form.outbound, form, measured["outbound"], defaults),
+        inbound=_direction(inbound_ns, form.inbound, form, measured["inbound"], defaults),
+        flows=tuple(_flow(*flow, outbound_ns, inbound_ns) for flow in form.flows.items()),
+        ports=Ports(form.ports.hub, form.ports.site, form.ports.vlan) if form.ports else None,
+        off=form.disabled,
+        host=form.host,
+        address=form.address,
+    )
+    mtu = form.mtu if form.mtu is not None else defaults.mtu
+    line = form.line_rate if form.line_rate is not None else defaults.line_rate
+    return replace(
+        lane,
+        mtu=lane.mtu if mtu is None else mtu,
+        line_rate_bps=lane.line_rate_bps if line is None else line,
+    )
+
+
+def _delays(form: LaneForm, measured: Mapping[str, DirectionForm]) -> tuple[int, int]:
+    """Both delays in ns: as the lane says, else as they were measured. Raises ValueError."""
+    said = form.outbound.delay, form.inbound.delay
+    if form.rtt is not None:
+        return split_delays(form.rtt, *said)
+    then = measured["outbound"].delay, measured["inbound"].delay
+    return split_delays(None, *(own if own is not None else was for own, was in zip(said, then, strict=True)))
+
+
+def _flow(name: str, form: FlowForm, outbound_ns: int, inbound_ns: int) -> Flow:
+    """What a flow's form means on a lane with these delays."""
+    own = form.outbound.delay, form.inbound.delay
+    if form.rtt is not None:
+        outbound_ns, inbound_ns = split_delays(form.rtt, *own)
+    else:
+        outbound_ns, inbound_ns = (
+            said if said is not None else d for said, d in zip(own, (outbound_ns, inbound_ns), strict=True)
+        )
+    said = form.match.model_dump()
+    try:
+        ways = (_direction(outbound_ns, form.outbound, form), _direction(inbound_ns, form.inbound, form))
+        return Flow(name, Match(**said), *ways)
+    except ValueError as error:
+        raise ValueError(f"flow {name}: {error}") from None
+
+
+def _direction(
+    delay_ns: int, own: DirectionForm, *wider: LaneForm | DirectionForm | DefaultsForm | FlowForm
+) -> Impairment:
+    """One direction: its own word first, then the wider ones' in order."""
+
+    def said(key: str) -> Any:
+        return next((v for form in (own, *wider) if (v := getattr(form, key)) is not None), None)
+
+    parts, loss = said("buffer"), said("loss") or 0
+    return Impairment(
+        delay_ns,
+        jitter_ns=said("jitter") or 0,
+        loss_p32=loss if isinstance(loss, int) else 0,
+        rate_bps=said("rate") or None,
+        buffer=Buffer(**parts) if parts else None,
+        distribution=said("distribution") or "uniform",
+        keep_order=said("order") != "free",
+        loss_model=None if isinstance(loss, int) else loss,
+        duplicate_p32=said("duplicate") or 0,
+        **(said("corrupt") or {}),
+        reorder_p32=said("reorder") or 0,
+        ecn=said("ecn") or False,
+        overhead_bytes=said("overhead") or 0,
+        atm=said("cells") == "atm",
+        queue=said("queue") or "drop-tail",
+        seed=own.seed,
+    )
+
+
+def dumps(topology: Topology) -> str:
+    """YAML text that `loads` reads back to an equal topology."""
+    return yaml.safe_dump(writer.tree(topology), sort_keys=False, default_flow_style=None, width=1000)
+
+
+def direction_keys() -> list[str]:
+    """The names of all settings that a direction may have."""
+    return list(DirectionForm.model_fields)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a topology file, for editors."""
+    return FileForm.model_json_schema()

@@ -1,0 +1,188 @@
+"""The `schedule:` of a topology file: its forms, their meaning, and the way back to YAML."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
+
+from emulator import units
+from emulator.config import schema
+from emulator.config.field_types import Duration, Loss, Rate, Rtt, YesNo, one_of, text_field
+from emulator.config.schema import Form, TopologyForm
+from emulator.config.sweep_schema import SweepForm
+from emulator.model import traces
+from emulator.model.schedule import NOW, STEP_NS, Key, Schedule, Start, Track, Value
+
+_DAILY = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
+
+
+def parse_start(text: str) -> Start:
+    """ "now", "10s" later, "06:00" of every day (UTC), or a moment such as 2026-01-31T06:00:00Z. Raises ValueError."""
+    if text == "now":
+        return NOW
+    if daily := _DAILY.fullmatch(text):
+        hours, minutes, seconds = (int(part or 0) for part in daily.groups())
+        return Start("daily", (hours * 3600 + minutes * 60 + seconds) * 10**9)
+    if "T" in text:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a moment such as 2026-01-31T06:00:00Z") from None
+        since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+        return Start("at", (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000)
+    return Start("now", units.parse_duration_ns(text))
+
+
+def start_text(start: Start) -> str:
+    """As `parse_start` reads it."""
+    if start.kind == "now":
+        return units.compact(units.format_duration(start.ns)) if start.ns else "now"
+    if start.kind == "daily":
+        seconds = start.ns // 10**9
+        return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    seconds, rest = divmod(start.ns, 10**9)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    return moment.isoformat()
+
+
+def _lanes(value: object) -> tuple[str, ...]:
+    if value == "all":
+        return ()
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError("a lane, a list of lanes or all was expected")
+    return tuple(names)
+
+
+def _trace(value: object, info: ValidationInfo) -> tuple[tuple[Key, ...], int | None]:
+    """The keys of a file beside the topology, and the length after which it repeats, if it says one."""
+    if not isinstance(value, str):
+        raise ValueError("the name of a trace file was expected")
+    folder = (info.context or {}).get("folder")
+    if folder is None:
+        raise ValueError(f"{value}: a trace file is read for a topology file alone, not for a request")
+    path = Path(folder) / value
+    try:
+        text = path.read_text("utf-8", errors="replace")
+    except OSError as error:
+        raise ValueError(f"{value} cannot be read: {error.strerror}") from None
+    try:
+        return (traces.read_csv(text), None) if path.suffix == ".csv" else traces.read_mahimahi(text)
+    except ValueError as error:
+        raise ValueError(f"{value}: {error}") from None
+
+
+class KeyForm(Form):
+    """What holds from a time on."""
+
+    at: Duration = Field(description="time since the schedule's start")
+    ramp: YesNo | None = Field(default=None, description="yes: reached in a straight line from the key before")
+    rtt: Rtt | None = Field(default=None, description="round-trip time, for tracks of both directions")
+    delay: Duration | None = Field(default=None, description="one-way delay")
+    jitter: Duration | None = None
+    loss: Loss | None = None
+    rate: Rate | None = None
+    down: YesNo | None = Field(default=None, description="yes: everything is lost, until a key says no")
+
+
+class TrackForm(Form):
+    """Keys, or a trace, of some lanes."""
+
+    lanes: Annotated[tuple[str, ...], BeforeValidator(_lanes), WithJsonSchema({"examples": ["all", ["london"]]})] = ()
+    direction: Annotated[str, text_field(one_of("both", "outbound", "inbound"), "a direction")] = "both"
+    keys: tuple[KeyForm, ...] = ()
+    trace: Annotated[
+        tuple[tuple[Any, ...], int | None] | None,
+        BeforeValidator(_trace),
+        WithJsonSchema({"type": "string", "examples": ["lte.csv", "verizon.down"]}),
+    ] = Field(default=None, description="a .csv with time,delay,jitter,loss,rate; else a mahimahi link trace")
+
+
+class ScheduleForm(Form):
+    """Changes over time, all lanes on one clock."""
+
+    start: Annotated[Start, text_field(parse_start, "a start"), WithJsonSchema({"type": "string"})] = Field(
+        default=NOW, description="now, 10s (after the run begins), 06:00 (daily, UTC) or 2026-01-31T06:00:00Z"
+    )
+    loop: Duration | None = Field(default=None, description="starts anew after this time")
+    step: Duration = Field(default=STEP_NS, description="how often ramps change")
+    tracks: tuple[TrackForm, ...]
+
+
+class FileForm(TopologyForm):
+    """A Longhaul topology: a hub and its lanes."""
+
+    schedule: ScheduleForm | None = None
+    sweep: SweepForm = SweepForm()
+
+
+def form_at(path: tuple[str, ...]) -> type[Form]:
+    """The form that a path of the file is read with."""
+    if path == ("sweep",):
+        return SweepForm
+    if path[:1] != ("schedule",):
+        return schema.form_at(path) if path else FileForm
+    return ScheduleForm if len(path) == 1 else TrackForm if len(path) == 3 else KeyForm
+
+
+_NAMES = {"rtt": "rtt_ns", "delay": "delay_ns", "jitter": "jitter_ns", "loss": "loss", "rate": "rate_bps"}
+
+
+def meaning(form: ScheduleForm, sites: tuple[str, ...]) -> Schedule:
+    """The schedule that a form means. Raises ValueError."""
+    loops = [track.trace[1] for track in form.tracks if track.trace and track.trace[1]]
+    loop_ns = form.loop or (max(loops) if loops else None)
+    for track in form.tracks:
+        if unknown := sorted(set(track.lanes) - set(sites)):
+            raise ValueError(f"there is no lane {unknown[0]}: {', '.join(sites) or 'none'} are there")
+    return Schedule(tuple(map(_track, form.tracks)), loop_ns, form.step, form.start)
+
+
+def _track(form: TrackForm) -> Track:
+    if bool(form.keys) == bool(form.trace):
+        raise ValueError("a track has either keys or a trace")
+    keys = form.trace[0] if form.trace else tuple(map(_key, form.keys))
+    return Track(form.lanes, keys, form.direction)
+
+
+def _key(form: KeyForm) -> Key:
+    values: list[tuple[str, Value]] = [
+        (field, value) for name, field in _NAMES.items() if (value := getattr(form, name)) is not None
+    ]
+    if form.down is not None:
+        values.append(("down", int(form.down)))
+    return Key(form.at, tuple(values), bool(form.ramp))
+
+
+def tree(schedule: Schedule) -> dict[str, object]:
+    """As one would write it; a trace becomes its keys."""
+    found: dict[str, object] = {"start": start_text(schedule.start)}
+    if schedule.loop_ns:
+        found["loop"] = _time(schedule.loop_ns)
+    tracks = [
+        {"lanes": list(track.lanes) or "all", "direction": track.direction, "keys": [_key_tree(k) for k in track.keys]}
+        for track in schedule.tracks
+    ]
+    return found | {"step": _time(schedule.step_ns), "tracks": tracks}
+
+
+def _key_tree(key: Key) -> dict[str, str]:
+    words = {"at": _time(key.at_ns)} | ({"ramp": "yes"} if key.ramp else {})
+    for field, value in key.values:
+        if not isinstance(value, int) or field == "loss":
+            words["loss"] = units.format_probability(value) if isinstance(value, int) else str(value)
+        elif field == "rate_bps":
+            words["rate"] = units.compact(units.format_rate(value)) if value else "none"
+        elif field == "down":
+            words["down"] = "yes" if value else "no"
+        else:
+            words[field.removesuffix("_ns")] = _time(value)
+    return words
+
+
+def _time(ns: int) -> str:
+    return units.compact(units.format_duration(ns))

@@ -1,0 +1,77 @@
+"""By how much the wire engine was late while something was measured: what the machine added to the lanes. Pure.
+
+netem runs in the kernel's own timers and tells nothing of the kind: of its lanes nothing is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from emulator.control.status import DirectionStatus, LaneStatus
+
+
+@dataclass(frozen=True)
+class Late:
+    """One direction: of so many frames, half left at most `p50_ns` after they were due, 99 of 100 at most `p99_ns`.
+
+    Both are at most a quarter above the truth, never below it. `allowed_ns` is what the 99th percentile may be.
+    """
+
+    lane: str
+    direction: str
+    frames: int
+    p50_ns: int
+    p99_ns: int
+    allowed_ns: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether the machine was prompt enough for the figures to be believed."""
+        return self.p99_ns <= self.allowed_ns
+
+    def __str__(self) -> str:
+        return f"{self.lane} {self.direction}: the engine was {self.p99_ns / 1e3:.1f} us late (99th percentile)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, and the verdict."""
+        return {**asdict(self), "passed": self.passed}
+
+
+def between(before: Sequence[LaneStatus], after: Sequence[LaneStatus], allowed_ns: int) -> tuple[Late, ...]:
+    """Both directions of every lane that an engine served in between and that passed a frame."""
+    earlier = {lane.lane.name: lane for lane in before}
+    return tuple(
+        late
+        for lane in after
+        if lane.lane.name in earlier
+        for late in _directions(earlier[lane.lane.name], lane, allowed_ns)
+    )
+
+
+def _directions(before: LaneStatus, after: LaneStatus, allowed_ns: int) -> Iterator[Late]:
+    for name, old, new in (
+        ("outbound", before.outbound, after.outbound),
+        ("inbound", before.inbound, after.inbound),
+    ):
+        counts = _increase(old, new)
+        if frames := sum(counts.values()):
+            yield Late(after.lane.name, name, frames, quantile(counts, 50), quantile(counts, 99), allowed_ns)
+
+
+def _increase(before: DirectionStatus, after: DirectionStatus) -> dict[int, int]:
+    """An engine that was started anew meanwhile has counted from nothing."""
+    old = dict(before.lateness)
+    restarted = sum(old.values()) > sum(count for _, count in after.lateness)
+    return {above: count - (0 if restarted else old.get(above, 0)) for above, count in after.lateness}
+
+
+def quantile(counts: dict[int, int], percent: int) -> int:
+    """The upper end of the bucket that holds the frame which is later than so many per cent."""
+    left = -(-sum(counts.values()) * percent // 100)
+    for above in sorted(counts):
+        left -= counts[above]
+        if left <= 0:
+            return above
+    return 0

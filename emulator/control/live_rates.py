@@ -1,0 +1,124 @@
+"""What happens on the lanes now: rates and drops between two readings of the counters, and the RTT measured. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
+
+NS = 10**9
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """One direction over the last interval; what the kernel cannot tell is None.
+
+    `queued_bytes` of at most `buffer_bytes` stand in the bottleneck, `queued_packets` of at most `limit_packets` in the
+    direction altogether, those in flight too.
+    """
+
+    rate_bps: int
+    packets_per_s: int
+    queued_packets: int
+    limit_packets: int
+    queued_bytes: int
+    buffer_bytes: int | None
+    drops_limit: int | None
+    drops_buffer: int
+    drops_loss: int | None
+
+
+@dataclass(frozen=True)
+class FlowNow:
+    """Both directions of a flow over the last interval."""
+
+    outbound: Traffic
+    inbound: Traffic
+
+
+@dataclass(frozen=True)
+class LaneNow:
+    """One lane over the last interval: RTT asked and measured in ns (None: not measured), echoes lost, its traffic.
+
+    `flows` is empty, or has every flow by name, and by "" what belongs to none of them.
+    """
+
+    asked_ns: int
+    min_ns: int | None
+    median_ns: int | None
+    p99_ns: int | None
+    lost: int
+    outbound: Traffic
+    inbound: Traffic
+    flows: Mapping[str, FlowNow]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters at one time of a monotonic clock, by port and flow; "" is what belongs to no flow."""
+
+    at_ns: int
+    counters: Mapping[tuple[str, str], DirectionCounters]
+
+
+def reading(at_ns: int, status: Status) -> Reading:
+    """What was counted until now."""
+    counters = {}
+    for one in status.lanes:
+        names = [flow.name for flow in one.lane.flows]
+        for whole in (one.outbound, one.inbound):
+            counters[whole.port, ""] = whole.counters
+            # A flow that is not there in the kernel, though asked for, counts nothing.
+            counters |= {(whole.port, name): part.counters for name, part in zip(names, whole.flows, strict=False)}
+    return Reading(at_ns, counters)
+
+
+def flows(one: LaneStatus, before: Reading, now_ns: int) -> dict[str, FlowNow]:
+    """What each flow of a lane carried since `before`, where it is there in both directions; see `LaneNow`."""
+    both = zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
+    parts = {flow.name: (out, back) for flow, out, back in both}
+    if parts:
+        parts[""] = (one.outbound, one.inbound)
+    return {name: FlowNow(*(traffic(part, before, now_ns, name) for part in ways)) for name, ways in parts.items()}
+
+
+def together(parts: Sequence[Traffic]) -> Traffic:
+    """All that went the same way. A sum is None where one of its terms is."""
+    sums: dict[str, int | None] = {}
+    for field in fields(Traffic):
+        values = [getattr(part, field.name) for part in parts]
+        sums[field.name] = None if None in values else sum(values)
+    return Traffic(**sums)  # type: ignore[arg-type]
+
+
+def traffic(direction: DirectionStatus, before: Reading, now_ns: int, flow: str = "") -> Traffic:
+    """One direction since `before`; a queue that was made anew in between has counted from zero."""
+    new = direction.counters
+    old = before.counters.get((direction.port, flow), new)
+    if new.packets < old.packets:
+        old = DirectionCounters()
+    lasted_ns = max(1, now_ns - before.at_ns)
+    shaper = direction.shaper
+    return Traffic(
+        rate_bps=(new.bytes - old.bytes) * 8 * NS // lasted_ns,
+        packets_per_s=(new.packets - old.packets) * NS // lasted_ns,
+        queued_packets=new.queued_packets,
+        limit_packets=new.limit_packets,
+        queued_bytes=new.queued_bytes,
+        buffer_bytes=shaper.limit_bytes if shaper else None,
+        drops_limit=_grown(old.drops_limit, new.drops_limit),
+        drops_buffer=max(0, new.drops_buffer - old.drops_buffer),
+        drops_loss=_grown(old.drops_loss, new.drops_loss),
+    )
+
+
+def _grown(old: int | None, new: int | None) -> int | None:
+    return None if old is None or new is None else max(0, new - old)
+
+
+def quantile(sorted_values: Sequence[int], share: float) -> int | None:
+    """The value at or below which `share` of the values lie (nearest rank); None of nothing."""
+    if not sorted_values:
+        return None
+    return sorted_values[max(1, -(-len(sorted_values) * round(share * 100) // 100)) - 1]

@@ -1,0 +1,267 @@
+"""A remote appliance over its API, with the methods of `Appliance`: the same commands drive both."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import quote, urlsplit
+
+from emulator.config import loader, writer
+from emulator.config.lane_patch import DIRECTIONS
+from emulator.control.change_log import KEPT, Author
+from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, PendingStatus, Status
+from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError
+from emulator.model.topology import Lane, Match, Topology
+from emulator.plan.aqm import Aqm
+from emulator.plan.netem_lowering import Netem, Shaper
+from emulator.plan.ops import Op, Step
+from emulator.system.dataclass_json import from_plain
+
+TIMEOUT_S = 120.0
+TOKEN = "LONGHAUL_TOKEN"
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        """As HTTPConnection does, to the file."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the daemon answered to a request that succeeded."""
+
+    text: str
+    etag: str
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.text)
+
+
+class Client:
+    """One daemon at `url`: http://HOST:PORT, https://HOST or unix:/PATH. Raises InputError on anything else."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._url, self._parts = url, urlsplit(url)
+        if self._parts.scheme not in ("http", "https", "unix") or not (self._parts.hostname or self._parts.path):
+            raise InputError.single(f"{url!r} is no address: write http://HOST:8642 or unix:/PATH", "--url")
+        self._token = token
+
+    def ask(self, method: str, path: str, body: str | bytes | None = None, **headers: str) -> Reply:
+        """One request. Raises what the daemon's answer stands for, or MissingError when there is no daemon."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self._token:
+            sent["Authorization"] = f"Bearer {self._token}"
+        connection = self._connection()
+        try:
+            connection.request(method, path, body, sent)
+            response = connection.getresponse()
+            text = response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            said = f"{error}" or type(error).__name__
+            raise MissingError(f"no daemon answers at {self._url} ({said}): start one with longhaul serve") from None
+        finally:
+            connection.close()
+        if response.status >= 400:
+            raise _failure(response.status, text)
+        return Reply(text, response.headers.get("ETag", ""))
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "unix":
+            return _UnixConnection(self._parts.path)
+        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+        return kind(host, port, timeout=TIMEOUT_S)
+
+
+def _failure(status: int, text: str) -> LonghaulError:
+    """The failure that a problem (RFC 9457) tells of."""
+    try:
+        problem = json.loads(text)
+        detail = str(problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        return RemoteError(f"the daemon answered {status}: {text.strip()[:200]}")
+    if mistakes := problem.get("mistakes"):
+        return InputError([Mistake(m["where"], m["path"], m["text"]) for m in mistakes])
+    kinds: dict[int, type[LonghaulError]] = {401: RefusedError, 403: RefusedError, 409: RefusedError, 412: RefusedError}
+    kinds |= {421: RefusedError, 429: RefusedError, 503: MissingError}
+    if status == 401:
+        detail += f"; give it in ${TOKEN}"
+    return InputError.single(detail) if status in (400, 404, 422) else kinds.get(status, RemoteError)(detail)
+
+
+class RemoteAppliance:
+    """The use cases of an appliance elsewhere. A change is refused when somebody else was faster."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._etag = client, ""
+        self._known: Topology | None = None
+        """What the ETag names."""
+
+    def topology(self) -> Topology | None:
+        """The topology that is asked for there, None when nothing is."""
+        if self._status()["topology"] is None:
+            return None
+        reply = self._client.ask("GET", "/api/topology")
+        self._etag, self._known = reply.etag, loader.loads(reply.text, "remote topology")
+        return self._known
+
+    def up(self, topology: Topology, confirm_s: float | None = None) -> list[Step]:
+        """Make the machine there be this topology."""
+        return self._put(topology, _query(confirm=confirm_s))
+
+    def plan(self, topology: Topology) -> list[Step]:
+        """What `up` would do."""
+        return self._put(topology, "?dry_run=1")
+
+    def warnings(self, topology: Topology) -> list[str]:
+        """What `up` will do although it is likely not meant."""
+        return list(self._ask_to_put(topology, "?dry_run=1")["warnings"])
+
+    def down(self) -> list[Step]:
+        """Take everything of ours away there."""
+        return _steps(self._client.ask("DELETE", "/api/topology").json())
+
+    def plan_down(self) -> list[Step]:
+        """What `down` would do."""
+        return _steps(self._client.ask("DELETE", "/api/topology?dry_run=1").json())
+
+    def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
+        """Replace the lanes of those names, live; several of them are a topology that is brought up."""
+        if len(lanes) == 1:
+            return self.set_lane(lanes[0], confirm_s)
+        topology = self.topology()
+        if topology is None:
+            raise InputError.single("nothing is up there: longhaul up FILE")
+        for lane in lanes:
+            topology = topology.with_lane(lane)
+        return self.up(topology, confirm_s)
+
+    def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
+        """Replace the lane of that name, live."""
+        tree = writer.lane_tree(lane, apart=True)
+        patch = _whole(tree) | {"disabled": lane.off, "flows": self._gone(lane) | _flows(tree)}
+        path = f"/api/lanes/{quote(lane.name, safe='')}{_query(confirm=confirm_s)}"
+        return _steps(self._client.ask("PATCH", path, json.dumps(patch), **self._headers("application/json")).json())
+
+    def _gone(self, lane: Lane) -> dict[str, object]:
+        """The flows that the lane had before and has no more, by name."""
+        known = self._known.lane(lane.name).flows if self._known and lane.name in self._known.sites else ()
+        return dict.fromkeys(flow.name for flow in known)
+
+    def status(self) -> Status:
+        """Asked and present side by side, there."""
+        told = self._status()
+        topology = self.topology() if told["topology"] else None
+        lanes = tuple(_lane_status(topology.lane(one["name"]), one) for one in told["lanes"]) if topology else ()
+        return Status(topology, _steps(told, "drift"), lanes, told["blocked"], _pending(told), told["datapath"])
+
+    def confirm(self) -> None:
+        """Keep the change that waits to be confirmed."""
+        self._client.ask("POST", "/api/confirm")
+
+    def undo(self) -> list[Step]:
+        """Back to the topology before the last change."""
+        return _steps(self._client.ask("POST", "/api/undo").json())
+
+    def history(self, count: int = KEPT) -> list[Any]:
+        """The last changes there, the newest first."""
+        told = self._client.ask("GET", "/api/history").json()["entries"][:count]
+        return [SimpleNamespace(**one | {"author": Author(**one["author"])}) for one in told]
+
+    def nics(self) -> list[dict[str, Any]]:
+        """The interfaces there."""
+        return list(self._client.ask("GET", "/api/nics").json()["nics"])
+
+    def _put(self, topology: Topology, query: str) -> list[Step]:
+        return _steps(self._ask_to_put(topology, query))
+
+    def _ask_to_put(self, topology: Topology, query: str) -> dict[str, Any]:
+        text, headers = loader.dumps(topology), self._headers("application/yaml")
+        return dict(self._client.ask("PUT", f"/api/topology{query}", text.encode(), **headers).json())
+
+    def _headers(self, kind: str) -> dict[str, str]:
+        return {"Content_Type": kind} | ({"If_Match": self._etag} if self._etag else {})
+
+    def _status(self) -> dict[str, Any]:
+        return dict(self._client.ask("GET", "/api/status").json())
+
+
+def _query(confirm: float | None) -> str:
+    return "" if confirm is None else f"?confirm={round(confirm * 1000)}ms"
+
+
+def _whole(tree: Mapping[str, Any]) -> dict[str, object]:
+    """Both directions of a lane or a flow, in full."""
+    return {side: _whole_direction(tree.get(side, {})) for side in DIRECTIONS}
+
+
+def _whole_direction(direction: Mapping[str, object]) -> dict[str, object]:
+    """A direction with null for every setting that is at rest, so that the patch says all of it."""
+    return dict.fromkeys(loader.direction_keys()) | dict(direction) | ({} if "delay" in direction else {"delay": "0ms"})
+
+
+def _flows(tree: Mapping[str, Any]) -> dict[str, object]:
+    """The flows of a lane in full, with null for what a match does not say."""
+    none = dict.fromkeys(field.name for field in fields(Match))
+    return {name: _whole(flow) | {"match": none | flow["match"]} for name, flow in tree.get("flows", {}).items()}
+
+
+def _steps(told: Mapping[str, Any], key: str = "steps") -> list[Step]:
+    """Steps whose operation is the command that the daemon told."""
+    return [Step(cast(Op, row["command"]), row["why"]) for row in told[key]]
+
+
+def _pending(told: Mapping[str, Any]) -> PendingStatus | None:
+    if told["borrowed"]:
+        return PendingStatus(None, told["back_to"])
+    waits = told["pending"]
+    return PendingStatus(round(waits["seconds_left"] * 1e9), told["back_to"]) if waits else None
+
+
+def _lane_status(lane: Lane, told: Mapping[str, Any]) -> LaneStatus:
+    directions = (
+        _direction_status(told[side], tuple(_direction_status(flow[side]) for flow in told["flows"].values()))
+        for side in DIRECTIONS
+    )
+    return LaneStatus(lane, *directions)
+
+
+def _direction_status(told: Mapping[str, Any], flows: tuple[DirectionStatus, ...] = ()) -> DirectionStatus:
+    """The qdiscs' attributes as the daemon told them, by name."""
+    counters = {name: told[name] for name in DirectionCounters.__dataclass_fields__}
+    return DirectionStatus(
+        told["port"],
+        from_plain(Netem, told["netem"]) if told["netem"] else None,
+        from_plain(Shaper, told["tbf"]) if told["tbf"] else None,
+        from_plain(cast(type[Aqm], Aqm), told["aqm"]) if told["aqm"] else None,
+        DirectionCounters(**counters),
+        flows=flows,
+    )
+
+
+def remote(url: str, state: Path) -> RemoteAppliance:
+    """The appliance at `url`; the token from $LONGHAUL_TOKEN, else from this machine's own file (a local daemon)."""
+    token = os.environ.get(TOKEN, "").strip()
+    if not token and not url.startswith("unix:"):
+        try:
+            token = (state / "token").read_text("ascii").strip()
+        except OSError:
+            token = ""
+    return RemoteAppliance(Client(url, token or None))

@@ -1,0 +1,100 @@
+"""The RTT of lanes that are in use, measured all the time: one endless ping per virtual lane, from hub to site."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from emulator.errors import LonghaulError
+from emulator.hosts.namespace import NamespaceHost
+from emulator.hosts.tools import ping
+from emulator.hosts.tools.process import Running
+from emulator.model.topology import Topology
+
+INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Rtts:
+    """The round trips of a while: sorted, in ns, and how many echoes are missing between those that came."""
+
+    sorted_ns: tuple[int, ...] = ()
+    lost: int = 0
+
+
+class Echo(Protocol):
+    """A measurement that goes on."""
+
+    def take(self) -> Rtts: ...
+
+    def alive(self) -> bool: ...
+
+    def stop(self) -> None: ...
+
+
+class PingEcho:
+    """An endless ping, read by a thread of its own. Raises MissingError when the host is not there."""
+
+    def __init__(self, hub: str, address: str) -> None:
+        self._lock, self._rtts_ns, self._lost, self._last = threading.Lock(), list[int](), 0, 0
+        self._program: Running = NamespaceHost(hub).start(ping.endless_argv(address, INTERVAL_S))
+        self._reader = threading.Thread(target=self._read, name=f"echo {address}", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._program.lines():
+            if reply := ping.parse_reply(line):
+                with self._lock:
+                    self._rtts_ns.append(reply[1])
+                    # The first reply may be late: what was sent before it is not counted as lost.
+                    self._lost += max(0, reply[0] - self._last - 1) if self._last else 0
+                    self._last = reply[0]
+
+    def take(self) -> Rtts:
+        """What came since the last call."""
+        with self._lock:
+            taken = Rtts(tuple(sorted(self._rtts_ns)), self._lost)
+            self._rtts_ns, self._lost = [], 0
+        return taken
+
+    def alive(self) -> bool:
+        """Whether ping still runs."""
+        return self._program.running()
+
+    def stop(self) -> None:
+        """End it."""
+        self._program.kill()
+        self._reader.join()
+
+
+Starter = Callable[[str, str], Echo]
+
+
+class Echoes:
+    """The echoes of a topology: `follow` starts and stops them as lanes come and go."""
+
+    def __init__(self, start: Starter = PingEcho) -> None:
+        self._start = start
+        self._running: dict[tuple[str, str, str], Echo] = {}
+
+    def follow(self, topology: Topology | None) -> None:
+        """Measure the virtual lanes of this topology from now on, and no others."""
+        lanes = topology.virtual_lanes if topology else ()
+        wanted = {(topology.hub, lane.name, str(topology.address(lane.name).ip)) for lane in lanes if topology}
+        for key in [k for k, echo in self._running.items() if k not in wanted or not echo.alive()]:
+            self._running.pop(key).stop()
+        for key in wanted - self._running.keys():
+            try:
+                self._running[key] = self._start(key[0], key[2])
+            except LonghaulError:
+                continue  # no such host yet, or none on this machine: tried again at the next look
+
+    def take(self) -> Mapping[str, Rtts]:
+        """By lane, what was measured since the last call."""
+        return {key[1]: echo.take() for key, echo in self._running.items()}
+
+    def stop(self) -> None:
+        """End them all."""
+        self.follow(None)

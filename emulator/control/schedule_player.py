@@ -1,0 +1,187 @@
+"""Play a schedule on lanes that are up: at each instant what differs, all lanes in one message, on one clock.
+
+Nothing is observed between two instants and everything is prepared, so that a change is only a message away; from
+time to time the kernel is read back. What is asked for is on disk, with the time at which the schedule began: killed
+and started again, a run goes on in its phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from emulator.control.intent_store import Store, read_json, write_json
+from emulator.errors import InputError
+from emulator.kernel.protocol import Kernel
+from emulator.model.lateness import Lateness
+from emulator.model.timeline import Timeline
+from emulator.plan.desired_state import wanted
+from emulator.plan.planner import plan
+from emulator.plan.scheduled_state import held, steady
+from emulator.plan.state import State
+from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system.timer import Alarm
+
+READ_BACK_EVERY = 500
+"""Changes between two looks at what the kernel really holds."""
+
+LEAD_NS = 3_000_000
+"""How long before an instant everything is prepared, and nobody else may change the lanes any more."""
+
+NOTE_EVERY_NS = 10_000_000_000
+PATIENCE_NS = 10_000_000_000
+FORMAT = 1
+NOBODY = nullcontext()
+"""Keeps nobody out."""
+
+
+class Player:
+    """Plays a timeline whose topology is up, from `epoch_ns`, its time 0. The lanes are taken to be as they should
+    be now."""
+
+    def __init__(
+        self, kernel: Kernel, timeline: Timeline, epoch_ns: int, alarm: Alarm, lateness: Lateness | None = None
+    ) -> None:
+        self._kernel, self._timeline, self._alarm, self._epoch_ns = kernel, timeline, alarm, epoch_ns
+        have = kernel.observe()
+        self._steady = steady(timeline, have)
+        self._at_ns = alarm.now_ns() - epoch_ns
+        self._machine = have
+        self._now = self._goal(self._at_ns)
+        self._next: tuple[int, State, Sequence[Callable[[], None]]] | None = None
+        self.lateness = lateness or Lateness()
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the lanes change next, in ns since 1970; None when never."""
+        due_ns = self._timeline.next_change(self._at_ns)
+        return None if due_ns is None else self._epoch_ns + due_ns
+
+    def play(self) -> bool:
+        """Wait for the next instant and apply it; whether anything changed. Raises KernelError."""
+        due_ns = self._newest()
+        goal = self._goal(due_ns)
+        sends = [self._kernel.prepare(step.op) for step in plan(goal, self._now)]
+        self._alarm.sleep_until(self._epoch_ns + due_ns)
+        for send in sends:
+            send()
+        if sends:
+            late_ns = self._alarm.now_ns() - self._epoch_ns - due_ns
+            self.lateness.add(max(0, late_ns - self._alarm.reading_ns))
+        self._at_ns, self._now = due_ns, goal
+        return bool(sends)
+
+    def read_back(self) -> None:
+        """Mend what somebody else has changed meanwhile. Raises KernelError."""
+        steps = plan(self._now, self._kernel.observe())
+        for step in steps:
+            self._kernel.apply(step.op)
+        self.lateness.drifts += bool(steps)
+
+    def _newest(self) -> int:
+        """The last instant that is due, else the next one; those before it are skipped."""
+        due_ns, now_ns = self._timeline.next_change(self._at_ns), self._alarm.now_ns() - self._epoch_ns
+        assert due_ns is not None
+        while (after_ns := self._timeline.next_change(due_ns)) is not None and after_ns <= now_ns:
+            due_ns = after_ns
+            self.lateness.skipped += 1
+        return due_ns
+
+    def _goal(self, at_ns: int) -> State:
+        return held(wanted(self._timeline.at(at_ns), self._machine), self._steady)
+
+
+class Follower:
+    """Plays whatever schedule is asked for, and only while it is: `store` says what and since when.
+
+    `guard` is held whenever the kernel is used, for it is not for two threads at once.
+    """
+
+    def __init__(
+        self, kernel: Kernel, store: Store, alarm: Alarm, guard: AbstractContextManager[object] = NOBODY
+    ) -> None:
+        self._kernel, self._store, self._alarm, self._guard = kernel, store, alarm, guard
+        self._player: Player | None = None
+        self._began_ns = self._noted_ns = 0
+        self._stamp: object = None
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the lanes change next, in ns since 1970; None when never."""
+        self._keep_up()
+        return self._player.due_ns if self._player else None
+
+    def play(self) -> None:
+        """Wait for the next instant, which is near, and apply it. Raises KernelError."""
+        with self._guard, self._store.locked():
+            if self._keep_up() or self._player is None:
+                return  # what is asked for has changed, and with it the time
+            self._player.play()
+        if self._alarm.now_ns() - self._noted_ns > NOTE_EVERY_NS:
+            self.note()
+
+    def run(self, end_ns: int | None) -> Lateness:
+        """Play until `end_ns` or the schedule's end, and mend in the end what somebody else has changed."""
+        while (due_ns := self.due_ns) is not None and (end_ns is None or due_ns < end_ns):
+            near_ns = min(due_ns - LEAD_NS, self._alarm.now_ns() + PATIENCE_NS)
+            self._alarm.sleep_until(near_ns)
+            if due_ns - near_ns <= LEAD_NS:
+                self._play_and_look()
+        if end_ns is not None:
+            self._alarm.sleep_until(end_ns)
+        if self._player:
+            self._player.read_back()
+        return self.lateness
+
+    def _play_and_look(self) -> None:
+        before = self.lateness.changes
+        self.play()
+        if self._player and self.lateness.changes // READ_BACK_EVERY > before // READ_BACK_EVERY:
+            self._player.read_back()
+
+    @property
+    def lateness(self) -> Lateness:
+        """Of the schedule that is played now."""
+        return self._player.lateness if self._player else Lateness()
+
+    def forget(self) -> None:
+        """Look anew at what is asked for, and at the machine, before the next change."""
+        self._stamp = None
+
+    def note(self) -> None:
+        """Write down how late the changes were, for those who ask and for the next start."""
+        if self._player:
+            plain = {"began_ns": self._began_ns, "lateness": to_plain(self._player.lateness)}
+            write_json(note_of(self._store.folder), FORMAT, plain)
+            self._noted_ns = self._alarm.now_ns()
+
+    def _keep_up(self) -> bool:
+        """Whether what is asked for had changed."""
+        stamp = self._store.stamp()
+        if stamp == self._stamp:
+            return False
+        self._stamp, self._player = stamp, None
+        now = self._store.read()
+        if now.topology and now.topology.schedule and now.began_ns is not None:
+            timeline, late = Timeline(now.topology, now.topology.schedule), noted(self._store.folder, now.began_ns)
+            with self._guard:
+                self._player = Player(self._kernel, timeline, now.began_ns, self._alarm, late)
+            self._began_ns = now.began_ns
+        return True
+
+
+def note_of(folder: Path) -> Path:
+    """Where the lateness of a schedule is written down, in the state folder."""
+    return folder / "schedule.json"
+
+
+def noted(folder: Path, began_ns: int | None) -> Lateness | None:
+    """How late the changes of the schedule that began then were so far, as far as it is written down."""
+    try:
+        plain = read_json(note_of(folder), FORMAT)
+    except InputError:
+        return None  # it is only a statistic
+    if plain is None or plain["began_ns"] != began_ns:
+        return None
+    return from_plain(Lateness, plain["lateness"])

@@ -1,0 +1,211 @@
+"""The watchdog: lanes up at start, drift seen over netlink and mended or reported, unconfirmed changes taken back.
+
+It holds nothing that it could lose: what is asked for is on disk, what there is in the kernel. Killed and started
+again at any moment, it goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from emulator.control.appliance import Appliance
+from emulator.control.intent_store import WISHES, Store
+from emulator.control.schedule_player import LEAD_NS, Follower
+from emulator.errors import LonghaulError
+from emulator.kernel.watch import Watch
+from emulator.plan.repair import Tended
+from emulator.system import log as journal
+from emulator.system.log import ERROR, INFO, NOTICE, WARNING, Log
+from emulator.system.sd_notify import Notifier
+from emulator.system.timer import Alarm, RealAlarm
+
+BUSY_SHARE = 0.2
+"""The part of the time that looking may take when the machine's links never come to rest."""
+UP, UP_OR_DOWN = "longhaul up FILE", "longhaul up FILE to have them, longhaul down to be rid of them"
+"""What to do about drift; about lanes that stand although nobody ever asked for any in our folder."""
+
+Line = tuple[int, str, dict[str, object]]
+"""A priority, an event and its fields."""
+
+
+class Ears(Protocol):
+    """Hears of changes; see `kernel.watch.Watch`."""
+
+    def wait(self, timeout_s: float, wake_fd: int | None = None) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Tending(Protocol):
+    """Looks after the lanes; see `appliance.Appliance`."""
+
+    def tend(self, *, restore: bool | None = None) -> Tended: ...
+
+    def pending_ns(self) -> int | None: ...
+
+    def follower(self, alarm: Alarm) -> Follower: ...
+
+    @property
+    def state_dir(self) -> Path: ...
+
+
+class Daemon:
+    """The loop. `now` is a clock in s that never goes back, `alarm` the one of schedules."""
+
+    def __init__(
+        self,
+        appliance: Tending,
+        ears: Ears,
+        log: Log,
+        notifier: Notifier,
+        now: Callable[[], float],
+        period_s: float,
+        alarm: Alarm,
+    ) -> None:
+        self._appliance, self._ears, self._log, self._notifier = appliance, ears, log, notifier
+        self._now, self._period_s, self._alarm = now, period_s, alarm
+        self._follower = appliance.follower(alarm)
+        self._told: list[Line] = []
+        self.looked_at: float | None = None
+        """When it last looked, by `now`."""
+
+    def start(self) -> None:
+        """Make the machine as it was asked to be, whatever `on_drift` says: after a reboot nothing stands."""
+        self.look(restore=True)
+        self._notifier.tell("READY=1", "STATUS=watching")
+        self._log(INFO, "watching", period_s=self._period_s)
+
+    def run(self, wake_fd: int, stopped: Callable[[], bool]) -> None:
+        """Look at every burst of news and every period, until `stopped`, which `wake_fd` announces; and change the
+        lanes whenever their schedule says so."""
+        rest_until, look_at = 0.0, self._now() + self._period_s
+        while not stopped():
+            look_at = self._wait(look_at, rest_until, wake_fd, stopped)
+            if stopped():
+                break
+            if self._until_change_s() <= 0:
+                self._play()
+                continue
+            began = self._now()
+            self.look()
+            rest_until = self._now() + (self._now() - began) * (1 / BUSY_SHARE - 1)
+            look_at = self._now() + self._period_s
+        self._follower.note()
+
+    def look(self, restore: bool | None = None) -> None:
+        """Once. A failure is logged, and tried again the next time."""
+        try:
+            self._tell(self._appliance.tend(restore=restore))
+        except (LonghaulError, OSError) as error:
+            self._tell_failure(error)
+        self.looked_at = self._now()
+        self._notifier.tell("WATCHDOG=1")
+
+    def _play(self) -> None:
+        """The next change of the schedule. If it fails, all is looked at: one lost port must not hold up the rest."""
+        try:
+            self._follower.play()
+            self._ears.wait(0)  # what we did ourselves is no news
+        except (LonghaulError, OSError) as error:
+            self._tell_failure(error)
+            self.look(restore=True)
+            self._follower.forget()
+
+    def _until_change_s(self) -> float:
+        """The time until the schedule's next change must be prepared."""
+        try:
+            due_ns = self._follower.due_ns
+        except (LonghaulError, OSError) as error:
+            self._tell_failure(error)
+            due_ns = None
+        return math.inf if due_ns is None else (due_ns - LEAD_NS - self._alarm.now_ns()) / 1e9
+
+    def _wait(self, look_at: float, rest_until: float, wake_fd: int, stopped: Callable[[], bool]) -> float:
+        """Until the schedule has something to do, or it is time to look, which is returned: at `look_at`, at the
+        deadline of what is pending, or at news, though not before `rest_until`."""
+        pending_ns = self._appliance.pending_ns()
+        if pending_ns is not None:
+            look_at = min(look_at, self._now() + max(pending_ns, 0) / 1e9)
+        while not stopped() and (left := look_at - self._now()) > 0 and (change := self._until_change_s()) > 0:
+            pause = left if self._notifier.ping_s is None else min(left, self._notifier.ping_s)
+            # We may be woken later than asked: by a thousandth of the time, and to the next whole millisecond.
+            if self._ears.wait(min(pause, change * 0.99), wake_fd):
+                look_at = min(look_at, max(rest_until, self._now()))
+            self._notifier.tell("WATCHDOG=1")
+        return look_at
+
+    def _tell_failure(self, error: Exception) -> None:
+        self._tell_new([(ERROR, "failed", {"kind": type(error).__name__, "reason": str(error)})])
+
+    def _tell(self, found: Tended) -> None:
+        if found.reverted:
+            self._log(WARNING, "reverted", reason="not confirmed in time")
+        if found.mended:
+            self._log(NOTICE, "mended", steps=len(found.mended), why=found.mended[0].why, first=found.mended[0].op)
+        lines: list[Line] = []
+        if found.drift:
+            first = found.drift[0]
+            fields = {
+                "steps": len(found.drift),
+                "why": first.why,
+                "mend": UP if found.known else UP_OR_DOWN,
+                "first": first.op,
+            }
+            lines.append((WARNING, "drift", fields))
+        lines += [(WARNING, "blocked", {"lane": lane, "reason": why}) for lane, why in found.blocked.items()]
+        self._tell_new(lines)
+
+    def _tell_new(self, lines: list[Line]) -> None:
+        """What is wrong now and was not the last time; and when nothing is wrong any more."""
+        for line in lines:
+            if line not in self._told:
+                self._log(line[0], line[1], **line[2])
+        if self._told and not lines:
+            self._log(INFO, "as-asked")
+        self._told = lines
+
+
+def ears_of(appliance: Tending) -> Watch:
+    """Ears for what others change on the machine, and for what they ask for. Raises MissingError, OSError."""
+    with (store := Store(appliance.state_dir)).locked():  # which makes the folder, or says what is missing
+        return Watch(store.folder / WISHES)
+
+
+def run(appliance: Callable[[], Appliance], *, once: bool, period_s: float, as_json: bool) -> None:
+    """The daemon of this machine, until SIGTERM or SIGINT. The lanes stay as they are."""
+    log = journal.logger(sys.stderr, os.environ, as_json)
+    machine, notifier = appliance(), Notifier(os.environ, os.getpid())
+    ears = ears_of(machine)
+    daemon = Daemon(machine, ears, log, notifier, time.monotonic, period_s, RealAlarm())
+    with _stop_signals() as (wake_fd, stopped):
+        daemon.start()
+        if not once:
+            daemon.run(wake_fd, stopped)
+    notifier.tell("STOPPING=1")
+    log(INFO, "stopped")
+    ears.close()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[tuple[int, Callable[[], bool]]]:
+    """A file descriptor that becomes readable at SIGTERM or SIGINT, and whether one came."""
+    read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    came: list[int] = []
+    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in (signal.SIGTERM, signal.SIGINT)}
+    old_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+    try:
+        yield read_fd, lambda: bool(came)
+    finally:
+        signal.set_wakeup_fd(old_fd)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(read_fd)
+        os.close(write_fd)

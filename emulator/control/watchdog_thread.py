@@ -1,0 +1,46 @@
+"""The watchdog beside something else: the daemon's loop in a thread of its own, for a process that also serves."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from emulator.control.watchdog_loop import Daemon, Ears, Tending, ears_of
+from emulator.system.log import INFO, Log
+from emulator.system.sd_notify import Notifier
+from emulator.system.timer import RealAlarm
+
+PERIOD_S = 10.0
+"""How often it looks at least, even if nothing is heard."""
+
+
+class Watchdog:
+    """Looks after the lanes from `start` to `stop`. `appliance` is used by this thread and must bear it."""
+
+    def __init__(self, appliance: Tending, log: Log, ears: Ears | None = None, period_s: float = PERIOD_S) -> None:
+        self._ears, self._log, self._notifier = ears or ears_of(appliance), log, Notifier(os.environ, os.getpid())
+        self.daemon = Daemon(appliance, self._ears, log, self._notifier, time.monotonic, period_s, RealAlarm())
+        self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Begin: first the machine is made as it was asked to be."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End soon, and wait for it. The lanes stay as they are."""
+        self._ended.set()
+        os.write(self._wake[1], b".")
+        if self._thread.is_alive():
+            self._thread.join()
+            self._notifier.tell("STOPPING=1")
+            self._log(INFO, "stopped")
+        self._ears.close()
+        for fd in self._wake:
+            os.close(fd)
+
+    def _run(self) -> None:
+        self.daemon.start()
+        self.daemon.run(self._wake[0], self._ended.is_set)

@@ -1,0 +1,281 @@
+"""Cells as values: what is to be measured, and what was. To JSON and back; `formats` reads older ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from emulator import units
+from emulator.analysis import confidence, tcp_path
+from emulator.analysis import throughput_models as laws
+from emulator.analysis import tuning_advice as advice
+from emulator.analysis.latency_histogram import Latency
+from emulator.analysis.tcp_path import Interval
+from emulator.analysis.verdict import Buffers
+from emulator.config import loader
+from emulator.model import loss_model
+from emulator.model.sweep_axes import BOTH, INBOUND, OUTBOUND
+from emulator.model.topology import Impairment, Lane, Profile, Topology
+
+FORMAT = 3
+KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
+"""What the kernel allows when a profile does not say (tcp_rmem, tcp_wmem up to Linux 6.12)."""
+
+
+def buffers_of(profile: Profile) -> Buffers:
+    """The most that a host's sockets get under a profile."""
+    receive, send = profile.tcp_rmem, profile.tcp_wmem
+    return Buffers(
+        receive[2] if receive else KERNEL_BUFFERS.receive_bytes, send[2] if send else KERNEL_BUFFERS.send_bytes
+    )
+
+
+@dataclass(frozen=True)
+class CellSpec:
+    """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, the streams, which way, how long.
+
+    `repeat` counts the measurements of the same cell from 0; each has a seed of its own (`again`).
+    """
+
+    topology: Topology
+    profile: Profile
+    streams: int
+    congestion_control: str | None
+    duration_s: int
+    direction: str = OUTBOUND
+    repeat: int = 0
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that is measured, between the hub and its site."""
+        return self.topology.lanes[0]
+
+    @property
+    def impairment(self) -> Impairment:
+        """That of the direction in which the data flows; of both, outbound's."""
+        return self.lane.inbound if self.direction == INBOUND else self.lane.outbound
+
+    @property
+    def ways(self) -> tuple[CellSpec, ...]:
+        """The cell in each single direction that it measures."""
+        names = (OUTBOUND, INBOUND) if self.direction == BOTH else (self.direction,)
+        return tuple(replace(self, direction=name) for name in names)
+
+    @property
+    def path(self) -> tcp_path.Path:
+        """What the analysis needs to know of it. Raises ValueError without a bottleneck."""
+        way = self.impairment
+        if way.rate_bps is None:
+            raise ValueError(f"lane {self.lane.name} has no rate: a cell needs a bottleneck")
+        algorithm = self.congestion_control or self.profile.congestion_control or "cubic"
+        loss = way.mean_loss
+        return tcp_path.Path(way.rate_bps, self.lane.rtt_ns, self.lane.mtu, loss, self.streams, algorithm)
+
+    @property
+    def buffers(self) -> Buffers:
+        """The most that a host's sockets get under the profile."""
+        return buffers_of(self.profile)
+
+    @property
+    def prediction(self) -> laws.Prediction:
+        """What theory allows, made before anything is measured; of both directions, in the slower one."""
+        if len(self.ways) > 1:
+            return min((way.prediction for way in self.ways), key=lambda said: said.bytes_per_s)
+        allowed = advice.windows(self.buffers, self.buffers)
+        initcwnd = self.profile.initcwnd or tcp_path.INITCWND_SEGMENTS
+        return laws.predict(self.path, allowed, self.duration_s * tcp_path.NS, initcwnd=initcwnd)
+
+    @property
+    def expected_bytes_per_s(self) -> float:
+        """The most that full buffers allow, for choosing iperf3's block and guessing the cost."""
+        full = laws.Windows(self.buffers.receive_bytes, self.buffers.send_bytes)
+        return laws.predict(self.path, full).bytes_per_s
+
+    @property
+    def column(self) -> str:
+        """What the cell has in common with its column of the table."""
+        streams = "1 stream" if self.streams == 1 else f"{self.streams} streams"
+        initcwnd = f"initcwnd {self.profile.initcwnd}" if self.profile.initcwnd else ""
+        return ", ".join(
+            p for p in (self.profile.name, streams, self.congestion_control, initcwnd, *self._odd(" ")) if p
+        )
+
+    def _odd(self, blank: str) -> list[str]:
+        """What sets the cell apart beside RTT, profile, streams: only what is not as usual."""
+        way = self.impairment
+        return [
+            *([self.direction] if self.direction != OUTBOUND else []),
+            *([f"MTU{blank}{self.lane.mtu}"] if self.lane.mtu != 1500 else []),
+            *([units.format_rate(way.rate_bps)] if way.rate_bps and way.rate_bps != self.lane.line_rate_bps else []),
+            *([f"loss{blank}{loss_model.format_loss(way.loss_p32, way.loss_model)}"] if way.mean_loss else []),
+        ]
+
+    @property
+    def id(self) -> str:
+        """A name that tells the cells of one grid apart; the repeats of a cell share it."""
+        initcwnd = f"initcwnd{self.profile.initcwnd}" if self.profile.initcwnd else None
+        rtt = units.compact(units.format_duration(self.lane.rtt_ns))
+        parts = (self.lane.name, rtt, self.profile.name, str(self.streams), self.congestion_control, initcwnd)
+        return "-".join([part for part in parts if part] + [units.compact(odd) for odd in self._odd("")])
+
+    def again(self, repeat: int) -> CellSpec:
+        """The same cell once more, with a seed of its own: in the lab the same seed would give the same bytes."""
+        seed = self.topology.seed - self.repeat + repeat
+        return replace(self, topology=replace(self.topology, seed=seed), repeat=repeat)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a file or the lab's command line."""
+        return {
+            "topology": loader.dumps(self.topology),
+            "profile": json.loads(json.dumps(asdict(self.profile))),
+            "streams": self.streams,
+            "congestion_control": self.congestion_control,
+            "duration_s": self.duration_s,
+            "direction": self.direction,
+            "repeat": self.repeat,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> CellSpec:
+        """The inverse of `to_json`. Raises InputError, KeyError, TypeError."""
+        values = dict(value)
+        profile: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("profile").items()}
+        topology = loader.loads(values.pop("topology"), "cell")
+        return cls(topology, Profile(**profile), **values)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The sender at one moment of the run: all streams' congestion windows together, and their mean RTT."""
+
+    end_s: float
+    cwnd_bytes: int
+    rtt_ns: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction of a cell that was measured both ways at once; called as in `CellResult`."""
+
+    direction: str
+    steady_bytes_per_s: float
+    settled: bool
+    mean_bytes_per_s: float
+    predicted_bytes_per_s: float
+    kind: str
+    limiter: str
+    evidence: str
+    advice: str
+    retransmits: int
+    received_bytes: int
+    drops_limit: int | None
+    drops_buffer: int
+    drops_loss: int | None
+    intervals: tuple[Interval, ...]
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Way:
+        """The inverse of `dataclasses.asdict`. Raises TypeError."""
+        return cls(**{**value, "intervals": tuple(Interval(**i) for i in value["intervals"])})
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What one cell measured. Throughputs are payload at the receiver; windows are of one stream.
+
+    `window_bytes` is the mean in flight over the steady part, `drops_limit` None where loss makes it unknowable.
+    `laws` holds what each law allows (those that apply), `predicted_limit` names the least. `core_percent` is of the
+    busiest core, whoever it worked for. An empty `invalid` means that nothing speaks against the numbers. Of a cell
+    measured both ways `ways` holds each, and the rest is the slower one's (`bothways`). `repeats` are the steady means
+    of all measurements of the cell; of several this is the median one, with their mean as its steady figure (`merge`).
+    `datapath` is what impaired: netem or wire.
+    """
+
+    spec: CellSpec
+    rtt_ns: int
+    steady_bytes_per_s: float
+    steady_from_s: float
+    settled: bool
+    mean_bytes_per_s: float
+    first_10s_bytes_per_s: float
+    predicted_bytes_per_s: float
+    predicted_mean_bytes_per_s: float
+    predicted_limit: str
+    laws: dict[str, float]
+    kind: str
+    limiter: str
+    evidence: str
+    advice: str
+    invalid: tuple[str, ...]
+    window_bytes: int
+    peer_window_bytes: int
+    send_buffer_bytes: int
+    rwnd_share: float
+    sndbuf_share: float
+    loaded_rtt_ns: int
+    idle: Latency | None
+    loaded: Latency | None
+    retransmits: int
+    sent_bytes: int
+    retransmitted_bytes: int
+    received_bytes: int
+    drops_limit: int | None
+    drops_buffer: int
+    drops_loss: int | None
+    counters: dict[str, int]
+    sender_cpu_percent: float
+    receiver_cpu_percent: float
+    core_percent: float
+    kernel: str
+    tool: str
+    notes: tuple[str, ...]
+    findings: tuple[str, ...]
+    ways: tuple[Way, ...]
+    repeats: tuple[float, ...]
+    intervals: tuple[Interval, ...]
+    ramp: tuple[Moment, ...]
+    datapath: str = "netem"
+
+    @property
+    def half_width_bytes_per_s(self) -> float:
+        """The 99 % confidence half-width of the steady mean; infinite for a single measurement."""
+        return confidence.half_width(self.repeats)
+
+    @property
+    def ways_ns(self) -> tuple[int | None, int | None]:
+        """The median idle delay outbound and inbound, as far as they are known; the probes go the way of the data."""
+        there, back = (self.idle.there_ns, self.idle.back_ns) if self.idle else (None, None)
+        return (there, back) if self.spec.direction == OUTBOUND else (back, there)
+
+    @property
+    def unsure(self) -> str:
+        """Why the mean of several repeats is not known well enough; empty when it is, or was measured once."""
+        if len(self.repeats) < 2 or confidence.sure(self.repeats):
+            return ""
+        share = self.half_width_bytes_per_s / statistics.fmean(self.repeats) if any(self.repeats) else math.inf
+        return f"after {len(self.repeats)} repeats the mean is only known to {share:.1%} (99 % confidence)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything; intervals as [start_s, end_s, bytes], the ramp as [end_s, cwnd_bytes, rtt_ns]."""
+        flat = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        lists = {name: [list(dataclasses.astuple(i)) for i in flat[name]] for name in ("intervals", "ramp")}
+        delays = {name: flat[name] and asdict(flat[name]) for name in ("idle", "loaded")}
+        ways = [asdict(way) for way in self.ways]
+        return {**flat, "format": FORMAT, "spec": self.spec.to_json(), **lists, **delays, "ways": ways}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> CellResult:
+        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
+        values = {k: v for k, v in value.items() if k != "format"}
+        values["spec"] = CellSpec.from_json(values["spec"])
+        values["intervals"] = tuple(Interval(*i) for i in values["intervals"])
+        values["ramp"] = tuple(Moment(*i) for i in values["ramp"])
+        values["ways"] = tuple(Way.from_json(way) for way in values["ways"])
+        values |= {key: tuple(values[key]) for key in ("invalid", "notes", "findings", "repeats")}
+        values |= {key: Latency.from_json(values[key]) if values[key] else None for key in ("idle", "loaded")}
+        return cls(**values)

@@ -1,0 +1,89 @@
+"""Cells farmed out to a Dask cluster: its workers boot the labs, and the results are the same bytes as of labs here.
+
+The threads of `sweep.run_cells` wait for the workers instead of for labs of their own. Where a worker dies another one
+measures its cell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from emulator import __version__
+from emulator.errors import LonghaulError, MeasureError, MissingError
+from emulator.experiment import runner
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.run_folder import Execution
+
+if TYPE_CHECKING:
+    from distributed import Client, LocalCluster
+
+LOCAL = "local"
+"""Instead of an address: a cluster in this very process, one worker for each CPU."""
+_PATIENCE_S = 10
+
+
+@contextmanager
+def farm(scheduler: str) -> Iterator[tuple[runner.Runner, int]]:
+    """A runner on the cluster at an address such as tcp://host:8786, and how many labs it runs at once.
+
+    Raises MissingError where Dask, the scheduler or its workers are not there.
+    """
+    with _client(scheduler) as client:
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE_S)
+        except TimeoutError:
+            text = f"{scheduler} has no workers: start some with dask worker {scheduler} --nthreads 1"
+            raise MissingError(text) from None
+        yield _runner(client), sum(client.nthreads().values())
+
+
+def _runner(client: Client) -> runner.Runner:
+    from distributed import KilledWorker
+
+    def run(spec: CellSpec) -> Execution:
+        # Impure: no answer of an earlier sweep is taken for it.
+        future = client.submit(_answer, __version__, json.dumps(spec.to_json()), pure=False)
+        try:
+            return runner.read_answer(spec, *future.result())
+        except LonghaulError:
+            raise
+        except KilledWorker as error:
+            raise MeasureError(f"{spec.id}: one worker after another died of it: {error}") from error
+        except Exception as error:
+            # Dask's own, or whatever a worker fails with that is not as it should be.
+            raise MissingError(f"the cluster could not measure {spec.id}: {type(error).__name__}: {error}") from error
+
+    return run
+
+
+@contextmanager
+def _client(scheduler: str) -> Iterator[Client]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingError("--scheduler needs Dask: pip install distributed, here and at the workers") from None
+    with ExitStack() as stack:
+        try:
+            address = stack.enter_context(_local_cluster()) if scheduler == LOCAL else scheduler
+            client = stack.enter_context(Client(address, timeout=_PATIENCE_S, set_as_default=False))
+        except (OSError, ValueError) as error:
+            text = f"no Dask scheduler answers at {scheduler} ({error}): start one with dask scheduler"
+            raise MissingError(text) from None
+        yield client
+
+
+def _local_cluster() -> LocalCluster:
+    """Workers in threads: a lab is a process of its own anyway."""
+    from distributed import LocalCluster
+
+    return LocalCluster(n_workers=len(runner.cpus()), threads_per_worker=1, processes=False, dashboard_address=None)
+
+
+def _answer(version: str, spec: str) -> tuple[bytes, bytes]:
+    """What the cell's lab said; at the worker."""
+    if version != __version__:
+        raise MissingError(f"a worker has Longhaul {__version__}, this is {version}: install the same one there")
+    return runner.lab_answer(CellSpec.from_json(json.loads(spec)))

@@ -1,0 +1,189 @@
+"""From the axes of an experiment to its cells: every combination, in the order in which they stand in the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from emulator import units
+from emulator.analysis import tcp_path
+from emulator.errors import InputError, Mistake
+from emulator.experiment.build_result import wanted_duration_s
+from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
+from emulator.hosts import tcp_profiles
+from emulator.model.sweep_axes import Axes
+from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
+from emulator.model.topology import Impairment, Lane, Profile, Topology
+
+SHORTEST_S, LONGEST_S = 10, 40
+ECHOES_S = 6.0
+"""What a cell takes in real time besides its streams: the echoes before them, and setting up."""
+DEFAULT_PROFILES = (tcp_profiles.DEFAULT.name, tcp_profiles.MAXIMUM)
+WINDOW_SHARE = 0.72
+"""Of a receive buffer that is full size from the start, at MTU 1500, as measured on Linux 6.12."""
+SEND_WINDOWS = 4
+_CALLED = {"lane": "lane", "profile": "profile", "cc": "congestion control"}
+
+
+def by_option(key: str) -> tuple[str, str]:
+    """Where an axis stands on the command line, as `where` and `path` of a mistake."""
+    return f"--{key}", ""
+
+
+def cells(
+    base: Topology,
+    axes: Axes,
+    known: Mapping[str, Profile],
+    at: Callable[[str], tuple[str, str]] = by_option,
+    algorithms: Collection[str] | None = None,
+) -> list[CellSpec]:
+    """Every combination, lane by lane. Raises InputError with all unknown names and impossible values.
+
+    `at` tells where an axis was given, for mistakes; `algorithms` the congestion controls that the hosts have, None
+    when that is not known.
+    """
+    lanes, impossible = _lanes(base, axes)
+    if wrong := [*_unknown(base, axes, known, algorithms), *impossible]:
+        raise InputError([Mistake(*at(key), text) for key, text in wrong])
+    specs = [spec for lane in lanes for spec in _of_lane(replace(base, lanes=(lane,)), axes, known)]
+    if twice := sorted(name for name, count in Counter(spec.id for spec in specs).items() if count > 1):
+        raise InputError.single(f"named twice: {', '.join(twice)}", "sweep")
+    return specs
+
+
+def _unknown(
+    base: Topology, axes: Axes, known: Mapping[str, Profile], algorithms: Collection[str] | None
+) -> list[tuple[str, str]]:
+    """Names that mean nothing here: the axis and what is wrong, each."""
+    there = {
+        "lane": base.sites,
+        "profile": (*known, tcp_profiles.MAXIMUM),
+        "cc": axes.cc if algorithms is None else tuple(algorithms),
+    }
+    wrong = [
+        (key, f"no such {_CALLED[key]} as {name!r}; there are {', '.join(names)}")
+        for key, names in there.items()
+        for name in getattr(axes, key)
+        if name not in names
+    ]
+    for name in axes.profile:
+        algorithm = known[name].congestion_control if name in known else None
+        if algorithm and algorithms is not None and algorithm not in algorithms:
+            wrong.append(("profile", f"{name} wants the congestion control {algorithm!r}, which is not there"))
+    return wrong
+
+
+def placed(
+    topology: Topology, chosen: Sequence[str], at: Callable[[str], tuple[str, str]] = by_option, *, in_lab: bool
+) -> Topology:
+    """Where its cells are measured: between the machines that it names, else, and in a lab, between namespaces of ours.
+
+    Raises InputError when a lane of `chosen` (empty: all) names no machine and the hub does.
+    """
+    if topology.hub_host is None or in_lab:
+        return in_namespaces(topology)
+    if without := [lane.name for lane in topology.lanes if not lane.host and lane.name in (chosen or topology.sites)]:
+        raise InputError.single(f"{', '.join(without)}: no host is given; add one, or choose other lanes", *at("lane"))
+    # Every lane keeps its address, which would be another in a topology of this lane alone.
+    lanes = tuple(replace(lane, address=topology.address(lane.name).ip) for lane in topology.lanes)
+    return replace(topology, lanes=lanes)
+
+
+def in_namespaces(topology: Topology) -> Topology:
+    """The same as virtual lanes between namespaces of ours."""
+    lanes = tuple(replace(lane, ports=None, host=None) for lane in topology.lanes)
+    return replace(topology, lanes=lanes, hub_host=None)
+
+
+def _of_lane(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[CellSpec]:
+    lane = base.lanes[0]
+    rate_bps = lane.outbound.rate_bps or lane.line_rate_bps
+    buffer = lane.outbound.buffer
+    buffer_bytes = buffer.to_bytes(rate_bps, lane.mtu + tcp_path.ETHERNET_HEADER_BYTES) if buffer else None
+    names = axes.profile or (() if axes.window else DEFAULT_PROFILES)
+    chosen = [tcp_profiles.choose(name, known, rate_bps, lane.rtt_ns, buffer_bytes) for name in names]
+    chosen += [of_window(window_bytes) for window_bytes in axes.window]
+    found = []
+    grid = product(chosen, axes.initcwnd or (None,), axes.streams, axes.cc or (None,), axes.direction)
+    for profile, initcwnd, streams, algorithm, direction in grid:
+        own = replace(profile, initcwnd=initcwnd) if initcwnd else profile
+        spec = CellSpec(base, own, streams, algorithm, axes.duration or LONGEST_S, direction)
+        found.append(replace(spec, duration_s=axes.duration or duration_s(spec)))
+    return found
+
+
+def of_window(window_bytes: int) -> Profile:
+    """A profile under which the receiver offers this window from the first moment on, and the sender can fill it."""
+    receive = round(window_bytes / WINDOW_SHARE)
+    send = min(max(SEND_WINDOWS * window_bytes, KERNEL_BUFFERS.send_bytes), LARGEST_BUFFER_BYTES)
+    name = f"window-{units.compact(units.format_size(window_bytes))}"
+    return Profile(name, (4096, receive, receive), (4096, 131072, send), no_metrics_save=True)
+
+
+def duration_s(spec: CellSpec) -> int:
+    """Long enough for the slow start not to matter: ten times it, and a hundred round trips; 10 to 40 s."""
+    return min(LONGEST_S, max(SHORTEST_S, int(-(-wanted_duration_s(spec) // 1))))
+
+
+def _lanes(base: Topology, axes: Axes) -> tuple[list[Lane], list[tuple[str, str]]]:
+    """The lanes that are measured, at each RTT, rate, loss and MTU; and those that cannot be: the axis, and why."""
+    lanes = [lane for lane in base.lanes if not axes.lane or lane.name in axes.lane]
+    if axes.rtt and len(lanes) > 1:
+        return [], [("rtt", "say of which lane: add --lane NAME")]
+    found, wrong = [], dict[tuple[str, str], None]()
+    for lane, *values in product(lanes, *(getattr(axes, key) or (None,) for key in _VARY)):
+        varied = lane
+        try:
+            for key, value in zip(_VARY, values, strict=True):
+                varied = varied if value is None else _VARY[key](varied, value)
+            key = "lane"
+            found.append(_measurable(varied))
+        except ValueError as error:
+            wrong[key, f"lane {lane.name}: {error}"] = None
+    return found, list(wrong)
+
+
+def _measurable(lane: Lane) -> Lane:
+    if any(way.mean_loss == 1 for way in (lane.outbound, lane.inbound)):
+        raise ValueError("loses every packet, so that nothing can be measured")
+    return with_bottleneck(lane)
+
+
+def _with_loss(lane: Lane, loss_p32: int) -> Lane:
+    outbound, inbound = (replace(way, loss_p32=loss_p32, loss_model=None) for way in (lane.outbound, lane.inbound))
+    return replace(lane, outbound=outbound, inbound=inbound)
+
+
+def with_bottleneck(lane: Lane, rate_bps: int | None = None) -> Lane:
+    """The lane limited both ways: by `rate_bps`, else by its own rate, else the line's."""
+
+    def limited(direction: Impairment) -> Impairment:
+        if rate_bps is not None:
+            return replace(direction, rate_bps=rate_bps)
+        return direction if direction.rate_bps else replace(direction, rate_bps=lane.line_rate_bps)
+
+    return replace(lane, outbound=limited(lane.outbound), inbound=limited(lane.inbound))
+
+
+_VARY: dict[str, Callable[[Lane, int], Lane]] = {
+    "rtt": Lane.with_rtt,
+    "rate": with_bottleneck,
+    "loss": _with_loss,
+    "mtu": lambda lane, mtu: replace(lane, mtu=mtu),
+}
+"""What each axis of numbers makes of a lane."""
+
+
+def cost_s(specs: Iterable[CellSpec], repeats: int, *, in_lab: bool = True) -> float:
+    """A guess at how long cells take: in a lab what they carry decides, elsewhere the clock. Only the time left rests
+    on it."""
+    if not in_lab:
+        return sum(repeats * (ECHOES_S + spec.duration_s) for spec in specs)
+    return sum(repeats * (3.0 + spec.expected_bytes_per_s * spec.duration_s / 3e9) for spec in specs)
+
+
+def virtual_s(specs: Sequence[CellSpec], repeats: int) -> int:
+    """How long the streams run altogether."""
+    return repeats * sum(spec.duration_s for spec in specs)

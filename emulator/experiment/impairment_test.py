@@ -1,0 +1,150 @@
+"""Measure every impairment of every virtual lane, both directions, and of its flows: asked, measured, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from emulator.analysis import impairment_statistics
+from emulator.analysis.impairment_statistics import Row
+from emulator.errors import InputError
+from emulator.hosts.tools.frame_stream import Arrival, Flow, Stream
+from emulator.hosts.tools.probe_frame import smallest_bytes
+from emulator.hosts.tools.sample_packet import Packet, specimen
+from emulator.model.topology import Impairment, Lane, Topology
+from emulator.plan.netem_lowering import frame_bytes, jitter_reach_ns, lower
+
+SETTLE_NS = 2_000_000_000
+"""What the last frame may take beyond all delays and queues."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One row of one lane's direction; with `flow` of that flow's packets, else of all that belong to none."""
+
+    lane: str
+    direction: str
+    row: Row
+    flow: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        said = {"lane": self.lane, "flow": self.flow, "direction": self.direction}
+        return said | {**asdict(self.row), "passed": self.row.passed}
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One direction as some packets see it: `lane` has what is done to them, and no flows."""
+
+    lane: Lane
+    name: str
+    ends: tuple[str, str]
+    packet: Packet
+    flow: str | None
+
+    @property
+    def wish(self) -> Impairment:
+        """What is done to them."""
+        return self.lane.outbound if self.outbound else self.lane.inbound
+
+    @property
+    def outbound(self) -> bool:
+        """Whether it goes from the hub to the site."""
+        return self.name == "outbound"
+
+    @property
+    def smallest_bytes(self) -> int:
+        """The size of a single frame."""
+        return smallest_bytes(self.packet)
+
+    def stream(self, count: int, every_ns: int, frame_bytes: int, *, ect: bool = False) -> Flow:
+        """Frames that take it."""
+        return Flow(*self.ends, count, every_ns, frame_bytes, ect, self.packet, self.outbound)
+
+    def proof(self, row: Row) -> Proof:
+        """A row of it."""
+        return Proof(self.lane.name, self.name, row, self.flow)
+
+
+def _ways(topology: Topology, lanes: Collection[str]) -> list[_Way]:
+    """Both directions of every lane that has a host at its end, as the rest's packets and then each flow's see them.
+
+    Raises InputError where earlier flows leave a flow no packet.
+    """
+    return [
+        _Way(way, name, ends, packet, flow)
+        for lane in topology.virtual_lanes
+        if not lanes or lane.name in lanes
+        for way, packet, flow in _seen(lane)
+        for name, ends in (("outbound", (topology.hub, lane.name)), ("inbound", (lane.name, topology.hub)))
+    ]
+
+
+def _seen(lane: Lane) -> Iterator[tuple[Lane, Packet, str | None]]:
+    """The lane as the rest's packets see it and as each flow's, such a packet, and the flow's name."""
+    matches = [flow.match for flow in lane.flows]
+    for index, (way, flow) in enumerate(zip(lane.ways, (None, *lane.flows), strict=True)):
+        packet = specimen(matches, index - 1 if flow else None)
+        if packet is None:
+            where = f"lanes.{lane.name}.flows.{flow.name if flow else ''}"
+            raise InputError.single("no packet belongs to it: the flows before it take all", path=where)
+        yield way, packet, flow.name if flow else None
+
+
+def prove(topology: Topology, packets: int, slack_ns: int, lanes: Collection[str] = ()) -> list[Proof]:
+    """Send `packets` frames over each direction, all at once, then a train over each bottleneck, one by one.
+
+    On a lane with flows so many for each flow, and for what belongs to none. `slack_ns`: by how much a delay may be
+    measured wrong. `lanes` are those to measure, all unless said. Raises MissingError without the hosts, InputError.
+    """
+    every = _ways(topology, lanes)
+    singles = [
+        w.stream(
+            packets,
+            impairment_statistics.spacing_ns(w.wish),
+            w.smallest_bytes,
+            ect=w.wish.ecn and bool(w.wish.mean_loss),
+        )
+        for w in every
+    ]
+    found = _run(topology, singles)
+    rows = [
+        impairment_statistics.stream_rows(w.lane, w.wish, packets, seen, slack_ns, _switched(w))
+        for w, seen in zip(every, found, strict=True)
+    ]
+    return [w.proof(row) for w, of_way in zip(every, rows, strict=True) for row in (*of_way, *_train(topology, w))]
+
+
+def _switched(w: _Way) -> int:
+    """The size of the single frames where the hub's switch stands behind the lane."""
+    return 0 if w.outbound else w.smallest_bytes
+
+
+def _train(topology: Topology, w: _Way) -> list[Row]:
+    frames = impairment_statistics.train_frames(w.lane, w.wish)
+    if not frames:
+        return []
+    seen = _run(topology, [w.stream(frames, 0, frame_bytes(w.lane.mtu))])[0]
+    outbound, inbound = lower(w.lane, seed=topology.seed, has_seed=True)
+    shaper = (outbound if w.outbound else inbound).shaper
+    assert shaper is not None
+    return impairment_statistics.train_rows(w.lane, w.wish, shaper, frames, seen)
+
+
+def _run(topology: Topology, flows: Sequence[Flow]) -> list[list[Arrival]]:
+    slowest = max(
+        (x.delay_ns + jitter_reach_ns(x) + _drain_ns(way, x))
+        for lane in topology.virtual_lanes
+        for way in lane.ways
+        for x in (way.outbound, way.inbound)
+    )
+    with Stream(topology, flows) as stream:
+        return stream.run(slowest + SETTLE_NS)
+
+
+def _drain_ns(lane: Lane, wish: Impairment) -> int:
+    """How long a train takes through the bottleneck."""
+    frames = impairment_statistics.train_frames(lane, wish)
+    return 2 * frames * frame_bytes(lane.mtu) * 8_000_000_000 // wish.rate_bps if wish.rate_bps else 0

@@ -1,0 +1,181 @@
+"""The certificate: every pair of hosts pinged, asked against measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from emulator import __version__
+from emulator.config import loader
+from emulator.control import engine_lateness
+from emulator.control.engine_lateness import Late
+from emulator.hosts import resolve
+from emulator.hosts.host import Host
+from emulator.hosts.tools import ping
+from emulator.hosts.tools.sample_packet import Packet, way
+from emulator.model.flow_match import PROTOCOLS
+from emulator.model.topology import Topology
+from emulator.plan.netem_lowering import jitter_reach_ns
+
+if TYPE_CHECKING:
+    from emulator.control.status import DirectionStatus, LaneStatus, Status
+
+FORMAT = 1
+AT_ONCE = 8
+"""Pairs that are pinged at the same time where time is real: sshd allows ten sessions a connection. In virtual time
+one pair goes alone: waiting costs nothing there, and every clock reading of another program moves the clock by 768 ns.
+"""
+
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The RTT between two hosts: asked for, and the minimum, median and 99th percentile of what was measured.
+
+    `allowed_ns` is how far each may be from the first; with loss on the way `lost` echoes are no fault.
+    """
+
+    one: str
+    other: str
+    asked_ns: int
+    min_ns: int
+    median_ns: int
+    p99_ns: int
+    lost: int
+    lossy: bool
+    allowed_ns: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether minimum, median and 99th percentile are as asked, and no echo was lost without reason."""
+        measured = (self.min_ns, self.median_ns, self.p99_ns)
+        near = all(abs(value - self.asked_ns) <= self.allowed_ns for value in measured)
+        return near and (self.lossy or not self.lost)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was asked, what the kernel holds, what was measured, and with what."""
+
+    topology: Topology
+    kernel: str
+    version: str
+    count: int
+    tolerance_ns: int
+    installed: tuple[dict[str, Any], ...]
+    pairs: tuple[Pair, ...]
+    datapath: str = "netem"
+    late: tuple[Late, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every pair is as asked, and the machine was prompt enough for that to be believed."""
+        return all(pair.passed for pair in self.pairs) and all(late.passed for late in self.late)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything; the topology as the YAML that brings it up again."""
+        return {
+            "format": FORMAT,
+            "passed": self.passed,
+            "version": self.version,
+            "kernel": self.kernel,
+            "datapath": self.datapath,
+            "seed": self.topology.seed,
+            "count": self.count,
+            "tolerance_ns": self.tolerance_ns,
+            "topology": loader.dumps(self.topology),
+            "installed": list(self.installed),
+            "lateness": [late.to_json() for late in self.late],
+            "pairs": [{**asdict(pair), "passed": pair.passed} for pair in self.pairs],
+        }
+
+
+def certificate(before: Status, after: Status, count: int, tolerance_ns: int, found: Sequence[Pair]) -> Certificate:
+    """What the pairs show of the topology that was up, from a look before and one after they were measured."""
+    assert before.topology
+    return Certificate(
+        before.topology, os.uname().release, __version__, count, tolerance_ns, installed(before.lanes), tuple(found),
+        before.datapath, engine_lateness.between(before.lanes, after.lanes, tolerance_ns),
+    )  # fmt: skip
+
+
+def pairs(topology: Topology, sites: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Every pair of hosts that reach one another, those with one of `sites` only when there are any.
+
+    Two sites are a compound path: by the hub, over both lanes. Raises InputError when there are no hosts.
+    """
+    found = [pair for group in resolve.groups(topology) for pair in combinations(group, 2)]
+    return [pair for pair in found if not sites or set(pair) & set(sites)]
+
+
+def measure(
+    topology: Topology, count: int, tolerance_ns: int, at_once: int = AT_ONCE, sites: Sequence[str] = ()
+) -> Iterator[Pair]:
+    """Ping the pairs of hosts, several at once, and yield each as it is known. Raises MeasureError, MissingError."""
+    with resolve.reached(topology) as hosts:
+        precise = {name: host.run(ping.precise_argv(), _TIMEOUT_S).exit_code == 0 for name, host in hosts.items()}
+        wanted = pairs(topology, sites)
+        for start in range(0, len(wanted), at_once):
+            batch = wanted[start : start + at_once]
+            _warm_up(topology, hosts, batch)
+            programs = [
+                hosts[one].start(ping.argv(str(topology.address(other).ip), count, precise[one]))
+                for one, other in batch
+            ]
+            try:
+                for (one, other), program in zip(batch, programs, strict=True):
+                    done = program.wait(ping.longest_s(count, topology.rtt_ns(one, other)))
+                    yield judge(topology, one, other, ping.parse(done.stdout or done.stderr), tolerance_ns)
+            finally:
+                for program in programs:
+                    program.terminate()
+
+
+def _warm_up(topology: Topology, hosts: Mapping[str, Host], pairs: Sequence[tuple[str, str]]) -> None:
+    programs = [hosts[one].start(ping.warm_up_argv(str(topology.address(other).ip))) for one, other in pairs]
+    for program in programs:
+        program.wait(_TIMEOUT_S)
+
+
+def judge(topology: Topology, one: str, other: str, measured: ping.Ping, tolerance_ns: int) -> Pair:
+    """Asked against measured, of the flows that the echoes belong to; jitter on the way widens what is allowed."""
+    ends = [(site, far) for site, far in ((one, other), (other, one)) if site != topology.hub]
+    lanes = [way(topology.lane(site), _echo(topology, far, site)) for site, far in ends]
+    directions = [direction for lane in lanes for direction in (lane.outbound, lane.inbound)]
+    rtts = sorted(measured.rtts_ns)
+    return Pair(
+        one=one,
+        other=other,
+        asked_ns=sum(lane.rtt_ns for lane in lanes),
+        min_ns=rtts[0],
+        median_ns=ping.quantile(rtts, 0.5),
+        p99_ns=ping.quantile(rtts, 0.99),
+        lost=measured.lost,
+        lossy=any(d.mean_loss or d.corrupt_p32 or d.ber_e15 for d in directions),
+        allowed_ns=tolerance_ns + sum(jitter_reach_ns(d) + (d.delay_ns if d.reorder_p32 else 0) for d in directions),
+    )
+
+
+def _echo(topology: Topology, far: str, site: str) -> Packet:
+    """An echo on the lane of a site; `far` is the host that is at its hub's end or beyond."""
+    return Packet(topology.address(far).ip, topology.address(site).ip, PROTOCOLS["icmp"])
+
+
+def installed(lanes: Sequence[LaneStatus]) -> tuple[dict[str, Any], ...]:
+    """What the kernel holds for each direction, in its own integers."""
+    return tuple(
+        {"lane": lane.lane.name, "outbound": _direction(lane.outbound), "inbound": _direction(lane.inbound)}
+        for lane in lanes
+    )
+
+
+def _direction(direction: DirectionStatus) -> dict[str, Any]:
+    return {
+        "port": direction.port,
+        "netem": asdict(direction.netem) if direction.netem else None,
+        "tbf": asdict(direction.shaper) if direction.shaper else None,
+    }

@@ -1,0 +1,192 @@
+"""TCP profiles: the built-in ones, a user's file with more, and how they are put on a host and taken off again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+
+from emulator import units
+from emulator.analysis.tcp_path import bdp_bytes
+from emulator.config import yaml_source
+from emulator.errors import InputError
+from emulator.hosts import route_metrics
+from emulator.hosts.host import Host
+from emulator.hosts.saved_settings import TCP_MEM
+from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
+from emulator.model.topology import Profile
+
+MIB = 2**20
+MAXIMUM = "max"
+DEFAULT = Profile("default", no_metrics_save=None)
+FOUNDING = Profile(
+    "founding", tcp_rmem=(4096, 8 * MIB, 32 * MIB), tcp_wmem=(4096, 8 * MIB, 32 * MIB), no_metrics_save=True
+)
+SMALLEST_MAXIMUM_BYTES = 6 * MIB
+PAGE_BYTES = 4096
+TCP_MEM_PAGES = 2**22
+FIRST_WINDOW_INITCWND = 45
+"""Segments of 1448 bytes in the 64 kB that a receiver offers at first."""
+
+
+def maximum(rate_bps: int, rtt_ns: int, buffer_bytes: int | None = None) -> Profile:
+    """As large as works over this bottleneck: a window that fills the pipe and most of the bottleneck's queue.
+
+    With the queue (`buffer_bytes`, None: one BDP) never quite full, nothing is dropped and the line stays busy. The
+    kernel makes a window of three quarters of the buffer here, of half of it before Linux 6.6: both fill the pipe.
+    """
+    bdp = bdp_bytes(rate_bps, rtt_ns)
+    window = bdp + (bdp if buffer_bytes is None else buffer_bytes) * 9 // 10
+    buffer = min(max(window * 4 // 3, SMALLEST_MAXIMUM_BYTES), LARGEST_BUFFER_BYTES)
+    pages = max(TCP_MEM_PAGES, 16 * buffer // PAGE_BYTES)
+    return Profile(
+        MAXIMUM,
+        tcp_rmem=(4096, 131072, buffer),
+        tcp_wmem=(4096, 131072, buffer),
+        tcp_mem=(pages, pages, pages),
+        no_metrics_save=True,
+    )
+
+
+def load_profiles(path: str | Path | None = None) -> dict[str, Profile]:
+    """The built-in profiles of fixed size, and those of a user's YAML file. `max` depends on the lane: `choose`.
+
+    Raises InputError with every mistake in the file.
+    """
+    built_in = {profile.name: profile for profile in (DEFAULT, FOUNDING)}
+    return built_in | (_read(Path(path)) if path else {})
+
+
+def choose(
+    name: str, known: Mapping[str, Profile], rate_bps: int, rtt_ns: int, buffer_bytes: int | None = None
+) -> Profile:
+    """The profile of that name for a lane. Raises InputError on an unknown one."""
+    if name == MAXIMUM:
+        return maximum(rate_bps, rtt_ns, buffer_bytes)
+    if name not in known:
+        raise InputError.single(f"no such profile; there are {', '.join([*known, MAXIMUM])}", "--profile", name)
+    return known[name]
+
+
+def _read(path: Path) -> dict[str, Profile]:
+    try:
+        source = yaml_source.read(path.read_text("utf-8"), str(path))
+    except OSError as error:
+        raise InputError.single(f"cannot be read: {error.strerror}", str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError.single("is not a text file in UTF-8", str(path)) from None
+    assert isinstance(source.tree, dict)
+    profiles = {name: _profile(source, name, values) for name, values in source.tree.items()}
+    source.raise_mistakes()
+    return {name: profile for name, profile in profiles.items() if profile}
+
+
+def _profile(source: yaml_source.Source, name: str, values: yaml_source.Tree) -> Profile | None:
+    if name in (DEFAULT.name, MAXIMUM):
+        source.wrong((name,), "is built in and cannot be given anew: choose another name")
+        return None
+    if not isinstance(values, dict):
+        source.wrong((name,), "a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB' was expected")
+        return None
+    known = [f.name for f in fields(Profile) if f.name != "name"]
+    read: dict[str, object] = {}
+    for key, value in values.items():
+        if key not in known:
+            source.wrong((name, key), f"unknown key; {', '.join(known)} are known here")
+            continue
+        try:
+            read[key] = _setting(key, value)
+        except ValueError as error:
+            source.wrong((name, key), str(error))
+    try:
+        return Profile(name, **read)  # type: ignore[arg-type]
+    except ValueError as error:
+        source.wrong((name, str(error).split()[0]), str(error))
+        return None
+
+
+def _setting(key: str, value: yaml_source.Tree) -> object:
+    """One value of a profile file, by its key. Raises ValueError."""
+    words = value.split() if isinstance(value, str) else value
+    if key in ("tcp_rmem", "tcp_wmem", "tcp_mem"):
+        if len(words) != 3 or not all(isinstance(word, str) for word in words):
+            raise ValueError("three values were expected: minimum, default, maximum")
+        parse = units.parse_count if key == "tcp_mem" else units.parse_size_bytes
+        return tuple(parse(str(word)) for word in words)
+    if not isinstance(value, str):
+        raise ValueError("one value was expected")
+    if key == "no_metrics_save":
+        if value not in ("true", "false"):
+            raise ValueError(f"{value!r} is not understood: true or false was expected")
+        return value == "true"
+    return value if key == "congestion_control" else units.parse_count(value)
+
+
+def notes(profile: Profile) -> list[str]:
+    """What settings of the profile cannot do, for the user to read."""
+    said = []
+    if profile.initrwnd is not None:
+        said.append(
+            f"{profile.name}: initrwnd only lowers the first window; what raises it is tcp_rmem's second value "
+            "at the receiver (Linux 6.12 and later)"
+        )
+    first_window = profile.tcp_rmem[1] if profile.tcp_rmem else 0
+    if (profile.initcwnd or 0) > FIRST_WINDOW_INITCWND and first_window <= 131072:
+        said.append(
+            f"{profile.name}: initcwnd above {FIRST_WINDOW_INITCWND} adds nothing while the receiver's first window "
+            "is 64 kB: raise tcp_rmem's second value too"
+        )
+    return said
+
+
+def sysctls_of(profile: Profile) -> dict[str, str]:
+    """The sysctls that a profile sets, in the kernel's form."""
+    triples = {f"net.ipv4.{key}": getattr(profile, key) for key in ("tcp_mem", "tcp_rmem", "tcp_wmem")}
+    wanted = {name: " ".join(map(str, triple)) for name, triple in triples.items() if triple}
+    if profile.congestion_control:
+        wanted["net.ipv4.tcp_congestion_control"] = profile.congestion_control
+    if profile.no_metrics_save is not None:
+        wanted["net.ipv4.tcp_no_metrics_save"] = f"{profile.no_metrics_save:d}"
+    return wanted
+
+
+def put_on(profile: Profile, host: Host) -> None:
+    """Put a profile on a host. Raises MissingError, MeasureError, with a part of it on."""
+    for name, value in sysctls_of(profile).items():
+        host.write_sysctl(name, value)
+    metrics = route_metrics.Metrics(profile.initcwnd, profile.initrwnd)
+    for one in route_metrics.connected(host) if metrics != route_metrics.NONE else ():
+        route_metrics.change(host, one, metrics)
+
+
+@contextlib.contextmanager
+def applied(profile: Profile, *hosts: Host) -> Iterator[tuple[str, ...]]:
+    """The profile on all hosts for the time of a block; exactly what was there is restored in any case.
+
+    Yields what could not be set, and what to do about it, for the user to read: tcp_mem is the machine's, and a
+    container does not show it. All else that a host does not have is an error.
+    """
+    routes = (profile.initcwnd, profile.initrwnd) != (None, None)
+    fitting = [(host, _fitting(profile, host)) for host in hosts]
+    with contextlib.ExitStack() as undo:
+        # All is written down before anything is touched: what is the machine's is the same for all hosts in it.
+        for host, one in fitting:
+            if sysctls_of(one) or routes:
+                undo.enter_context(host.kept(list(sysctls_of(one)), routes=routes))
+        for host, one in fitting:
+            put_on(one, host)
+        yield tuple(_unset(profile, host) for host, one in fitting if one != profile)
+
+
+def _fitting(profile: Profile, host: Host) -> Profile:
+    """The profile as far as the host can have it."""
+    return profile if profile.tcp_mem is None or host.has_sysctl(TCP_MEM) else replace(profile, tcp_mem=None)
+
+
+def _unset(profile: Profile, host: Host) -> str:
+    value = sysctls_of(profile)[TCP_MEM]
+    return (
+        f"{profile.name}: {host.name} is in a container, and tcp_mem is its machine's: there, "
+        f"sysctl -w {TCP_MEM}='{value}'; as it is, memory pressure is told where it comes"
+    )

@@ -1,0 +1,146 @@
+"""A numbered stream of frames through lanes: what was sent, and every single frame that came out.
+
+Frames are made and seen whole (packet sockets), so that a flipped bit anywhere is found, and the kernel's own
+receive time counts. One loop sends for all flows in the order of their times; what arrives waits in the receivers'
+buffers until all is over, so nothing but the lanes takes part.
+"""
+
+from __future__ import annotations
+
+import heapq
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from emulator.hosts.tools import probe_frame
+from emulator.hosts.tools.probe_frame import PLAIN, Form
+from emulator.hosts.tools.sample_packet import Packet
+from emulator.kernel import netns
+from emulator.model.topology import Topology
+from emulator.plan.state import HOST_PORT, namespace_of
+
+ETH_P_ALL = 3
+SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
+SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
+SMALLEST = probe_frame.smallest_bytes(PLAIN)
+"""The smallest plain frame, in bytes."""
+
+CARRIER_NS = 2_000_000_000
+"""Before the first frame: a port that has just come up may pass nothing for a second (link watch)."""
+
+RECEIVE_BUFFER_BYTES = 1 << 29
+
+
+@dataclass(frozen=True)
+class Flow:
+    """`count` frames of `frame_bytes` (Ethernet header included) from one host to another, one every `every_ns`.
+
+    They are as `packet` says, `outbound` from its hub's end to its site's, and larger if it does not fit.
+    """
+
+    sender: str
+    receiver: str
+    count: int
+    every_ns: int
+    frame_bytes: int = SMALLEST
+    ect: bool = False
+    packet: Packet = PLAIN
+    outbound: bool = True
+
+    def forms(self, macs: tuple[bytes, bytes]) -> tuple[Form, Form]:
+        """The frames as they are sent between these addresses, and as they arrive when they are marked."""
+        size = max(self.frame_bytes, probe_frame.smallest_bytes(self.packet))
+        sent, marked = (
+            Form(self.packet, self.outbound, macs, size, bits)
+            for bits in (probe_frame.ECT0 if self.ect else 0, probe_frame.CE)
+        )
+        return sent, marked
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One frame that came out: `flipped` bits differ from what was sent; `marked` by ECN."""
+
+    number: int
+    sent_ns: int
+    received_ns: int
+    flipped: int
+    marked: bool
+
+
+class Stream:
+    """The sockets of some flows between the virtual hosts of a topology that is up. A context manager."""
+
+    def __init__(self, topology: Topology, flows: Sequence[Flow]) -> None:
+        self.topology, self.flows = topology, tuple(flows)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Stream:
+        hosts = {host for flow in self.flows for host in (flow.sender, flow.receiver)}
+        self._sockets = {host: self._open(host) for host in sorted(hosts)}
+        macs = {host: one.getsockname()[4] for host, one in self._sockets.items()}
+        self._forms = [flow.forms((macs[flow.sender], macs[flow.receiver])) for flow in self.flows]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _open(self, host: str) -> socket.socket:
+        with netns.inside(namespace_of(host)):
+            one = self._stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)))
+        one.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+        one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        one.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        one.bind((HOST_PORT, ETH_P_ALL))
+        one.setblocking(False)
+        return one
+
+    def run(self, settle_ns: int, sleep: Callable[[float], None] = time.sleep) -> list[list[Arrival]]:
+        """Send everything, wait `settle_ns` after the last frame, and return each flow's arrivals in their order."""
+        begin_ns = time.clock_gettime_ns(time.CLOCK_REALTIME) + CARRIER_NS
+        due = [(begin_ns + i * 1000, i, 0) for i, flow in enumerate(self.flows) if flow.count]
+        heapq.heapify(due)
+        while due:
+            at_ns, index, number = heapq.heappop(due)
+            now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+            if at_ns > now_ns:
+                sleep((at_ns - now_ns) / 1e9)
+                now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+            flow = self.flows[index]
+            form = self._forms[index][0]
+            self._sockets[flow.sender].send(form.tagged(form.frame(index, number, now_ns)))
+            if number + 1 < flow.count:
+                heapq.heappush(due, (at_ns + flow.every_ns, index, number + 1))
+        sleep(settle_ns / 1e9)
+        return self._collect()
+
+    def _collect(self) -> list[list[Arrival]]:
+        found: list[list[Arrival]] = [[] for _ in self.flows]
+        for host, one in self._sockets.items():
+            for frame, received_ns in _received(one):
+                record = probe_frame.record(frame)
+                if record and record[0] < len(self.flows) and self.flows[record[0]].receiver == host:
+                    found[record[0]].append(self._arrival(frame, record, received_ns))
+        return found
+
+    def _arrival(self, frame: bytes, record: tuple[int, int, int], received_ns: int) -> Arrival:
+        index, number, sent_ns = record
+        whole, marked = (form.frame(*record) for form in self._forms[index])
+        if frame == whole:
+            return Arrival(number, sent_ns, received_ns, 0, False)
+        if self.flows[index].ect and frame == marked:
+            return Arrival(number, sent_ns, received_ns, 0, True)
+        return Arrival(number, sent_ns, received_ns, probe_frame.bits_apart(frame, whole), False)
+
+
+def _received(one: socket.socket) -> Iterator[tuple[bytes, int]]:
+    while True:
+        try:
+            frame, ancillary, _, _ = one.recvmsg(65536, 64)
+        except BlockingIOError:
+            return
+        seconds, nanoseconds = struct.unpack("=qq", ancillary[0][2])
+        yield frame, seconds * 10**9 + nanoseconds

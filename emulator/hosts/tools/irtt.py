@@ -1,0 +1,72 @@
+"""Round-trip and one-way delays by irtt: argv and parser. Both ends are on one clock here, so each way is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from emulator.analysis.latency_histogram import Probe
+from emulator.errors import MeasureError
+
+PORT = 2112
+SHORTEST_INTERVAL_S = 0.01
+OPENING_MS, LAST_ANSWER_MS = 1000, 4000
+"""How long its client waits by itself before it asks for a connection again, and for answers when there was none."""
+
+
+def server_argv() -> list[str]:
+    """A server for any number of clients; it runs until it is ended."""
+    return ["irtt", "server", "-i", "1ms", "-b", f":{PORT}"]
+
+
+def client_argv(address: str, duration_s: float, interval_s: float, rtt_ns: int = 0) -> list[str]:
+    """Probes on a fixed grid, the answer as JSON; the wall clock is the one that both ends share.
+
+    Over a long path it waits longer for the server: who asks for a connection twice gets two, and no answer.
+    """
+    grid = ["-i", f"{round(interval_s * 1000)}ms", "-d", f"{round(duration_s * 1000)}ms"]
+    opening_ms = 3 * rtt_ns // 1_000_000
+    if opening_ms > OPENING_MS:
+        grid += [f"--timeouts={opening_ms}ms,{2 * opening_ms}ms", f"--wait=3x{max(opening_ms, LAST_ANSWER_MS)}ms"]
+    return ["irtt", "client", "-Q", *grid, "-o", "-", "--clock=wall", "--tstamp=both", f"{address}:{PORT}"]
+
+
+def longest_s(duration_s: float, rtt_ns: int) -> float:
+    """When to give up on a client: its duration, the handshake, and its wait for the last answers."""
+    return duration_s + 20 * rtt_ns / 1e9 + 60
+
+
+@dataclass(frozen=True)
+class Trip:
+    """One probe: when it was sent, "false" or where it was lost ("true_up", "true_down", "true" if that is unknown),
+    and its delays in ns if it was answered."""
+
+    sent_ns: int
+    lost: str
+    rtt_ns: int | None = None
+    there_ns: int | None = None
+    back_ns: int | None = None
+
+
+def parse(text: str) -> tuple[list[Probe], int]:
+    """The answered probes in the order of sending, and how many got no answer. Raises MeasureError."""
+    trips = parse_trips(text)
+    probes = [Probe(t.sent_ns, t.rtt_ns, t.there_ns, t.back_ns) for t in trips if t.rtt_ns is not None]
+    return probes, len(trips) - len(probes)
+
+
+def parse_trips(text: str) -> list[Trip]:
+    """Every probe in the order of sending. Raises MeasureError."""
+    try:
+        return [_trip(trip) for trip in json.loads(text)["round_trips"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise MeasureError(f"irtt answered something that cannot be read: {error}") from None
+
+
+def _trip(trip: dict[str, Any]) -> Trip:
+    sent_ns, lost = trip["timestamps"]["client"]["send"]["wall"], trip["lost"]
+    if lost != "false":
+        return Trip(sent_ns, lost)
+    delay = trip["delay"]
+    return Trip(sent_ns, lost, delay["rtt"], delay.get("send"), delay.get("receive"))

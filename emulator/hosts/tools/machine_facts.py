@@ -1,0 +1,92 @@
+"""What a cell was measured with: kernel, sysctls, queues, offloads and versions, as the machine tells them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from emulator import __version__
+from emulator.errors import MissingError
+from emulator.hosts.tools import process, time_tolerance
+from emulator.hosts.tools.process import Completed
+
+SYSCTLS = (
+    "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_mem", "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_moderate_rcvbuf", "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_timestamps", "net.ipv4.tcp_sack", "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_mtu_probing",
+)  # fmt: skip
+ALGORITHMS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+_TIMEOUT_S = 30.0
+
+
+class Host(Protocol):
+    """Where the streams are sent from."""
+
+    @property
+    def interface(self) -> str:
+        """The interface that leads to the lane."""
+
+    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+        """Run a program there."""
+
+    def read_sysctl(self, name: str) -> str:
+        """A sysctl's value."""
+
+
+def algorithms(wanted: Iterable[str]) -> tuple[str, ...]:
+    """The congestion controls of this machine's kernel, with those of the wanted that it can load, as root, for us."""
+    with socket.socket() as user:
+        for name in wanted:
+            with contextlib.suppress(OSError):
+                user.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+    return tuple(ALGORITHMS.read_text().split())
+
+
+def record(host: Host) -> dict[str, Any]:
+    """Everything; what a tool cannot tell is left empty, for it is there to be read and not to decide anything."""
+    return {
+        "kernel": platform.uname()._asdict(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "virtual_time": time_tolerance.here_is_virtual(),
+        "sysctls": {name: _sysctl(host, name) for name in SYSCTLS},
+        "offloads": _offloads(_answer(host, ["ethtool", "-k", host.interface])),
+        "versions": {
+            "longhaul": __version__,
+            "python": platform.python_version(),
+            "iproute2": _answer(host, ["ip", "-V"]).strip(),
+            "ping": _answer(host, ["ping", "-V"]).strip(),
+        },
+    }
+
+
+def queues() -> list[Any]:
+    """Every queue of this machine's own namespace, where the lanes are, with its counters, as tc tells them."""
+    done = process.run(["tc", "-s", "-j", "qdisc", "show"], _TIMEOUT_S)
+    return list(json.loads(done.stdout or "[]"))
+
+
+def _answer(host: Host, argv: Sequence[str]) -> str:
+    try:
+        done = host.run(argv, _TIMEOUT_S)
+    except MissingError:
+        return ""
+    return done.stdout if not done.exit_code else ""
+
+
+def _sysctl(host: Host, name: str) -> str:
+    try:
+        return host.read_sysctl(name)
+    except MissingError:  # tcp_mem, in a container's namespace
+        return ""
+
+
+def _offloads(text: str) -> dict[str, str]:
+    """`ethtool -k`: "name: on [fixed]" line by line, below a heading."""
+    lines = (line.split(":", 1) for line in text.splitlines() if ":" in line and not line.startswith("Features"))
+    return {name.strip(): state.strip() for name, state in lines}

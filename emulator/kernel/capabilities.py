@@ -1,0 +1,58 @@
+"""What this machine and its kernel are and can do: tried, or read in procfs; nothing of it is ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from functools import cache
+from pathlib import Path
+
+from pyroute2.iproute.linux import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from emulator.kernel import codec_netem, netns
+from emulator.kernel.qdisc_observe import NETEM_HANDLE
+from emulator.plan.netem_lowering import Netem
+from emulator.plan.ops import NF_CALL
+
+SEED_SINCE = (6, 6)
+
+
+def nf_call() -> tuple[int, int, int] | None:
+    """br_netfilter's three switches; None where it is not loaded."""
+    paths = [Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}") for name in NF_CALL]
+    if not all(path.exists() for path in paths):
+        return None
+    first, second, third = (int(path.read_text()) for path in paths)
+    return first, second, third
+
+
+def memory_bytes() -> int:
+    """Of this machine, in all."""
+    line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
+    return int(line.split()[1]) * 1024
+
+
+def has_seed() -> bool:
+    """Whether this kernel's netem takes a seed."""
+    numbers = re.findall(r"\d+", os.uname().release)
+    return (int(numbers[0]), int(numbers[1])) >= SEED_SINCE
+
+
+@cache
+def has_netem() -> bool:
+    """Whether this kernel has sch_netem, tried out in a namespace that goes at once; yes where we may not try."""
+    try:
+        return netns.in_new(_try_netem)
+    except OSError:
+        return True
+
+
+def _try_netem() -> bool:
+    with IPRoute() as ip:
+        try:
+            ip.tc("add", "netem", index=1, handle=NETEM_HANDLE, body=codec_netem.encode_netem(Netem()))
+        except NetlinkError as error:
+            return bool(error.code != errno.ENOENT)
+    return True

@@ -1,0 +1,182 @@
+"""The wire engine behind the door: one process a lane, started here and spoken to through its socket.
+
+Its name is the mark: RUN/<namespace>-<bridge>.sock, there as long as somebody answers, and after a kill -9 a file that
+nobody answers at, which `observe` tells as dead and `stop` removes. Nothing is remembered from one call to the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import KernelError, MissingError
+from emulator.kernel.protocol import QueueCounters
+from emulator.plan import ops
+from emulator.plan.engine_lane import DEAD, Wire, decode, directions, encode
+
+RUN = Path("/run/longhaul/wire")
+"""For root alone; gone with the machine's next start, as the engines are."""
+
+BINARY = Path(__file__).parent.parent / "engine/target/release/longhaul-wire"
+"""What scripts/install builds; $LONGHAUL_WIRE names another."""
+
+ANSWER_S = 60.0
+"""An engine answers within milliseconds, except while it takes memory for a longer delay line: gigabytes, which a
+virtual machine's host may have to find first."""
+
+END_S = 5.0
+"""One that was told to end has done so by then, or is ended by force."""
+
+LONGEST_ANSWER = 1 << 20
+
+
+def observe() -> dict[str, Wire]:
+    """The lanes of this namespace that an engine serves, or served until it died, by their bridge."""
+    wires = {}
+    for bridge, path in sockets().items():
+        try:
+            wires[bridge] = decode(_ask(path, {"op": "get"})["config"])
+        except (OSError, ValueError, KeyError, TypeError):
+            wires[bridge] = DEAD
+    return wires
+
+
+def counters() -> dict[str, QueueCounters]:
+    """What the engines counted, by the port that each direction leaves through."""
+    found = {}
+    for path in sockets().values():
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            config, stats = _ask(path, {"op": "get"})["config"], _ask(path, {"op": "stats"})["stats"]
+            found[config["site"]] = _counted(stats["outbound"])
+            found[config["hub"]] = _counted(stats["inbound"])
+    return found
+
+
+def stats(bridge: str) -> dict[str, Any]:
+    """All that the engine of a lane counted, lateness too, by direction. Raises OSError when there is none."""
+    answer: dict[str, Any] = _ask(_path(bridge), {"op": "stats"})["stats"]
+    return answer
+
+
+def watch(bridge: str) -> int:
+    """A descriptor (pidfd) that is readable once the engine of a lane has ended. Raises OSError when there is none."""
+    with _connected(_path(bridge)) as there:
+        return os.pidfd_open(_pid(there))
+
+
+def start(op: ops.StartWire) -> None:
+    """Start an engine and wait until it works. Raises KernelError, or MissingError when it was not built."""
+    RUN.mkdir(mode=0o700, parents=True, exist_ok=True)
+    binary = os.environ.get("LONGHAUL_WIRE", str(BINARY))
+    if op.bridge in sockets():
+        raise KernelError(op, errno.EADDRINUSE, "there is one already")
+    try:
+        done = subprocess.run(
+            [binary, str(_path(op.bridge))], input=json.dumps(encode(op.bridge, op.wire)), text=True,
+            capture_output=True, timeout=ANSWER_S, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise MissingError(f"the wire engine is not built ({binary}): run scripts/install") from None
+    if done.returncode:
+        raise KernelError(op, errno.EIO, done.stderr.strip() or "the wire engine said nothing")
+
+
+def change(op: ops.SetWire) -> None:
+    """Change a lane in use. Raises KernelError; then nothing changed."""
+    answer = _ask(_path(op.bridge), {"op": "set", **directions(op.wire)})
+    if not answer.get("ok"):
+        raise KernelError(op, errno.EINVAL, str(answer.get("error")))
+
+
+def stop(op: ops.StopWire) -> None:
+    """End an engine, by force when it does not listen; remove what a dead one left. Returns when it has ended."""
+    path = _path(op.bridge)
+    try:
+        with _connected(path) as there:
+            _end(there)
+    except ConnectionRefusedError:
+        path.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def _end(there: socket.socket) -> None:
+    try:
+        process = os.pidfd_open(_pid(there))
+    except ProcessLookupError:
+        return
+    try:
+        there.sendall(b'{"op":"stop"}\n')
+        ended = select.poll()
+        ended.register(process, select.POLLIN)
+        if not ended.poll(END_S * 1000):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            ended.poll(END_S * 1000)
+    finally:
+        os.close(process)
+
+
+def _counted(one: dict[str, Any]) -> QueueCounters:
+    ours = one["limit"] + one["refused"]
+    drops = ours + one["buffer"] + one["lost"]
+    late = tuple((above, count) for above, count in one["lateness_ns"])
+    return QueueCounters(one["sent"], one["sent_bytes"], drops, one["queued"], 0, one["buffer"], one["lost"], late)
+
+
+def _prefix() -> str:
+    """Which namespace the lanes are in: two may have lanes of the same name."""
+    return f"{Path('/proc/thread-self/ns/net').stat().st_ino}-"
+
+
+def _path(bridge: str) -> Path:
+    return RUN / f"{_prefix()}{bridge}.sock"
+
+
+def sockets() -> dict[str, Path]:
+    """By bridge, where the engines of this namespace listen, or listened until they died."""
+    prefix = _prefix()
+    try:
+        names = [path.name for path in RUN.iterdir()]
+    except (FileNotFoundError, PermissionError):
+        return {}
+    ours = (name for name in names if name.startswith(prefix) and name.endswith(".sock"))
+    return {name.removeprefix(prefix).removesuffix(".sock"): RUN / name for name in ours}
+
+
+def _connected(path: Path) -> socket.socket:
+    there = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        there.settimeout(ANSWER_S)
+        there.connect(str(path))
+    except OSError:
+        there.close()
+        raise
+    return there
+
+
+def _pid(there: socket.socket) -> int:
+    """The process that listens at the other end."""
+    credentials = there.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("3i", credentials)[0])
+
+
+def _ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """One request and its answer. Raises OSError or ValueError."""
+    with _connected(path) as there:
+        there.sendall(json.dumps(request).encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            part = there.recv(65536)
+            if not part or len(answer) > LONGEST_ANSWER:
+                raise ValueError("the engine hung up")
+            answer += part
+    parsed: dict[str, Any] = json.loads(answer)
+    return parsed

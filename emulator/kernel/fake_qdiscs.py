@@ -1,0 +1,80 @@
+"""The queues of the kernel in memory: what each operation makes of a port's, or why the real kernel would refuse it."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+
+from emulator.errors import KernelError
+from emulator.model.jitter_distribution import MAX_SIZE
+from emulator.plan import ops
+from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Band, Egress, Netem
+
+QueueOp = (
+    ops.AddQueues | ops.AddBands | ops.AddFilters | ops.SetNetem | ops.SetShaper | ops.SetQueue | ops.DelShaper
+    | ops.DelEgress
+)  # fmt: skip
+
+
+EMPTY = Netem(limit=0)
+"""What stands in a band until it has a netem."""
+
+
+def changed(op: QueueOp, now: Egress | None, tx_queues: int) -> Egress | None:
+    """The queues of a port with so many TX queues after the operation. Raises KernelError."""
+    match op:
+        case ops.AddQueues():
+            _need(op, now is None, errno.EEXIST)
+            _need(op, tx_queues == op.queues > 1, errno.EOPNOTSUPP)
+            return Egress(Netem(limit=0), queues=op.queues, alike=False)
+        case ops.AddBands():
+            _need(op, now is None, errno.EEXIST)
+            _need(op, 1 < op.bands <= 16, errno.EINVAL)
+            return Egress(EMPTY, bands=(Band((), Egress(EMPTY)),) * (op.bands - 1))
+        case ops.SetNetem(band=None):
+            return _with_netem(op, now or Egress(op.netem))
+    if now is None:
+        raise _refused(op, errno.ENOENT)
+    if isinstance(op, ops.AddFilters):
+        _need(op, len(op.bands) == len(now.bands), errno.EINVAL)
+        found = zip(op.bands, now.bands, strict=True)
+        return replace(now, bands=tuple(Band(filters, band.egress) for filters, band in found))
+    band = None if isinstance(op, ops.DelEgress) else op.band
+    if band and not isinstance(op, ops.DelEgress):
+        _need(op, band <= len(now.bands), errno.ENOENT)
+        inner = changed(replace(op, band=None), now.bands[band - 1].egress, 1)
+        assert inner is not None
+        bands = list(now.bands)
+        bands[band - 1] = replace(bands[band - 1], egress=inner)
+        return replace(now, bands=tuple(bands))
+    _need(op, isinstance(op, ops.DelEgress) or (band is None) == (not now.bands), errno.ENOENT)
+    match op:
+        case ops.SetNetem():
+            return _with_netem(op, now)
+        case ops.SetShaper():
+            _need(op, now.queues == 1, errno.ENOENT)
+            return replace(now, shaper=op.shaper)
+        case ops.SetQueue():
+            _need(op, now.shaper is not None, errno.ENOENT)
+            return replace(now, aqm=op.queue)
+        case ops.DelShaper():
+            _need(op, now.shaper is not None, errno.ENOENT)
+            return replace(now, shaper=None, aqm=None)
+        case ops.DelEgress():
+            return None
+
+
+def _with_netem(op: ops.SetNetem, before: Egress) -> Egress:
+    _need(op, op.netem.rate_bytes_per_s <= ORDER_RATE_BYTES_PER_S, errno.ERANGE)
+    _need(op, not op.netem.distribution or len(op.netem.distribution) <= MAX_SIZE, errno.EINVAL)
+    _need(op, op.queues == before.queues, errno.EINVAL)
+    return replace(before, netem=op.netem, alike=True)
+
+
+def _need(op: QueueOp, there: bool, code: int) -> None:
+    if not there:
+        raise _refused(op, code)
+
+
+def _refused(op: QueueOp, code: int) -> KernelError:
+    return KernelError(op, code, errno.errorcode[code])

@@ -1,0 +1,84 @@
+"""What the interfaces of a machine are made of: their names, driver, speed, queues and offloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import RefusedError
+from emulator.kernel import ethtool
+from emulator.plan.state import MERGING, Nic, Origin
+
+SYS = Path("/sys")
+IFF_LOWER_UP = 1 << 16
+MARK = "longhaul."
+
+
+def describe(link: Any, sys: Path = SYS) -> Nic:
+    """One interface, from its netlink dump, its driver and its folder in `sys`."""
+    name = link.get_attr("IFLA_IFNAME")
+    folder = sys / "class/net" / name
+    driver, bus = _driver(name)
+    permanent = link.get_attr("IFLA_PERM_ADDRESS")
+    return Nic(
+        mac=(link.get_attr("IFLA_ADDRESS") or "").lower(),
+        permanent_mac=(permanent or "").lower(),
+        bus=link.get_attr("IFLA_PARENT_DEV_NAME") or bus,
+        altnames=tuple(n for n in altnames(link) if not n.startswith(MARK)),
+        driver=driver,
+        speed_mbps=_number(folder / "speed", least=1),
+        carrier=bool(link["flags"] & IFF_LOWER_UP),
+        numa_node=-1 if (node := _number(folder / "device/numa_node", least=0)) is None else node,
+        rx_queues=_queues(folder, "rx") or link.get_attr("IFLA_NUM_RX_QUEUES") or 1,
+        tx_queues=_queues(folder, "tx") or link.get_attr("IFLA_NUM_TX_QUEUES") or 1,
+        mtu=link.get_attr("IFLA_MTU"),
+        offloads=_offloads(name),
+    )
+
+
+def altnames(link: Any) -> list[str]:
+    """All names of an interface besides the first."""
+    properties = link.get_attr("IFLA_PROP_LIST")
+    return [str(name) for name in properties.get_attrs("IFLA_ALT_IFNAME")] if properties else []
+
+
+def mark(link: Any) -> str | None:
+    """Our mark on an interface. Raises RefusedError when it is one that nobody of ours can have written."""
+    for name in altnames(link):
+        if name.startswith(MARK):
+            try:
+                Origin.decode(name)
+            except ValueError as error:
+                port = link.get_attr("IFLA_IFNAME")
+                take_away = f"ip link property del dev {port} altname {name}"
+                raise RefusedError(f"port {port}: {error}; take the altname away: {take_away}") from None
+            return name
+    return None
+
+
+def _driver(name: str) -> tuple[str, str]:
+    try:
+        return ethtool.driver(name)
+    except OSError:  # a virtual one may have none
+        return "", ""
+
+
+def _offloads(name: str) -> frozenset[str]:
+    try:
+        return ethtool.offloads(name, MERGING)
+    except OSError:  # gone since it was listed
+        return frozenset()
+
+
+def _queues(folder: Path, kind: str) -> int:
+    """How many there really are; netlink tells how many there could be."""
+    return len(list((folder / "queues").glob(f"{kind}-*")))
+
+
+def _number(path: Path, *, least: int) -> int | None:
+    """What a file of sysfs says; None where the driver knows nothing, or less than is possible (-1)."""
+    try:
+        value = int(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return value if value >= least else None

@@ -1,0 +1,59 @@
+"""A look at a few ports alone: what `observe` says of them, without reading the whole machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyroute2.netlink import NLM_F_ACK, NLM_F_ECHO, NLM_F_REQUEST, NLMSG_ERROR
+from pyroute2.netlink.rtnl import RTM_GETLINK, RTM_GETQDISC
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
+
+from emulator.kernel.capabilities import has_seed, memory_bytes
+from emulator.kernel.nic_facts import mark
+from emulator.kernel.observe import OUR_VETH, port_of
+from emulator.kernel.qdisc_observe import NETEM_CLASS, ROOT, SHAPER_CLASS, egresses_of
+from emulator.plan.state import Machine, State
+
+
+def ports_of(ip: Any, names: frozenset[str]) -> State:
+    """These interfaces as ports, as far as they exist and are ours; what real ones merge is not looked at.
+
+    Those with flows are left out: they have more queues than are looked for here.
+    """
+    found = _ask(ip, [_link(IFLA_IFNAME=name) for name in sorted(names)])
+    links = [link for link in found if OUR_VETH.match(link.get_attr("IFLA_IFNAME")) or mark(link)]
+    masters = {link.get_attr("IFLA_MASTER") for link in links} - {None}
+    bridges = _ask(ip, [_link(index) for index in sorted(masters)])
+    bridge_names = {bridge["index"]: bridge.get_attr("IFLA_IFNAME") for bridge in bridges}
+    # By place: one that is asked for by its handle does not say where it stands (sch_api.c, tc_get_qdisc).
+    wanted = [_qdisc(link["index"], place) for link in links for place in (ROOT, NETEM_CLASS, SHAPER_CLASS)]
+    egresses, kinds = egresses_of(_ask(ip, wanted), {})
+    seen = [link for link in links if kinds.get(link["index"]) != "prio"]
+    ports = {link.get_attr("IFLA_IFNAME"): port_of(link, bridge_names, egresses) for link in seen}
+    return State(ports=ports, machine=Machine(memory_bytes=memory_bytes(), has_seed=has_seed()))
+
+
+def _ask(ip: Any, messages: list[Any]) -> list[Any]:
+    """All answers to all messages, sent as one; what does not exist gives none."""
+    answers = ip.nlm_request_batch(messages, noraise=True) if messages else ()
+    return [answer for answer in answers if answer["header"]["type"] != NLMSG_ERROR]  # the type of an ACK, too
+
+
+def _link(index: int = 0, **attributes: str) -> Any:
+    message = ifinfmsg()
+    message["index"], message["attrs"] = index, list(attributes.items())
+    return _request(message, RTM_GETLINK)
+
+
+def _qdisc(index: int, parent: int) -> Any:
+    message = tcmsg()
+    message["index"], message["parent"] = index, parent
+    return _request(message, RTM_GETQDISC)
+
+
+def _request(message: Any, kind: int) -> Any:
+    message["header"]["type"] = kind
+    # ECHO: without it a qdisc is told to those who listen for changes, but not to who asked (rtnetlink_send).
+    message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK | NLM_F_ECHO
+    return message

@@ -1,0 +1,153 @@
+"""The queues of ports read back: from dumps of qdiscs to an `Egress`, and what they counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from emulator.kernel import codec_aqm, codec_flower, codec_netem
+from emulator.kernel.protocol import QueueCounters
+from emulator.model.flow_match import Filter
+from emulator.plan.netem_lowering import Band, Egress, Netem, common_netem
+from emulator.plan.qdisc_ops import netem_place, shaper_major
+
+NETEM_HANDLE = 0x10000
+NETEM_CLASS = NETEM_HANDLE | 1
+SHAPER_CLASS = 0x100001
+ROOT = 0xFFFFFFFF
+AQMS = ("codel", "fq_codel", "red")
+
+FiltersOn = Callable[[int], Iterable[Any]]
+"""The filters at the root of an interface, by its index."""
+
+
+def egresses_of(
+    qdiscs: Iterable[Any], tx_queues: Mapping[int, int], filters_on: FiltersOn = lambda _: ()
+) -> tuple[dict[int, Egress], dict[int, str]]:
+    """Our queues by interface index, and the kind of what somebody installed on any interface.
+
+    `tx_queues` says how many of them the interfaces have, 1 unless said; `filters_on` gives a root prio's filters.
+    """
+    every: dict[int, list[Any]] = {}
+    installed: dict[int, str] = {}
+    for qdisc in qdiscs:
+        every.setdefault(qdisc["index"], []).append(qdisc)
+        if qdisc["handle"]:  # the kernel's own have none
+            installed.setdefault(qdisc["index"], qdisc.get_attr("TCA_KIND"))
+    found = {
+        index: egress
+        for index, ours in every.items()
+        if (egress := _egress(ours, tx_queues.get(index, 1), lambda i=index: filters_on(i)))  # type: ignore[misc]
+    }
+    return found, installed
+
+
+def _egress(qdiscs: list[Any], tx_queues: int, filters: Callable[[], Iterable[Any]]) -> Egress | None:
+    """What all the queues of one interface are together; None when none of them is ours."""
+    by_parent = {qdisc["parent"]: qdisc for qdisc in qdiscs}
+    root = by_parent.get(ROOT)
+    if root is None:
+        return None
+    kind, ours = root.get_attr("TCA_KIND"), root["handle"] == NETEM_HANDLE
+    if kind == "netem":
+        return _one(by_parent, ROOT, None)
+    if kind == "mq" and ours:
+        below = {p & 0xFFFF: q for p, q in by_parent.items() if p & ~0xFFFF == NETEM_HANDLE and _is_netem(q)}
+        return _spread(tx_queues, {number: _netem(qdisc) for number, qdisc in below.items()})
+    if kind == "prio" and ours:
+        return _banded(by_parent, root.get_attr("TCA_OPTIONS")["bands"], filters())
+    return None
+
+
+def _banded(by_parent: Mapping[int, Any], bands: int, filters: Iterable[Any]) -> Egress:
+    """The bands of a root prio with the filters that lead to them."""
+    leading: dict[int, list[tuple[int, Filter]]] = {}
+    for one in filters:
+        if one.get_attr("TCA_KIND") == "flower" and (options := one.get_attr("TCA_OPTIONS")):
+            class_id, found = codec_flower.decode_filter(options)
+            leading.setdefault(class_id & 0xFFFF, []).append((one["info"] >> 16, found))
+    parts = [_one(by_parent, NETEM_HANDLE | band + 1, band) or Egress(Netem(limit=0)) for band in range(bands)]
+    return replace(
+        parts[0],
+        bands=tuple(
+            Band(tuple(found for _, found in sorted(leading.get(band + 1, []), key=lambda pair: pair[0])), parts[band])
+            for band in range(1, bands)
+        ),
+    )
+
+
+def _one(by_parent: Mapping[int, Any], parent: int, band: int | None) -> Egress | None:
+    """One netem with what hangs on it; None when it is not there."""
+    netem = by_parent.get(parent)
+    if netem is None or not _is_netem(netem):
+        return None
+    shaper = by_parent.get(netem_place(band)[1] << 16 | 1)
+    if shaper is None or shaper["handle"] != shaper_major(band) << 16:
+        return Egress(_netem(netem))
+    queue = by_parent.get(shaper["handle"] | 1)
+    kind = queue.get_attr("TCA_KIND") if queue else ""
+    aqm = codec_aqm.decode(kind, queue.get_attr("TCA_OPTIONS")) if queue and kind in AQMS else None
+    return Egress(_netem(netem), codec_netem.decode_shaper(shaper.get_attr("TCA_OPTIONS")), aqm)
+
+
+def _is_netem(qdisc: Any) -> bool:
+    return bool(qdisc.get_attr("TCA_KIND") == "netem")
+
+
+def _netem(qdisc: Any) -> Netem:
+    return codec_netem.decode_netem(qdisc.get_attr("TCA_OPTIONS"))
+
+
+def _spread(places: int, netems: dict[int, Netem]) -> Egress:
+    """What the netems of all TX queues are together, numbered from 1."""
+    ordered = [netems[number] for number in sorted(netems)]
+    common = common_netem(ordered) if len(ordered) == places else None
+    limit = max((netem.limit for netem in ordered), default=0)
+    return Egress(common or Netem(limit=limit), queues=places, alike=common is not None)
+
+
+def counters(ip: Any) -> dict[str, QueueCounters]:
+    """What every netem of ours counted, by port; `shaper_drops` are its child's, which netem counts as its own too."""
+    names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in ip.get_links()}
+    every: dict[int, list[Any]] = {}
+    for qdisc in ip.get_qdiscs():
+        every.setdefault(qdisc["index"], []).append(qdisc)
+    found = {names[i]: _counted_on(ours) for i, ours in every.items() if i in names and any(map(_is_netem, ours))}
+    return {name: counted for name, counted in found.items() if counted}
+
+
+def _counted_on(qdiscs: list[Any]) -> QueueCounters | None:
+    """What one interface's netems counted: all TX queues' together, each flow's by itself."""
+    netems, drops = [q for q in qdiscs if _is_netem(q)], _shaper_drops(qdiscs)
+    bands = [q["bands"] for one in qdiscs if one.get_attr("TCA_KIND") == "prio" and (q := one.get_attr("TCA_OPTIONS"))]
+    if not bands:
+        return _counted([q.get_attr("TCA_STATS2") for q in netems], drops.get(shaper_major(None), 0))
+    stats = {q["parent"] & 0xFFFF: q.get_attr("TCA_STATS2") for q in netems}
+    each = [_counted([stats[n + 1]] if n + 1 in stats else [], drops.get(shaper_major(n), 0)) for n in range(bands[0])]
+    return replace(each[0], flows=tuple(each[1:]))
+
+
+def _shaper_drops(qdiscs: list[Any]) -> dict[int, int]:
+    """By the major of the bottleneck's handle."""
+    tbfs = [q for q in qdiscs if q.get_attr("TCA_KIND") == "tbf"]
+    return {q["handle"] >> 16: q.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["drops"] for q in tbfs}
+
+
+def netem_backlog(ip: Any, index: int, band: int | None = None) -> int:
+    """The packets in the root queue of one interface, or in one of its bands."""
+    place, _ = netem_place(band)
+    parent = ROOT if place is None else NETEM_HANDLE | place
+    for qdisc in ip.get_qdiscs(index=index):
+        if qdisc["index"] == index and qdisc["parent"] == parent:
+            return int(qdisc.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["qlen"])
+    return 0
+
+
+def _counted(netems: list[Any], shaper_drops: int) -> QueueCounters:
+    """The sum over all TX queues."""
+    basics = [stats.get_attr("TCA_STATS_BASIC") for stats in netems]
+    queues = [stats.get_attr("TCA_STATS_QUEUE") for stats in netems]
+    packets, octets = (sum(one[key] for one in basics) for key in ("packets", "bytes"))
+    drops, queued, backlog = (sum(one[key] for one in queues) for key in ("drops", "qlen", "backlog"))
+    return QueueCounters(packets, octets, drops, queued, backlog, shaper_drops)

@@ -1,0 +1,157 @@
+"""Interrupts, RPS and XPS as files of procfs and sysfs below a root: read, saved, written, given back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from emulator.errors import InputError, KernelError, MissingError, VerifyError
+from emulator.plan.irq_affinity import Setting, Tunable, settings
+from emulator.system import atomic_file
+
+VERSION = 1
+OURS = re.compile(r"proc/irq/\d+/smp_affinity_list|sys/class/net/[^/]+/queues/(rx-\d+/rps_cpus|tx-\d+/xps_cpus)")
+"""The only files that are ever written, whatever a saved file says."""
+
+
+class Tunables:
+    """The files below `root` (/ on a real machine), and in `state_dir` what they said before the first tune."""
+
+    def __init__(self, root: Path, state_dir: Path) -> None:
+        self._root, self._file = root, state_dir / "tuned.json"
+
+    def plan(self, ports: Sequence[str]) -> list[Setting]:
+        """What tuning these ports would change. Raises InputError for a port that is not there."""
+        return settings([self._port(name) for name in dict.fromkeys(ports)], self._nodes())
+
+    def apply(self, wanted: Sequence[Setting]) -> None:
+        """Write what differs. What was there is on disk before; a failure gives back what was written so far."""
+        changed = [one for one in wanted if one.before != one.after]
+        before = {one.path: one.before for one in changed} | self._load()
+        if changed:
+            self._save(before)
+        done: list[Setting] = []
+        try:
+            for one in changed:
+                done.append(one)
+                self._write(one.path, one.after)
+        except BaseException:
+            for one in reversed(done):
+                self._write(one.path, one.before)
+            raise
+
+    def saved(self) -> list[Setting]:
+        """What `restore` would write; files of ports that are gone left out."""
+        there = {path: before for path, before in self._load().items() if (self._root / path).exists()}
+        return [Setting(path, self._read(path), before, "as it was") for path, before in there.items()]
+
+    def restore(self) -> list[Setting]:
+        """Give back what was there before the first tune. Raises InputError when nothing was tuned."""
+        back = self.saved()
+        for one in reversed(back):
+            if one.before != one.after:
+                self._write(one.path, one.after)
+        self._file.unlink(missing_ok=True)
+        return back
+
+    def _port(self, name: str) -> Tunable:
+        folder = self._root / "sys/class/net" / name
+        if not name or "/" in name or not folder.exists():
+            raise InputError.single("there is no such interface; 'longhaul nics' lists them", path=f"port {name}")
+        queues = f"sys/class/net/{name}/queues"
+        node, speed = (self._number(folder / file) for file in ("device/numa_node", "speed"))
+        return Tunable(
+            name,
+            speed if speed and speed > 0 else None,
+            -1 if node is None else node,
+            {irq: self._read(f"proc/irq/{irq}/smp_affinity_list") for irq in self._irqs(name)},
+            self._queue_values(queues, "rx", "rps_cpus"),
+            self._queue_values(queues, "tx", "xps_cpus"),
+        )
+
+    def _irqs(self, name: str) -> list[int]:
+        """A port's interrupts: its device's own (MSI), else those that bear its name."""
+        device = (self._root / "sys/class/net" / name / "device").resolve()
+        # A virtio card is a device on a PCI device, and the interrupts are the latter's.
+        folder = (device.parent if device.name.startswith("virtio") else device) / "msi_irqs"
+        if folder.is_dir():
+            found = [int(entry.name) for entry in folder.iterdir()]
+        else:
+            table = self._root / "proc/interrupts"
+            lines = table.read_text().splitlines() if table.exists() else []
+            bearing = re.compile(rf"^\s*(\d+):.*\b{re.escape(name)}\b")
+            found = [int(match[1]) for line in lines if (match := bearing.match(line))]
+        return sorted(irq for irq in found if (self._root / f"proc/irq/{irq}/smp_affinity_list").exists())
+
+    def _queue_values(self, queues: str, kind: str, file: str) -> list[str]:
+        """One value a queue; empty where the kernel cannot steer (one CPU, or one queue that needs none)."""
+        count = len(list((self._root / queues).glob(f"{kind}-*/{file}")))
+        try:
+            return [self._read(f"{queues}/{kind}-{number}/{file}") for number in range(count)]
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EINVAL):
+                return []
+            raise
+
+    def _nodes(self) -> dict[int, list[int]]:
+        """The cores that are on, by NUMA node; all on node 0 where there are no nodes."""
+        online = _cores(self._read("sys/devices/system/cpu/online"))
+        folders = (self._root / "sys/devices/system/node").glob("node[0-9]*")
+        nodes = {int(f.name[4:]): _cores((f / "cpulist").read_text().strip()) for f in folders}
+        present = {number: [core for core in cores if core in online] for number, cores in nodes.items()}
+        return {number: cores for number, cores in present.items() if cores} or {0: online}
+
+    def _read(self, path: str) -> str:
+        return (self._root / path).read_text().strip()
+
+    def _number(self, path: Path) -> int | None:
+        try:
+            return int(path.read_text())
+        except (OSError, ValueError):
+            return None
+
+    def _write(self, path: str, value: str) -> None:
+        """Raises KernelError, MissingError, or VerifyError when the kernel took it and says something else."""
+        what = f"echo {value} > /{path}"
+        try:
+            (self._root / path).write_text(value)
+            now = self._read(path)
+        except PermissionError as error:
+            raise MissingError(f"not permitted: {what}\nrun as root") from error
+        except OSError as error:
+            raise KernelError(what, error.errno or errno.EIO, error.strerror or "") from error
+        if _canonical(now) != _canonical(value):
+            raise VerifyError(f"accepted by the kernel, yet different: {what} reads back as {now}")
+
+    def _load(self) -> dict[str, str]:
+        if not self._file.exists():
+            return {}
+        try:
+            found = json.loads(self._file.read_text())
+            before = {str(path): str(value) for path, value in found["before"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InputError.single("is damaged: what was there before cannot be told", str(self._file)) from None
+        if found.get("version") != VERSION or not all(OURS.fullmatch(path) for path in before):
+            raise InputError.single("was not written by this version of Longhaul", str(self._file))
+        return before
+
+    def _save(self, before: dict[str, str]) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        atomic_file.write(self._file, json.dumps({"version": VERSION, "before": before}).encode())
+
+
+def _cores(text: str) -> list[int]:
+    """A list of cores as the kernel writes it: "0-3,8"."""
+    cores: list[int] = []
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        cores += range(int(first), int(last or first) + 1)
+    return cores
+
+
+def _canonical(value: str) -> str:
+    """A mask without the zeros before it and the commas in it."""
+    return value.replace(",", "").lstrip("0")

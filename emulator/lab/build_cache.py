@@ -1,0 +1,79 @@
+"""Where what was built is kept: a folder per set of inputs, whole or not there at all."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from emulator.errors import LabError
+
+Progress = Callable[[str, int, int], None]
+"""Told (step, done, total) as a build goes on."""
+
+
+def folder() -> Path:
+    """$XDG_CACHE_HOME/longhaul, ~/.cache/longhaul without it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "longhaul"
+
+
+def entry(kind: str, inputs: Sequence[str | bytes]) -> Path:
+    """The place of what is built from these inputs: another byte in them is another place."""
+    digest = hashlib.sha256()
+    for part in inputs:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return folder() / f"{kind}-{digest.hexdigest()[:12]}"
+
+
+@contextmanager
+def building(place: Path) -> Iterator[Path | None]:
+    """Yield a folder to build in, which becomes `place` when the body ends well; None when it is there already.
+
+    An interrupted build leaves only a `.partial` folder that nobody trusts and the next build removes. Builders wait
+    for one another; who finds it built need not be able to write there.
+    """
+    if place.exists():
+        yield None
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(place.parent / f"{place.name}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if place.exists():
+            yield None
+            return
+        partial = place.with_name(f"{place.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        yield partial
+        partial.rename(place)
+    finally:
+        os.close(fd)
+
+
+def command(argv: Sequence[str | Path], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    """Run one step of a build. Raises LabError with the end of its output."""
+    try:
+        done = subprocess.run(
+            argv, check=False, cwd=cwd, env={**os.environ, **(env or {})}, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise LabError(f"{argv[0]} is missing: run scripts/install") from error
+    if done.returncode != 0:
+        tail = "\n".join(done.stdout.splitlines()[-12:])
+        raise LabError(f"`{' '.join(map(str, argv))}` failed ({done.returncode}):\n{tail}")
+    return done.stdout
+
+
+def need(tools: dict[str, str]) -> None:
+    """Raises LabError that names every Debian package missing, given as {program: package}."""
+    missing = sorted({package for tool, package in tools.items() if not shutil.which(tool)})
+    if missing:
+        raise LabError(f"to build the lab, install: apt-get install {' '.join(missing)}")

@@ -1,0 +1,122 @@
+"""The lab's root file system: Debian packages taken apart, no maintainer script run, and our locked Python packages.
+
+Needs no root: apt works in folders of its own, and what the guest may not have (users, caches) is simply written.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from emulator.errors import LabError
+from emulator.lab import compile_pyc
+from emulator.lab.build_cache import Progress, building, command, entry, need
+
+SUITE = "trixie"
+PACKAGES = (
+    "bash", "bridge-utils", "coreutils", "dash", "ethtool", "findutils", "grep", "iperf3", "iproute2", "iputils-ping",
+    "irtt", "libc-bin", "login", "mininet", "mount", "openssh-client", "openssh-server", "procps", "python3", "sed",
+    "sudo", "tar", "util-linux",
+)  # fmt: skip
+RECIPE = "4"
+"""Raise it when the steps below change, or those of `bytecode.compile_image`."""
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+PROJECT = Path(__file__).parents[2]
+UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
+UNUSED_PACKAGES = ("mypy", "ruff")
+FILES = {
+    "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    "etc/group": "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n",
+    "etc/hosts": "127.0.0.1 localhost lab\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "lab/init": "#!/bin/sh\n"
+    'mount -t hostfs none /lab/run -o "hostfs=$longhaul_run"\nexec python3 -I -S /lab/run/init.py\n',
+    "usr/local/bin/longhaul": '#!/bin/sh\nexec python3 -m emulator "$@"\n',
+    "usr/local/bin/which": '#!/bin/sh\ncommand -v "$@"\n',
+}
+FOLDERS = ("usr/local/bin", "lab/run", "lab/rw", "opt/longhaul/src", "proc", "sys", "dev", "run", "tmp", "root", "etc")
+
+
+def place() -> Path:
+    """Where the image is, or will be: the folder `root` in this folder."""
+    return entry("image", [SUITE, " ".join(PACKAGES), repr(FILES), RECIPE, (PROJECT / "uv.lock").read_bytes()])
+
+
+def build(progress: Progress) -> Path:
+    """Build the image unless it is there. Returns its root folder. Raises LabError."""
+    goal = place()
+    with building(goal) as partial:
+        if partial:
+            need({"apt-get": "apt", "dpkg-deb": "dpkg"})
+            root = partial / "root"
+            for name in FOLDERS:
+                (root / name).mkdir(parents=True, exist_ok=True)
+            _packages(partial, root, progress)
+            for path, text in FILES.items():
+                (root / path).write_text(text)
+            for path in (path for path, text in FILES.items() if text.startswith("#!")):
+                (root / path).chmod(0o755)
+            _python_packages(root, progress)
+            progress("compile Python packages", 0, 1)
+            compile_pyc.compile_image(root)
+    return goal / "root"
+
+
+def _packages(partial: Path, root: Path, progress: Progress) -> None:
+    progress("download Debian packages", 0, 1)
+    apt = _private_apt(partial / "apt")
+    command([*apt, "update"])
+    command([*apt, "install", "--download-only", "-y", *PACKAGES])
+    archives = sorted((partial / "apt/cache/archives").glob("*.deb"))
+    # base-files first: it brings the links /bin, /lib, ... that the others unpack through.
+    archives.sort(key=lambda path: not path.name.startswith("base-files_"))
+    for count, archive in enumerate(archives):
+        progress("unpack Debian packages", count, len(archives))
+        command(["dpkg-deb", "-x", archive, root])
+    shutil.rmtree(partial / "apt")
+    for path in UNUSED:
+        shutil.rmtree(root / path, ignore_errors=True)
+
+
+def _private_apt(folder: Path) -> list[str]:
+    """An apt whose every folder is ours, with the mirror that this machine uses."""
+    for name in ("etc/apt.conf.d", "etc/preferences.d", "state/lists/partial", "cache/archives/partial", "dpkg"):
+        (folder / name).mkdir(parents=True)
+    (folder / "dpkg/status").touch()
+    mirrors = command(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]).split()
+    mirror = next((m for m in mirrors if m.rstrip("/").endswith("/debian")), None)
+    if mirror is None:
+        raise LabError("apt knows no Debian mirror on this machine: run apt-get update, or check its sources")
+    (folder / "etc/sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror} {SUITE} main\n")
+    options = {
+        "Dir::Etc": folder / "etc",
+        "Dir::Etc::parts": folder / "etc/apt.conf.d",
+        "Dir::State": folder / "state",
+        "Dir::State::status": folder / "dpkg/status",
+        "Dir::Cache": folder / "cache",
+        "APT::Install-Recommends": "false",
+        "Acquire::Languages": "none",
+        "APT::Sandbox::User": "",
+        "Debug::NoLocking": "true",
+    }
+    return ["apt-get", "-q", *(f"-o{key}={value}" for key, value in options.items())]
+
+
+def _python_packages(root: Path, progress: Progress) -> None:
+    progress("install Python packages", 0, 1)
+    uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
+    if not Path(uv).exists():
+        raise LabError("uv is missing: run scripts/install")
+    wanted = root.parent / "requirements.txt"
+    unused = [f"--prune={name}" for name in UNUSED_PACKAGES]
+    command([uv, "export", "-q", "--frozen", "--no-emit-project", "--no-hashes", *unused, "-o", wanted], cwd=PROJECT)
+    target = root / "opt/longhaul/site-packages"
+    command(
+        [uv, "pip", "install", "-q", "--target", target, "--python-version", compile_pyc.VERSION,
+         "--only-binary", ":all:", "--python", sys.executable, "-r", wanted],
+        env={"UV_LINK_MODE": "copy", "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    shutil.rmtree(target / "bin")

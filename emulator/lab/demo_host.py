@@ -1,0 +1,68 @@
+"""`longhaul serve --demo` on the host: a lab in real time, whose web server is reached by a port of the host."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from emulator.errors import MissingError
+from emulator.lab import boot
+from emulator.lab.build_cache import Progress
+from emulator.lab.runtime import runtime_folder
+from emulator.lab.serial_forward import Forward
+
+MEMORY = "2G"
+COMMAND = ("python3", "-m", "emulator.cli.demo_server")
+
+
+def serve(listen: tuple[str, int], tell: Callable[[str], object], progress: Progress = lambda *_: None) -> int:
+    """Serve until interrupted, or until the lab ends; returns its exit code. `tell` is called with the address."""
+    with listening(listen) as listener, runtime_folder() as folder:
+        lines = (folder / "to-lab", folder / "from-lab")
+        for line in lines:
+            os.mkfifo(line, 0o600)
+        with _forwarding(listener, lines, tell):
+            return boot.run(
+                COMMAND, cwd=folder, real_time=True, memory=MEMORY, serial=lines, stdout=lambda _: None,
+                progress=progress,
+            )  # fmt: skip
+
+
+@contextmanager
+def listening(listen: tuple[str, int]) -> Iterator[socket.socket]:
+    """A socket that listens there. Raises MissingError when it cannot."""
+    try:
+        made = socket.create_server(listen, family=socket.AF_INET6 if ":" in listen[0] else socket.AF_INET)
+    except OSError as error:
+        where = f"{listen[0]}:{listen[1]}"
+        raise MissingError(f"cannot listen on {where}: {error.strerror}; choose another with --listen") from None
+    with made:
+        yield made
+
+
+@contextmanager
+def _forwarding(listener: socket.socket, lines: tuple[Path, Path], tell: Callable[[str], object]) -> Iterator[None]:
+    """Forward in a thread of its own for as long as the body runs."""
+    host, port = listener.getsockname()[:2]
+    outward, inward = (os.open(line, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC) for line in lines)
+    ended = threading.Event()
+    forward = Forward(inward, outward, listener=listener, on_hello=lambda: tell(f"http://{host}:{port}/"))
+
+    def run() -> None:
+        while not ended.is_set():
+            forward.step(0.2)
+
+    thread = threading.Thread(target=run, name="forward")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        forward.close()
+        os.close(outward)
+        os.close(inward)

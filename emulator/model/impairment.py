@@ -1,0 +1,151 @@
+"""The wish for one direction of a lane: all that it may do to packets, in integers. Pure, valid once built."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from emulator.model.jitter_distribution import NAMES, Table, checked
+from emulator.model.loss_model import P32, LossModel
+from emulator.units import format_duration
+
+MAX_JITTER_NS = 2**31 - 1
+"""Beyond, sch_netem would cut it off silently."""
+
+QUEUES = ("drop-tail", "codel", "fq-codel", "red")
+"""What a full buffer does: drop what comes, or an active queue management that drops earlier."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """The bottleneck's queue, apart from the delay: one of bytes, packets (of full MTU) or ns at the rate."""
+
+    bytes: int | None = None
+    packets: int | None = None
+    ns: int | None = None
+
+    def __post_init__(self) -> None:
+        given = [v for v in (self.bytes, self.packets, self.ns) if v is not None]
+        if len(given) != 1 or given[0] <= 0:
+            raise ValueError("a buffer is one positive amount of bytes, packets or time")
+
+    def to_bytes(self, rate_bps: int, frame_bytes: int) -> int:
+        """The same queue in bytes, behind a link of `rate_bps` that carries frames of `frame_bytes`."""
+        if self.bytes is not None:
+            return self.bytes
+        if self.packets is not None:
+            return self.packets * frame_bytes
+        assert self.ns is not None
+        return -(-rate_bps * self.ns // 8_000_000_000)
+
+
+@dataclass(frozen=True)
+class Impairment:
+    """The wish for one direction of a lane.
+
+    `rate_bps` None means: no bottleneck here, the ports' own speed. `buffer` needs a rate; None means one BDP of
+    the lane, at least 1 ms. Order is kept whatever the jitter, unless `keep_order` is False; `reorder_p32` of the
+    packets overtake all that are on their way. `loss_model` stands instead of `loss_p32`. `ber_e15` are bit errors
+    in 10^15 bits, instead of `corrupt_p32` per packet. `ecn`: packets of flows that can take it are marked where
+    they would be lost or dropped early. `overhead_bytes` per packet and `atm` cells (53 bytes for 48) count against
+    the rate. `seed` None: derived from the topology's.
+    """
+
+    delay_ns: int = 0
+    jitter_ns: int = 0
+    loss_p32: int = 0
+    rate_bps: int | None = None
+    buffer: Buffer | None = None
+    distribution: str | Table = "uniform"
+    keep_order: bool = True
+    loss_model: LossModel | None = None
+    duplicate_p32: int = 0
+    corrupt_p32: int = 0
+    ber_e15: int = 0
+    reorder_p32: int = 0
+    ecn: bool = False
+    overhead_bytes: int = 0
+    atm: bool = False
+    queue: str = "drop-tail"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check_times()
+        self._check_probabilities()
+        self._check_bottleneck()
+        if self.seed is not None and not 0 <= self.seed < 2**64:
+            raise ValueError(f"seed {self.seed} is not within 0..2^64-1")
+
+    def _check_times(self) -> None:
+        if self.delay_ns < 0 or self.jitter_ns < 0:
+            raise ValueError("delay and jitter cannot be negative")
+        if self.jitter_ns > self.delay_ns:
+            jitter, delay = format_duration(self.jitter_ns), format_duration(self.delay_ns)
+            raise ValueError(f"jitter {jitter} exceeds the one-way delay of {delay}")
+        if self.jitter_ns > MAX_JITTER_NS:
+            raise ValueError(f"jitter {format_duration(self.jitter_ns)} is above the kernel's 2.147483647 s")
+        if isinstance(self.distribution, str):
+            if self.distribution not in NAMES:
+                raise ValueError(f"distribution {self.distribution!r} is not one of {', '.join(NAMES)}")
+        else:
+            checked(self.distribution)
+        if self.reorder_p32 and not self.delay_ns:
+            raise ValueError("reordering needs a delay: what overtakes passes those that wait")
+
+    def _check_probabilities(self) -> None:
+        for name in ("loss", "duplicate", "corrupt", "reorder"):
+            value = getattr(self, f"{name}_p32")
+            if not 0 <= value <= P32:
+                raise ValueError(f"{name} {value} is not within 0..{P32}")
+        if self.loss_p32 and self.loss_model:
+            raise ValueError("loss is given both as a probability and as a model")
+        if self.corrupt_p32 and self.ber_e15:
+            raise ValueError("corruption is given both per packet and per bit")
+        if not 0 <= self.ber_e15 <= 10**15:
+            raise ValueError(f"a bit error rate of {self.ber_e15} in 10^15 is not within 0..1")
+        if self.ecn and not (self.mean_loss or self.queue != "drop-tail"):
+            raise ValueError("ecn marks what loss or an active queue would take away: give one of them")
+
+    def _check_bottleneck(self) -> None:
+        if self.rate_bps is not None and self.rate_bps < 8:
+            raise ValueError(f"rate {self.rate_bps} bit/s is below one byte a second")
+        if self.queue not in QUEUES:
+            raise ValueError(f"queue {self.queue!r} is not one of {', '.join(QUEUES)}")
+        if not 0 <= self.overhead_bytes <= 65535:
+            raise ValueError(f"an overhead of {self.overhead_bytes} bytes is not within 0..65535")
+        if self.rate_bps is not None:
+            return
+        if self.buffer is not None:
+            raise ValueError("a buffer needs a rate: without a bottleneck no queue builds up")
+        if self.overhead_bytes or self.atm or self.queue != "drop-tail":
+            raise ValueError("overhead, cells and queue need a rate: they say how the bottleneck works")
+
+    @property
+    def mean_loss(self) -> float:
+        """The share of packets that is lost (or marked) in the long run, by chance and not by a full buffer."""
+        return self.loss_model.mean_loss if self.loss_model else self.loss_p32 / P32
+
+    @property
+    def per_packet(self) -> bool:
+        """Whether each packet must come alone: in a super-frame, many would share one fate or one overhead."""
+        return bool(
+            self.mean_loss or self.duplicate_p32 or self.corrupt_p32 or self.ber_e15 or self.reorder_p32
+            or self.overhead_bytes or self.atm or self.queue != "drop-tail"
+        )  # fmt: skip
+
+    @property
+    def bottleneck(self) -> Impairment:
+        """The bottleneck alone, with all that says how it works."""
+        ecn = self.ecn and self.queue != "drop-tail"
+        return Impairment(
+            rate_bps=self.rate_bps, buffer=self.buffer, overhead_bytes=self.overhead_bytes, atm=self.atm,
+            queue=self.queue, ecn=ecn, seed=self.seed,
+        )  # fmt: skip
+
+    def corruption_p32(self, frame_bytes: int) -> int:
+        """The probability that a frame of that size has a bit flipped. The kernel flips one, never more."""
+        if not self.ber_e15:
+            return self.corrupt_p32
+        if self.ber_e15 == 10**15:
+            return P32
+        return round(-math.expm1(8 * frame_bytes * math.log1p(-self.ber_e15 / 1e15)) * P32)

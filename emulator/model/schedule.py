@@ -1,0 +1,118 @@
+"""What changes when: keyframes of lanes and directions on one clock. Pure values; `timeline` evaluates them.
+
+Times are ns from the schedule's start. Before a track's first key, the lane is as the topology has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from emulator.model.loss_model import LossModel
+from emulator.units import format_duration
+
+DAY_NS = 86_400 * 10**9
+STEP_NS = 10**9
+"""How often a ramp changes, unless said otherwise."""
+
+FIELDS = ("rtt_ns", "delay_ns", "jitter_ns", "loss", "rate_bps", "down")
+"""What a key may set. A rate of 0 is none; `down` 1 loses everything."""
+
+Value = int | LossModel
+
+
+@dataclass(frozen=True)
+class Key:
+    """What holds from `at_ns` on; with `ramp`, it is reached in a straight line from the key before."""
+
+    at_ns: int
+    values: tuple[tuple[str, Value], ...]
+    ramp: bool = False
+
+
+@dataclass(frozen=True)
+class Track:
+    """The keys of some lanes, all of them when `lanes` is empty, in one direction or "both"."""
+
+    lanes: tuple[str, ...]
+    keys: tuple[Key, ...]
+    direction: str = "both"
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            raise ValueError("a track needs at least one key")
+        for before, key in pairwise(self.keys):
+            if key.at_ns <= before.at_ns:
+                here, there = format_duration(key.at_ns), format_duration(before.at_ns)
+                raise ValueError(f"the key at {here} stands behind the one at {there}")
+        for key in self.keys:
+            self._check(key)
+
+    def _check(self, key: Key) -> None:
+        at = format_duration(key.at_ns)
+        names = [name for name, _ in key.values]
+        if not names:
+            raise ValueError(f"the key at {at} sets nothing")
+        if "rtt_ns" in names and (self.direction != "both" or "delay_ns" in names):
+            raise ValueError(f"the key at {at}: rtt is for both directions at once; write delay for one of them")
+        if key.ramp and key is self.keys[0]:
+            raise ValueError(f"the key at {at} is the first: there is nothing to ramp from")
+        if key.ramp:
+            self._check_ramp(key, at)
+
+    def _check_ramp(self, key: Key, at: str) -> None:
+        for name, value in key.values:
+            before = self.last_before(name, key)
+            if name == "down" or not (isinstance(value, int) and isinstance(before, int)):
+                raise ValueError(f"the key at {at}: {name.split('_')[0]} can only step from what stands before it")
+            if name == "rate_bps" and not (value and before):
+                raise ValueError(f"the key at {at}: a rate of none is no number to ramp to or from")
+
+    def last_before(self, name: str, key: Key) -> Value | None:
+        """What the track said of a field last before a key; None when nothing."""
+        earlier = [k for k in self.keys if k.at_ns < key.at_ns]
+        return next((v for k in reversed(earlier) for n, v in k.values if n == name), None)
+
+
+@dataclass(frozen=True)
+class Start:
+    """When a schedule's time is 0: `ns` after the run begins ("now"), at a moment ("at", ns since 1970), or every
+    day at that time of the day, UTC ("daily")."""
+
+    kind: str = "now"
+    ns: int = 0
+
+    def epoch_ns(self, now_ns: int) -> int:
+        """The schedule's time 0, in ns since 1970, for a run that begins now."""
+        if self.kind == "now":
+            return now_ns + self.ns
+        if self.kind == "at":
+            return self.ns
+        return (now_ns - self.ns) // DAY_NS * DAY_NS + self.ns
+
+
+NOW = Start()
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Tracks on one clock, played once or in a loop; ramps change every `step_ns`."""
+
+    tracks: tuple[Track, ...]
+    loop_ns: int | None = None
+    step_ns: int = STEP_NS
+    start: Start = NOW
+
+    def __post_init__(self) -> None:
+        if not self.tracks:
+            raise ValueError("a schedule needs at least one track")
+        if self.step_ns < 1_000_000:
+            raise ValueError("a step is at least 1 ms")
+        if self.loop_ns is not None and self.loop_ns <= self.last_ns:
+            loop, last = format_duration(self.loop_ns), format_duration(self.last_ns)
+            raise ValueError(f"the loop of {loop} ends before the last key at {last}")
+
+    @property
+    def last_ns(self) -> int:
+        """The time of the last key."""
+        return max(track.keys[-1].at_ns for track in self.tracks)

@@ -1,0 +1,165 @@
+"""A schedule over a topology: how the lanes are at any time, and when they change next. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from emulator.model.schedule import Schedule, Track, Value
+from emulator.model.topology import P32, Impairment, Lane, Topology
+from emulator.units import format_duration
+
+DIRECTIONS = ("outbound", "inbound")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One field of one direction of one lane over time; `ramps[i]` says how its i-th value is reached."""
+
+    lane: str
+    direction: str
+    field: str
+    times: tuple[int, ...]
+    values: tuple[Value, ...]
+    ramps: tuple[bool, ...]
+
+    def at(self, t_ns: int, step_ns: int) -> Value | None:
+        """The value at that time; None before the first key."""
+        i = bisect_right(self.times, t_ns) - 1
+        if i < 0:
+            return None
+        now = self.values[i]
+        if i + 1 == len(self.times) or not self.ramps[i + 1]:
+            return now
+        goal = self.values[i + 1]
+        assert isinstance(now, int) and isinstance(goal, int)
+        passed, whole = (t_ns - self.times[i]) // step_ns * step_ns, self.times[i + 1] - self.times[i]
+        return now + (goal - now) * passed // whole
+
+    def next_after(self, t_ns: int, step_ns: int) -> int | None:
+        """When the value may change next; None when never."""
+        i = bisect_right(self.times, t_ns)
+        if i == len(self.times):
+            return None
+        if i and self.ramps[i]:
+            return min(self.times[i], t_ns - (t_ns - self.times[i - 1]) % step_ns + step_ns)
+        return self.times[i]
+
+
+class Timeline:
+    """The lanes of a topology under its schedule. Raises ValueError when they would contradict themselves."""
+
+    def __init__(self, topology: Topology, schedule: Schedule) -> None:
+        self.topology, self.schedule = topology, schedule
+        self.curves = [curve for track in schedule.tracks for curve in _curves(topology, track)]
+        for t_ns in self.breakpoints():
+            try:
+                self.at(t_ns)
+            except ValueError as error:
+                raise ValueError(f"at {format_duration(t_ns)} of the schedule: {error}") from None
+
+    def breakpoints(self) -> list[int]:
+        """Every time at which a curve bends or jumps, and the moment before: between two of them all is straight."""
+        times = {t for curve in self.curves for t in curve.times}
+        return sorted({0} | times | {t - 1 for t in times if t})
+
+    def at(self, t_ns: int) -> Topology:
+        """The topology as it is `t_ns` after the start; before it, as it stands in its file."""
+        if t_ns < 0:
+            return self.topology
+        phase = t_ns % self.schedule.loop_ns if self.schedule.loop_ns else t_ns
+        said: dict[str, dict[str, dict[str, Any]]] = {}
+        for curve in self.curves:
+            value = curve.at(phase, self.schedule.step_ns)
+            if value is not None:
+                said.setdefault(curve.lane, {}).setdefault(curve.direction, {})[curve.field] = value
+        lanes = tuple(_changed(lane, said[lane.name]) if lane.name in said else lane for lane in self.topology.lanes)
+        return replace(self.topology, lanes=lanes)
+
+    @cached_property
+    def extremes(self) -> tuple[Topology, Topology]:
+        """The topology with the most that is ever asked of each direction, and the same at its lowest rate.
+
+        The first needs the longest queue there is; between them they show whether packets must ever come alone.
+        """
+        moments = [self.at(t_ns) for t_ns in self.breakpoints()]
+        most, least = [], []
+        for lane in self.topology.lanes:
+            seen = [moment.lane(lane.name) for moment in moments]
+            out, back = [one.outbound for one in seen], [one.inbound for one in seen]
+            most.append(replace(lane, outbound=_most(out), inbound=_most(back)))
+            least.append(replace(lane, outbound=_slowest(out), inbound=_slowest(back)))
+        return replace(self.topology, lanes=tuple(most)), replace(self.topology, lanes=tuple(least))
+
+    def envelope(self) -> Topology:
+        """The topology with the most that is ever asked of each direction."""
+        return self.extremes[0]
+
+    def next_change(self, t_ns: int) -> int | None:
+        """The next time at which a lane may change; None when all stays as it is for ever."""
+        if t_ns < 0:
+            return 0
+        loop = self.schedule.loop_ns
+        phase = t_ns % loop if loop else t_ns
+        found = [curve.next_after(phase, self.schedule.step_ns) for curve in self.curves]
+        coming = [t for t in found if t is not None]
+        if coming:
+            return t_ns - phase + min(coming)
+        return t_ns - phase + loop if loop else None
+
+
+def _most(seen: list[Impairment]) -> Impairment:
+    rates = [one.rate_bps for one in seen if one.rate_bps]
+    most = _worst(seen)
+    if len(rates) == len(seen):
+        return replace(most, rate_bps=max(rates))
+    # A lane that has no bottleneck at times: the ports' own speed counts for the queue.
+    return replace(most, rate_bps=None, buffer=None, overhead_bytes=0, atm=False, queue="drop-tail", ecn=False)
+
+
+def _slowest(seen: list[Impairment]) -> Impairment:
+    rates = [one.rate_bps for one in seen if one.rate_bps]
+    return replace(_worst(seen), rate_bps=min(rates)) if rates else _most(seen)
+
+
+def _worst(seen: list[Impairment]) -> Impairment:
+    lossy = max(seen, key=lambda one: one.mean_loss)
+    return replace(lossy, delay_ns=max(one.delay_ns for one in seen), jitter_ns=max(one.jitter_ns for one in seen))
+
+
+def _curves(topology: Topology, track: Track) -> Iterator[Curve]:
+    for name in dict.fromkeys(field for key in track.keys for field, _ in key.values):
+        keys = [(key, value) for key in track.keys for field, value in key.values if field == name]
+        times, values = tuple(key.at_ns for key, _ in keys), tuple(value for _, value in keys)
+        ramps = tuple(key.ramp for key, _ in keys)
+        for lane in track.lanes or topology.sites:
+            for direction in DIRECTIONS if track.direction == "both" else (track.direction,):
+                yield Curve(lane, direction, name, times, values, ramps)
+
+
+def _changed(lane: Lane, said: dict[str, dict[str, Any]]) -> Lane:
+    halves = {}
+    for direction in DIRECTIONS:
+        fields = dict(said.get(direction, {}))
+        rtt_ns = fields.pop("rtt_ns", None)
+        if rtt_ns is not None:
+            # As model.split_rtt: the odd nanosecond goes outbound.
+            fields.setdefault("delay_ns", rtt_ns - rtt_ns // 2 if direction == "outbound" else rtt_ns // 2)
+        halves[direction] = _impaired(getattr(lane, direction), fields)
+    return replace(lane, outbound=halves["outbound"], inbound=halves["inbound"])
+
+
+def _impaired(now: Impairment, fields: dict[str, Any]) -> Impairment:
+    down = fields.pop("down", 0)
+    loss = fields.pop("loss", None)
+    if loss is not None:
+        plain = isinstance(loss, int)
+        fields |= {"loss_p32": loss if plain else 0, "loss_model": None if plain else loss}
+    if down:
+        fields |= {"loss_p32": P32, "loss_model": None, "ecn": False}
+    if fields.get("rate_bps") == 0:
+        fields["rate_bps"] = None
+    return replace(now, **fields)

@@ -1,0 +1,300 @@
+"""What the user wishes: topologies of lanes, each impaired in both directions, and TCP profiles.
+
+Pure values, valid once built: a constructor raises ValueError on a wish that contradicts itself. Integers only,
+with the unit in the name: ns, bit/s, bytes, and `p32` for a probability in parts per 2^32 - 1 (the kernel's own).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+
+from emulator.model.flow_match import MOST as MOST_FLOWS
+from emulator.model.flow_match import Match as Match
+from emulator.model.impairment import Buffer as Buffer
+from emulator.model.impairment import Impairment as Impairment
+from emulator.model.loss_model import P32 as P32
+from emulator.model.schedule import Schedule
+from emulator.model.tcp_profile import Profile as Profile
+from emulator.units import format_duration
+
+LINE_RATE_BPS = 10_000_000_000
+"""The speed of the ports when nothing else is said: the founding 10 Gbit/s."""
+LEAST_MTU, MOST_MTU = 576, 65_521
+"""What every IPv4 host takes, and what makes a frame of 65535 bytes with its header."""
+DATAPATHS = ("auto", "netem", "wire")
+"""What impairs the lanes: the kernel's netem, the wire engine, or netem where the kernel has it and else the engine."""
+ON_FAILURE = ("cut", "pass")
+"""What becomes of a lane when its engine dies: nothing passes, or everything does, unimpaired."""
+
+SUBNET = IPv4Network("10.77.0.0/24")
+"""Where the hosts of virtual lanes live when nothing else is said."""
+
+UNIMPAIRED = Impairment()
+"""Nothing is done to the packets."""
+
+NAME_PATTERN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+"""A site's name: a host name label of RFC 1123, in lower case."""
+
+DESTINATION_PATTERN = r"([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:\[][A-Za-z0-9_.:%\]-]*"
+"""A host for ssh(1): a name, an address or an alias, with or without a user; never a word that begins with "-"."""
+
+ON_DRIFT = ("report", "restore")
+"""What the daemon may do about drift: tell of it and leave it, or put the lane back as asked."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The two network interfaces of a lane on an appliance: by name, altname, MAC or PCI address.
+
+    With `vlan` both are trunks that many lanes share, and the lane is what carries this 802.1Q tag on them.
+    """
+
+    hub: str
+    site: str
+    vlan: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.hub == self.site:
+            raise ValueError(f"hub and site port are both {self.hub}")
+        if self.vlan is not None and not 1 <= self.vlan <= 4094:
+            raise ValueError(f"vlan {self.vlan} is not within 1..4094")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Packets of a lane that take a way of their own, all that is done to them included; the rest takes the lane's."""
+
+    name: str
+    match: Match
+    outbound: Impairment = UNIMPAIRED
+    inbound: Impairment = UNIMPAIRED
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(NAME_PATTERN, self.name):
+            raise ValueError(f"flow name {self.name!r} is not of a-z, 0-9 and inner -")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The emulated link between the hub and one site, called by the site's name.
+
+    `outbound` (hub to site) acts on the site port's egress, `inbound` on the hub port's. `ports` None means a
+    virtual lane: veth pairs into namespaces. `line_rate_bps` is the ports' speed, used to size netem's limit
+    where no rate is set. `off` keeps what was asked for and leaves it without effect: see `in_effect`. `host` is
+    the SSH destination of the machine behind the site port, `address` the site's in the subnet; None takes the next
+    in order. A packet belongs to the first of the `flows` that it matches.
+    """
+
+    name: str
+    outbound: Impairment = UNIMPAIRED
+    inbound: Impairment = UNIMPAIRED
+    ports: Ports | None = None
+    mtu: int = 1500
+    line_rate_bps: int = LINE_RATE_BPS
+    off: bool = False
+    host: str | None = None
+    address: IPv4Address | None = None
+    flows: tuple[Flow, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._check_flows()
+        if not re.fullmatch(NAME_PATTERN, self.name):
+            raise ValueError(f"lane name {self.name!r} is not a host name label (a-z, 0-9 and inner -)")
+        if not LEAST_MTU <= self.mtu <= MOST_MTU:
+            raise ValueError(f"mtu {self.mtu} is not within {LEAST_MTU}..{MOST_MTU}")
+        if self.line_rate_bps < 8:
+            raise ValueError(f"line rate {self.line_rate_bps} bit/s is below one byte a second")
+        if self.host is not None:
+            check_destination(self.host)
+            if self.ports is None:
+                raise ValueError("host is for lanes with ports: a virtual lane's host is a namespace of ours")
+
+    def _check_flows(self) -> None:
+        names = [flow.name for flow in self.flows]
+        if len(names) > MOST_FLOWS or len(set(names)) < len(names):
+            raise ValueError(f"flows: at most {MOST_FLOWS}, each with a name of its own")
+        ways = [(self.outbound, self.inbound), *((flow.outbound, flow.inbound) for flow in self.flows)]
+        if self.flows and any(way.duplicate_p32 for both in ways for way in both):
+            raise ValueError("duplicates cannot be had on a lane with flows: Linux takes one netem a port with them")
+
+    def of_flow(self, flow: Flow) -> Lane:
+        """The lane as that flow's packets see it."""
+        return replace(self, outbound=flow.outbound, inbound=flow.inbound, flows=())
+
+    @property
+    def ways(self) -> tuple[Lane, ...]:
+        """The lane as each packet may see it: the rest's first, then the flows'."""
+        return (replace(self, flows=()), *(self.of_flow(flow) for flow in self.flows))
+
+    @property
+    def per_packet(self) -> bool:
+        """Whether each packet must come alone, to some of its ways at least (see `Impairment.per_packet`)."""
+        return any(way.outbound.per_packet or way.inbound.per_packet for way in self.ways)
+
+    @property
+    def named_ports(self) -> tuple[str, ...]:
+        """The interfaces that were named for it, (hub, site); none for a virtual lane."""
+        return (self.ports.hub, self.ports.site) if self.ports else ()
+
+    @property
+    def vlan(self) -> int | None:
+        """The 802.1Q tag that is this lane on ports which it shares; None when its ports are its own."""
+        return self.ports.vlan if self.ports else None
+
+    @property
+    def rtt_ns(self) -> int:
+        """The round-trip time asked for: both directions' delays."""
+        return self.outbound.delay_ns + self.inbound.delay_ns
+
+    @property
+    def in_effect(self) -> Lane:
+        """The lane as it acts: itself, or when it is off with the bottlenecks alone."""
+        if not self.off:
+            return self
+        flows = (replace(f, outbound=f.outbound.bottleneck, inbound=f.inbound.bottleneck) for f in self.flows)
+        return replace(self, outbound=self.outbound.bottleneck, inbound=self.inbound.bottleneck, flows=tuple(flows))
+
+    def with_rtt(self, rtt_ns: int) -> Lane:
+        """The same lane with its RTT split evenly anew; jitter that no longer fits is an error."""
+        outbound, inbound = split_rtt(rtt_ns)
+        return replace(
+            self,
+            outbound=replace(self.outbound, delay_ns=outbound),
+            inbound=replace(self.inbound, delay_ns=inbound),
+        )
+
+
+def check_destination(host: str) -> None:
+    """Raises ValueError unless `host` is an SSH destination, which no program could take for an option."""
+    if not re.fullmatch(DESTINATION_PATTERN, host):
+        raise ValueError(f"host {host!r} is no SSH destination: user@name, or a Host of ~/.ssh/config, was expected")
+
+
+def split_rtt(rtt_ns: int) -> tuple[int, int]:
+    """An RTT as (outbound, inbound) delays in ns that add up to it exactly; the odd nanosecond goes outbound."""
+    return rtt_ns - rtt_ns // 2, rtt_ns // 2
+
+
+def split_delays(rtt_ns: int | None, outbound_ns: int | None, inbound_ns: int | None) -> tuple[int, int]:
+    """(outbound, inbound) delays in ns from what was said of them and of the RTT; even unless said otherwise.
+
+    With an RTT, the direction that is not given is the rest of it; without, it is 0. Raises ValueError when the
+    three contradict each other.
+    """
+    if rtt_ns is None:
+        return outbound_ns or 0, inbound_ns or 0
+    if outbound_ns is None and inbound_ns is None:
+        return split_rtt(rtt_ns)
+    outbound = rtt_ns - (inbound_ns or 0) if outbound_ns is None else outbound_ns
+    inbound = rtt_ns - outbound if inbound_ns is None else inbound_ns
+    if outbound < 0 or inbound < 0:
+        raise ValueError(f"one direction's delay is above the RTT of {format_duration(rtt_ns)}")
+    if outbound + inbound != rtt_ns:
+        both, rtt = format_duration(outbound + inbound), format_duration(rtt_ns)
+        raise ValueError(f"the delays add up to {both}, but rtt says {rtt}: leave one of them out")
+    return outbound, inbound
+
+
+def shared_ports(lanes: tuple[Lane, ...]) -> list[str]:
+    """The ports that two lanes claim: only lanes of different VLANs may share one."""
+    claims = [(name, lane.vlan) for lane in lanes for name in lane.named_ports]
+    alone = {name for name, vlan in claims if vlan is None}
+    counted = [name for name, _ in claims]
+    return sorted(
+        {name for name, vlan in claims if claims.count((name, vlan)) > 1}
+        | {name for name in alone if counted.count(name) > 1}
+    )
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A star: the hub, its lanes in the user's order, and one flat subnet for the hosts of virtual lanes.
+
+    The hub has the subnet's first address, the lanes' sites the following ones in order. `seed` drives every
+    random impairment; each direction of each lane derives its own from it. `on_drift` is what the daemon does when
+    somebody changes a lane behind our back: one of ON_DRIFT. `hub_host` is the SSH destination of the hub's machine.
+    `datapath`: one of DATAPATHS; `on_failure`: one of ON_FAILURE, for lanes that the engine serves. `schedule` changes
+    the lanes over time.
+    """
+
+    name: str
+    hub: str
+    lanes: tuple[Lane, ...] = ()
+    subnet: IPv4Network = SUBNET
+    seed: int = 1
+    on_drift: str = "report"
+    hub_host: str | None = None
+    datapath: str = "auto"
+    on_failure: str = "cut"
+    schedule: Schedule | None = None
+
+    def __post_init__(self) -> None:
+        for word, known in ((self.datapath, DATAPATHS), (self.on_failure, ON_FAILURE)):
+            if word not in known:
+                raise ValueError(f"{word!r} is not one of {', '.join(known)}")
+        names = [self.hub, *self.sites]
+        if twice := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError(f"named twice: {', '.join(twice)}")
+        if shared := shared_ports(self.lanes):
+            raise ValueError(f"port used twice: {', '.join(shared)}")
+        if len(names) > self.subnet.num_addresses - 2:
+            raise ValueError(f"subnet {self.subnet} has too few addresses for {len(names)} hosts")
+        if self.on_drift not in ON_DRIFT:
+            raise ValueError(f"on_drift {self.on_drift!r} is none of {', '.join(ON_DRIFT)}")
+        if not re.fullmatch(NAME_PATTERN, self.hub):
+            raise ValueError(f"hub name {self.hub!r} is not a host name label (a-z, 0-9 and inner -)")
+        self._check_hosts()
+
+    def _check_hosts(self) -> None:
+        if self.hub_host is not None:
+            check_destination(self.hub_host)
+            if virtual := [lane.name for lane in self.virtual_lanes]:
+                raise ValueError(
+                    f"hub_host is given, but {', '.join(virtual)} has no ports: a virtual lane's hub is a namespace"
+                )
+        addresses = [self.address(name).ip for name in (self.hub, *self.sites)]
+        if shared := sorted({str(ip) for ip in addresses if addresses.count(ip) > 1}):
+            raise ValueError(f"address used twice: {', '.join(shared)}")
+        if outside := [str(ip) for ip in addresses if ip not in self.subnet]:
+            raise ValueError(f"address {', '.join(outside)} is not in the subnet {self.subnet}")
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The remote data centres, in order."""
+        return tuple(lane.name for lane in self.lanes)
+
+    @property
+    def virtual_lanes(self) -> tuple[Lane, ...]:
+        """The lanes whose ports are ours: veth pairs into the hosts' namespaces."""
+        return tuple(lane for lane in self.lanes if lane.ports is None)
+
+    def lane(self, name: str) -> Lane:
+        """The lane to one site. Raises KeyError."""
+        for lane in self.lanes:
+            if lane.name == name:
+                return lane
+        raise KeyError(name)
+
+    def with_lane(self, changed: Lane) -> Topology:
+        """The same topology with the lane of that name replaced."""
+        return replace(self, lanes=tuple(changed if lane.name == changed.name else lane for lane in self.lanes))
+
+    @property
+    def in_effect(self) -> Topology:
+        """The topology as it acts, lanes that are off without their impairments."""
+        return replace(self, lanes=tuple(lane.in_effect for lane in self.lanes))
+
+    def address(self, host: str) -> IPv4Interface:
+        """The address of the hub or a site in the flat subnet. Raises ValueError on an unknown name."""
+        index = [self.hub, *self.sites].index(host)
+        if host != self.hub and (own := self.lane(host).address):
+            return IPv4Interface(f"{own}/{self.subnet.prefixlen}")
+        return IPv4Interface(f"{self.subnet[index + 1]}/{self.subnet.prefixlen}")
+
+    def rtt_ns(self, one: str, other: str) -> int:
+        """The RTT asked for between two hosts: the sum of the lanes between them (site to site goes by the hub)."""
+        if one == other:
+            return 0
+        return sum(self.lane(name).rtt_ns for name in (one, other) if name != self.hub)

@@ -1,0 +1,83 @@
+"""Traces of real paths as keys of a schedule: CSV (time, delay, jitter, loss, rate) and mahimahi's. Pure."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from emulator import units
+from emulator.model import loss_model
+from emulator.model.schedule import Key
+
+MTU_BYTES = 1500
+"""What one line of a mahimahi trace may deliver (mm-link(1): one MTU-sized packet)."""
+
+BIN_NS = 100_000_000
+"""A mahimahi trace becomes one rate per bin."""
+
+STALLED_BPS = 1_000
+"""A bin without any delivery: not nothing, for what is queued must not be lost."""
+
+_PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "delay": ("delay_ns", units.parse_duration_ns),
+    "rtt": ("rtt_ns", units.parse_duration_ns),
+    "jitter": ("jitter_ns", units.parse_duration_ns),
+    "loss": ("loss", loss_model.parse),
+    "rate": ("rate_bps", units.parse_rate_bps),
+}
+_UNITS = {"percent": "%"}
+
+
+def read_csv(text: str) -> tuple[Key, ...]:
+    """Keys from a CSV with a header: `time` and any of delay, rtt, jitter, loss, rate.
+
+    Values have units ("40ms"), or the header has them for its column ("delay_ms", "loss_percent"). An empty cell
+    leaves the value as it was. Raises ValueError with the line.
+    """
+    rows = [row for row in csv.reader(text.splitlines()) if row and not row[0].startswith("#")]
+    if not rows:
+        raise ValueError("the trace is empty: a header such as time,delay,loss,rate was expected")
+    header = [name.strip().lower().partition("_") for name in rows[0]]
+    names = [name for name, _, _ in header]
+    if "time" not in names or len(names) < 2 or (strange := sorted(set(names) - {"time", *_PARSERS})):
+        raise ValueError(f"header {','.join(rows[0])!r}: time and some of {', '.join(_PARSERS)} were expected")
+    assert not strange
+    suffixes = [_UNITS.get(unit, unit) for _, _, unit in header]
+    keys = []
+    for number, row in enumerate(rows[1:], 2):
+        try:
+            cells = {n: v.strip() + s for n, s, v in zip(names, suffixes, row, strict=True) if v.strip()}
+            at_ns = units.parse_duration_ns(cells.pop("time"))
+            values = tuple((_PARSERS[name][0], _PARSERS[name][1](value)) for name, value in cells.items())
+        except KeyError:
+            raise ValueError(f"row {number}: there is no time") from None
+        except ValueError as error:
+            raise ValueError(f"row {number}: {error}") from None
+        if values:
+            keys.append(Key(at_ns, values))
+    return tuple(keys)
+
+
+def read_mahimahi(text: str, bin_ns: int = BIN_NS) -> tuple[tuple[Key, ...], int]:
+    """Keys of one rate per bin from a link trace (every line a ms at which 1500 bytes may go), and the loop's length.
+
+    The trace repeats after its last line, as mahimahi repeats it. Raises ValueError with the line.
+    """
+    deliveries: list[int] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip().isascii() or not line.strip().isdigit():
+            raise ValueError(f"line {number}: {line[:20]!r} is not a whole number of milliseconds")
+        deliveries.append(int(line) * 1_000_000)
+    if not deliveries or deliveries != sorted(deliveries) or not deliveries[-1]:
+        raise ValueError("a link trace is milliseconds in rising order, the last above 0")
+    length = -(-deliveries[-1] // bin_ns) * bin_ns
+    # A delivery at the very end of a bin belongs to it: the first line is often 1, the last the trace's length.
+    counted = Counter(max(0, at - 1) // bin_ns for at in deliveries)
+    keys: list[Key] = []
+    for number in range(length // bin_ns):
+        bps = max(STALLED_BPS, counted[number] * MTU_BYTES * 8 * 10**9 // bin_ns)
+        if not keys or keys[-1].values != (("rate_bps", bps),):
+            keys.append(Key(number * bin_ns, (("rate_bps", bps),)))
+    return tuple(keys), length

@@ -1,0 +1,269 @@
+"""From a topology to the state that it stands for on a machine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from emulator.model.jitter_distribution import Table, fingerprint
+from emulator.model.topology import Lane, Topology
+from emulator.plan.engine_lane import Wire, room_bytes
+from emulator.plan.netem_lowering import Egress, lower, needs_single_packets, spread
+from emulator.plan.state import (  # fmt: skip
+    GSO_SEGMENTS,
+    HOST_PORT,
+    LRO,
+    SWITCH,
+    Bridge,
+    Machine,
+    Nic,
+    Origin,
+    Port,
+    State,
+    Veth,
+    Vlan,
+    altname_of,
+    interface_name,
+    namespace_of,
+    trunk_altname_of,
+)
+
+NF_NEUTRAL = (0, 0, 0)
+
+
+def wanted(topology: Topology, have: State) -> State:
+    """The state that is this topology on the machine of `have`: seeds, br_netfilter and ports' origins come from it.
+
+    Every port must be known by one name (`unresolved`).
+    """
+    machine = have.machine
+    topology = resolved(topology.in_effect, have)
+    origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), machine.nf_call)
+    path = datapath(topology, machine)
+    veths = {v.name: v for v in _veths(topology, splits=path == "wire")}
+    vlans = {v.name: v for lane in topology.lanes for v in _vlans(lane)}
+    ports = {name: port for lane in topology.lanes for name, port in _ports_of(topology, lane, have)}
+    ports |= _trunks(topology, have)
+    wires = _wires(topology) if path == "wire" else {}
+    names = [interface_name("", lane.name) for lane in topology.lanes]
+    bridges = {name: Bridge(up=name not in wires, nf_origin=origin) for name in names}
+    if topology.virtual_lanes:
+        bridges[SWITCH] = Bridge(nf_origin=origin)
+        ports |= {interface_name("x", host): Port(SWITCH, learning=True) for host in _virtual_hosts(topology)}
+    namespaces = frozenset(namespace_of(host) for host in _virtual_hosts(topology))
+    nf_call = NF_NEUTRAL if bridges and origin is not None else None
+    return State(namespaces, bridges, veths, ports, nf_call, machine, vlans, wires)
+
+
+def datapath(topology: Topology, machine: Machine) -> str:
+    """What impairs the lanes on this machine: "netem" or "wire"."""
+    if topology.datapath == "auto":
+        return "netem" if machine.has_netem else "wire"
+    return topology.datapath
+
+
+def _wires(topology: Topology) -> dict[str, Wire]:
+    wires = {}
+    for lane in topology.lanes:
+        outbound, inbound = lower(lane, seed=topology.seed, has_seed=True)
+        site, hub = lane_ports(lane)
+        name = interface_name("", lane.name)
+        wires[name] = Wire(hub, site, outbound, inbound, room_bytes(lane), topology.on_failure)
+    return wires
+
+
+def remembering(have: State, before: Topology | None) -> State:
+    """The state observed, with the tables of jitter that the kernel holds but does not tell: they are in `before`."""
+    ways = [way for lane in before.lanes for way in lane.ways] if before else []
+    directions = [d for way in ways for d in (way.outbound, way.inbound)]
+    known = {fingerprint(d.distribution): d.distribution for d in directions if not isinstance(d.distribution, str)}
+    return replace(have, ports={n: _with_table(port, known) for n, port in have.ports.items()}) if known else have
+
+
+def _with_table(port: Port, known: Mapping[int, Table]) -> Port:
+    if port.egress is None:
+        return port
+    bands = tuple(replace(band, egress=_knowing(band.egress, known)) for band in port.egress.bands)
+    return replace(port, egress=replace(_knowing(port.egress, known), bands=bands))
+
+
+def _knowing(egress: Egress, known: Mapping[int, Table]) -> Egress:
+    netem = egress.netem
+    table = known.get(netem.cell_overhead, netem.distribution)
+    return replace(egress, netem=replace(netem, distribution=table))
+
+
+def nothing(have: State) -> State:
+    """The state in which nothing on the machine is ours."""
+    return State(machine=have.machine)
+
+
+def resolve(name: str, have: State) -> list[str]:
+    """The interfaces that answer to a name: its own, an altname, a MAC or a bus address. One of them is meant."""
+    nics = have.machine.nics
+    if name in have.machine.links or name in have.ports or name in nics:
+        return [name]
+    for answers in (_burnt_in, _answers):
+        if found := sorted(port for port, nic in nics.items() if answers(nic, name)):
+            return found
+    return []
+
+
+def _burnt_in(nic: Nic, name: str) -> bool:
+    """A bond's ports share one MAC, and each still has its own below it."""
+    return nic.permanent_mac == name.lower() != ""
+
+
+def _answers(nic: Nic, name: str) -> bool:
+    return name in nic.altnames or (name.lower() in (nic.mac, nic.bus) and name != "")
+
+
+def resolved(topology: Topology, have: State) -> Topology:
+    """The same topology with every port by its interface's name, as far as one interface answers to it."""
+    return replace(topology, lanes=tuple(resolved_lane(lane, have) for lane in topology.lanes))
+
+
+def resolved_lane(lane: Lane, have: State) -> Lane:
+    """The same lane with its ports by their interfaces' names; a name that is not one interface's stays as it is."""
+    if lane.ports is None:
+        return lane
+    hub, site = (found[0] if len(found := resolve(name, have)) == 1 else name for name in lane.named_ports)
+    return replace(lane, ports=replace(lane.ports, hub=hub, site=site)) if hub != site else lane
+
+
+def unknown_ports(topology: Topology, have: State) -> list[str]:
+    """The names that are not one interface's, or that of another name too."""
+    names = list(dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports))
+    found = [resolve(name, have) for name in names]
+    return [name for name, ports in zip(names, found, strict=True) if len(ports) != 1 or found.count(ports) > 1]
+
+
+def unresolved(topology: Topology, have: State) -> list[str]:
+    """Why the topology's ports are not each one interface of its own; empty when they are."""
+    names = dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports)
+    found = {name: resolve(name, have) for name in names}
+    reasons = []
+    for name, ports in found.items():
+        if not ports:
+            reasons.append(f"port {name}: there is no such interface; 'longhaul nics' lists them")
+        elif len(ports) > 1:
+            reasons.append(f"port {name}: {' and '.join(ports)} answer to that; name one of them")
+    meant: dict[str, list[str]] = {}
+    for name, ports in found.items():
+        meant.setdefault(ports[0] if len(ports) == 1 else name, []).append(name)
+    reasons += [f"port {port}: named twice, as {' and as '.join(by)}" for port, by in meant.items() if len(by) > 1]
+    return reasons
+
+
+def _virtual_hosts(topology: Topology) -> list[str]:
+    lanes = topology.virtual_lanes
+    return [topology.hub, *(lane.name for lane in lanes)] if lanes else []
+
+
+def _veths(topology: Topology, *, splits: bool) -> Iterator[Veth]:
+    """`splits`: the datapath cuts super-frames itself where packets meet fates of their own."""
+    lanes = topology.virtual_lanes
+    if not lanes:
+        return
+    mtu = max(lane.mtu for lane in lanes)
+    hub = topology.hub
+    yield Veth(interface_name("x", hub), HOST_PORT, namespace_of(hub), str(topology.address(hub)), mtu)
+    for lane in lanes:
+        name, segments = lane.name, GSO_SEGMENTS if splits else segments_of(lane)
+        yield Veth(interface_name("h", name), interface_name("x", name), mtu=lane.mtu, segments=segments)
+        address = str(topology.address(name))
+        yield Veth(interface_name("s", name), HOST_PORT, namespace_of(name), address, lane.mtu, segments)
+
+
+def segments_of(lane: Lane) -> int:
+    """The gso_max_segs of the hosts' ends: 1 where a super-frame would fare otherwise than its packets.
+
+    Netem decides per skb (sch_netem.c, netem_enqueue), and tbf cuts apart what is larger than its burst: the drops
+    that the two count could then not be told from each other (sch_tbf.c, tbf_segment).
+    """
+    egresses = zip((lane.outbound, lane.inbound), lower(lane, seed=0, has_seed=False), strict=True)
+    single = lane.per_packet or any(needs_single_packets(wish, egress) for wish, egress in egresses)
+    return 1 if single else GSO_SEGMENTS
+
+
+def _vlans(lane: Lane) -> Iterator[Vlan]:
+    if lane.vlan is not None:
+        for name, trunk in zip(reversed(lane_ports(lane)), lane.named_ports, strict=True):
+            yield Vlan(name, trunk, lane.vlan, lane.mtu)
+
+
+def _ports_of(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str, Port]]:
+    egresses, wishes = _egresses(topology, lane, have.machine), (lane.outbound, lane.inbound)
+    bridge, single = interface_name("", lane.name), _single_packets(topology, lane, have.machine)
+    for name, side, wish, egress in zip(lane_ports(lane), ("site", "hub"), wishes, egresses, strict=True):
+        if lane.ports is None or lane.vlan is not None:
+            yield name, Port(bridge, egress=egress)
+            continue
+        origin = _origin(name, have)
+        yield (
+            name,
+            Port(
+                bridge,
+                egress=spread(wish, egress, tx_queues(name, have.machine)) if egress else None,
+                altname=altname_of(lane.name, side, origin),
+                origin=origin,
+                offloads=_offloads(origin, single=single),
+            ),
+        )
+
+
+def _egresses(topology: Topology, lane: Lane, machine: Machine) -> tuple[Egress | None, Egress | None]:
+    """The queues of a lane's ports (outbound, inbound); none where the engine impairs in their place."""
+    if datapath(topology, machine) == "wire":
+        return None, None
+    return lower(lane, seed=topology.seed, has_seed=machine.has_seed)
+
+
+def _trunks(topology: Topology, have: State) -> dict[str, Port]:
+    """The ports that VLAN lanes share: marked and silent, in no bridge and without a queue of ours."""
+    shared: dict[str, bool] = {}
+    for lane in topology.lanes:
+        for name in lane.named_ports if lane.vlan is not None else ():
+            shared[name] = shared.get(name, False) or _single_packets(topology, lane, have.machine)
+    trunks = {}
+    for name, single in shared.items():
+        origin = _origin(name, have)
+        mark, offloads = trunk_altname_of(name, origin), _offloads(origin, single=single)
+        trunks[name] = Port(None, True, 0, altname=mark, origin=origin, offloads=offloads)
+    return trunks
+
+
+def _single_packets(topology: Topology, lane: Lane, machine: Machine) -> bool:
+    """Whether the lane needs packets one by one; the engine cuts super-frames itself."""
+    egresses = zip(("outbound", "inbound"), _egresses(topology, lane, machine), strict=True)
+    return any(
+        needs_single_packets(getattr(way, direction), egress)
+        for direction, whole in egresses
+        if whole is not None
+        for way, (_, egress) in zip(lane.ways, whole.places, strict=True)
+    )
+
+
+def _offloads(origin: Origin, *, single: bool) -> frozenset[str]:
+    """What a port may merge on receipt: what it did before, unless its lanes need packets one by one."""
+    return frozenset() if single else origin.offloads - LRO
+
+
+def _origin(port: str, have: State) -> Origin:
+    if (ours := have.ports.get(port)) and ours.origin:
+        return ours.origin
+    link, nic = have.machine.links[port], have.machine.nics.get(port, Nic())
+    return Origin(link.up, link.ipv6, link.addrgen, link.arp, nic.offloads)
+
+
+def tx_queues(port: str, machine: Machine) -> int:
+    """How many TX queues an interface has."""
+    return machine.nics[port].tx_queues if port in machine.nics else 1
+
+
+def lane_ports(lane: Lane) -> tuple[str, str]:
+    """The ports whose egress impairs (outbound, inbound): the site port and the hub port. Of a `resolved` topology."""
+    if lane.ports and lane.vlan is None:
+        return lane.ports.site, lane.ports.hub
+    shared = "v" if lane.ports else ""
+    return interface_name(f"{shared}s", lane.name), interface_name(f"{shared}h", lane.name)

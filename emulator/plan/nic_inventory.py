@@ -1,0 +1,101 @@
+"""The interfaces of a machine: which may be ports of lanes, why the others may not, and a topology from the free ones.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from emulator.errors import InputError, Mistake
+from emulator.model.topology import LINE_RATE_BPS, Lane, Ports, Topology
+from emulator.plan.desired_state import resolve
+from emulator.plan.preconditions import port_reasons
+from emulator.plan.state import Nic, State
+
+PORT_KINDS = ("", "veth", "dummy", "tun")
+"""Kinds of interfaces that can be a lane's port; "" is hardware."""
+
+
+@dataclass(frozen=True)
+class NicRow:
+    """One interface: what it is, who owns it ("" nobody), and why it may not be used (empty: it may)."""
+
+    name: str
+    nic: Nic
+    up: bool
+    kind: str
+    owner: str
+    reasons: tuple[str, ...]
+
+
+def nic_rows(have: State, sessions: Collection[str] = ()) -> list[NicRow]:
+    """Every interface that is no creature of ours, in the order in which people count: eth2 before eth10."""
+    named = sorted(have.machine.nics.items(), key=_counting)
+    return [_row(name, nic, have, sessions) for name, nic in named if name != "lo"]
+
+
+def _row(name: str, nic: Nic, have: State, sessions: Collection[str]) -> NicRow:
+    if name in have.ports:
+        port = have.ports[name]
+        users = [port.bridge] if port.bridge else [v.name for v in have.vlans.values() if v.trunk == name]
+        return NicRow(name, nic, port.up, "", "longhaul", (f"is a port already, of {', '.join(users) or 'nothing'}",))
+    link = have.machine.links[name]
+    reasons = list(port_reasons(name, have, sessions))
+    if link.kind not in PORT_KINDS:
+        reasons.append(f"is of the kind {link.kind}, no port")
+    owner = link.master or ("the system" if link.addresses or link.default_route else "")
+    return NicRow(name, nic, link.up, link.kind, owner, tuple(reasons))
+
+
+def port_names(names: Sequence[str], have: State) -> list[str]:
+    """The interfaces that these names of any kind mean. Raises InputError when one means none, or several."""
+    found = {name: resolve(name, have) for name in names}
+    wrong = {name: ports for name, ports in found.items() if len(ports) != 1}
+    if wrong:
+        said = {name: " and ".join(ports) or "not there" for name, ports in wrong.items()}
+        raise InputError([Mistake("", f"port {name}", f"is {text}") for name, text in said.items()])
+    return [ports[0] for ports in found.values()]
+
+
+def _counting(item: tuple[str, Nic]) -> tuple[tuple[str, int], ...]:
+    return tuple((word, int(digits or 0)) for word, digits in re.findall(r"(\D*)(\d*)", item[0]))
+
+
+def free_pairs(rows: Sequence[NicRow]) -> list[tuple[NicRow, NicRow]]:
+    """The free ports two by two, in order, each pair of one speed and MTU."""
+    left = [row for row in rows if not row.reasons]
+    pairs = []
+    while left:
+        one = left.pop(0)
+        for other in left:
+            if (one.nic.speed_mbps, one.nic.mtu) == (other.nic.speed_mbps, other.nic.mtu):
+                pairs.append((one, other))
+                left.remove(other)
+                break
+    return pairs
+
+
+def propose(
+    name: str, hub: str, rtts_ns: Sequence[tuple[str, int]], pairs: Sequence[tuple[NicRow, NicRow]], by: str
+) -> Topology:
+    """A star over the pairs of ports, one lane for each site and its RTT. Raises ValueError when pairs are too few.
+
+    `by` says how ports are named: "name", "mac" or "pci", as far as they have one.
+    """
+    if len(rtts_ns) > len(pairs):
+        raise ValueError(f"{len(rtts_ns)} lanes need {2 * len(rtts_ns)} free ports, here are {2 * len(pairs)}")
+    lanes = []
+    for (site, rtt_ns), (one, other) in zip(rtts_ns, pairs, strict=False):
+        line = one.nic.speed_mbps * 10**6 if one.nic.speed_mbps else LINE_RATE_BPS
+        ports = Ports(_called(one, by), _called(other, by))
+        lane = Lane(site, ports=ports, mtu=one.nic.mtu, line_rate_bps=line)
+        lanes.append(lane.with_rtt(rtt_ns))
+    return Topology(name, hub, tuple(lanes))
+
+
+def _called(row: NicRow, by: str) -> str:
+    nic = row.nic
+    return {"mac": nic.permanent_mac or nic.mac, "pci": nic.bus}.get(by) or row.name

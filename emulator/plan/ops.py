@@ -1,0 +1,272 @@
+"""The operations that change what we own; each prints as the ip, tc or sysctl commands that would do the same.
+
+Those on queues stand in `queueops`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.plan.engine_ops import SetWire as SetWire
+from emulator.plan.engine_ops import StartWire as StartWire
+from emulator.plan.engine_ops import StopWire as StopWire
+from emulator.plan.engine_ops import WireOp
+from emulator.plan.qdisc_ops import QUEUE_MAJOR as QUEUE_MAJOR
+from emulator.plan.qdisc_ops import AddBands as AddBands
+from emulator.plan.qdisc_ops import AddFilters as AddFilters
+from emulator.plan.qdisc_ops import AddQueues as AddQueues
+from emulator.plan.qdisc_ops import DelEgress as DelEgress
+from emulator.plan.qdisc_ops import DelShaper as DelShaper
+from emulator.plan.qdisc_ops import Drain as Drain
+from emulator.plan.qdisc_ops import SetNetem as SetNetem
+from emulator.plan.qdisc_ops import SetQueue as SetQueue
+from emulator.plan.qdisc_ops import SetShaper as SetShaper
+from emulator.plan.qdisc_ops import Together as Together
+from emulator.plan.state import MERGING, Origin, Veth, Vlan
+
+NF_CALL = ("iptables", "ip6tables", "arptables")
+"""br_netfilter's three switches, net.bridge.bridge-nf-call-*, in the order of State.nf_call."""
+
+
+ADDRGEN = {0: "eui64", 1: "none", 2: "stable_secret", 3: "random"}
+"""How an interface makes its IPv6 link-local address (IN6_ADDR_GEN_MODE_*), in iproute2's words."""
+
+
+@dataclass(frozen=True)
+class AddNamespace:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip netns add {self.name}"
+
+
+@dataclass(frozen=True)
+class DelNamespace:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip netns del {self.name}"
+
+
+NEVER_CS = 2**31 - 1
+"""A bridge's ageing time in 1/100 s: 248 days. Packets for a site that it had forgotten would go to all lanes."""
+
+
+@dataclass(frozen=True)
+class AddBridge:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip link add {self.name} type bridge stp_state 0 mcast_snooping 0"
+
+
+@dataclass(frozen=True)
+class WireBridge:
+    """Silence a bridge, note in its alias what br_netfilter was, and bring it up; or down, for an engine."""
+
+    name: str
+    nf_origin: tuple[int, int, int] | None = None
+    up: bool = True
+
+    def __str__(self) -> str:
+        alias = f" alias {alias_of(self.nf_origin)}"
+        return (
+            f"sysctl -q net.ipv6.conf.{self.name}.disable_ipv6=1; "
+            f"ip link set {self.name}{alias} arp off addrgenmode none type bridge stp_state 0 mcast_snooping 0 "
+            f"ageing_time {NEVER_CS}; "
+            f"ip link set {self.name} {'up' if self.up else 'down'}"
+        )
+
+
+@dataclass(frozen=True)
+class DelBridge:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip link del {self.name}"
+
+
+@dataclass(frozen=True)
+class SetNfCall:
+    values: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        pairs = zip(NF_CALL, self.values, strict=True)
+        return "sysctl -q " + " ".join(f"net.bridge.bridge-nf-call-{name}={value}" for name, value in pairs)
+
+
+@dataclass(frozen=True)
+class AddVeth:
+    """The pair alone; `HostUp` gives the far end its address."""
+
+    veth: Veth
+
+    def __str__(self) -> str:
+        v = self.veth
+        where = f" netns {v.namespace}" if v.namespace else ""
+        return f"ip link add {v.name} mtu {v.mtu} type veth peer name {v.peer} mtu {v.mtu}{where}"
+
+
+@dataclass(frozen=True)
+class DelVeth:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip link del {self.name}"
+
+
+@dataclass(frozen=True)
+class HostUp:
+    """Give a host its address and bring its interface and loopback up."""
+
+    veth: Veth
+
+    def __str__(self) -> str:
+        ip, dev = f"ip -n {self.veth.namespace}", self.veth.peer
+        return f"{ip} addr replace {self.veth.address} dev {dev}; {ip} link set lo up; {ip} link set {dev} up"
+
+
+@dataclass(frozen=True)
+class SetSegments:
+    """How many packets one super-frame leaving the far end may hold."""
+
+    veth: Veth
+
+    def __str__(self) -> str:
+        ip = f"ip -n {self.veth.namespace}" if self.veth.namespace else "ip"
+        return f"{ip} link set {self.veth.peer} gso_max_segs {self.veth.segments}"
+
+
+@dataclass(frozen=True)
+class MarkPort:
+    port: str
+    altname: str
+
+    def __str__(self) -> str:
+        return f"ip link property add dev {self.port} altname {self.altname}"
+
+
+@dataclass(frozen=True)
+class QuietPort:
+    """Nothing of the box's own leaves this port any more."""
+
+    port: str
+
+    def __str__(self) -> str:
+        return f"sysctl -q net.ipv6.conf.{self.port}.disable_ipv6=1; ip link set {self.port} arp off addrgenmode none"
+
+
+@dataclass(frozen=True)
+class SetOffloads:
+    """Which of MERGING are on: super-frames on, or every packet for itself."""
+
+    port: str
+    offloads: frozenset[str]
+
+    def __str__(self) -> str:
+        return f"ethtool -K {self.port} {_offload_words(self.offloads)}"
+
+
+@dataclass(frozen=True)
+class AddVlan:
+    vlan: Vlan
+
+    def __str__(self) -> str:
+        v = self.vlan
+        return f"ip link add link {v.trunk} name {v.name} mtu {v.mtu} type vlan id {v.tag}"
+
+
+@dataclass(frozen=True)
+class DelVlan:
+    name: str
+
+    def __str__(self) -> str:
+        return f"ip link del {self.name}"
+
+
+@dataclass(frozen=True)
+class Enslave:
+    port: str
+    bridge: str
+
+    def __str__(self) -> str:
+        return f"ip link set {self.port} master {self.bridge}"
+
+
+@dataclass(frozen=True)
+class SetPort:
+    port: str
+    learning: bool
+    forward_mask: int
+
+    def __str__(self) -> str:
+        learning = "on" if self.learning else "off"
+        return f"ip link set {self.port} type bridge_slave learning {learning} group_fwd_mask {self.forward_mask:#06x}"
+
+
+@dataclass(frozen=True)
+class UpPort:
+    port: str
+
+    def __str__(self) -> str:
+        return f"ip link set {self.port} up"
+
+
+@dataclass(frozen=True)
+class Release:
+    port: str
+
+    def __str__(self) -> str:
+        return f"ip link set {self.port} nomaster"
+
+
+@dataclass(frozen=True)
+class RestorePort:
+    """Give an appliance's port back as it was; the mark goes last."""
+
+    port: str
+    altname: str
+    origin: Origin
+
+    def __str__(self) -> str:
+        up, arp = "up" if self.origin.up else "down", "on" if self.origin.arp else "off"
+        return (
+            f"ethtool -K {self.port} {_offload_words(self.origin.offloads)}; "
+            f"ip link set {self.port} {up} arp {arp} addrgenmode {ADDRGEN.get(self.origin.addrgen, 'eui64')}; "
+            f"sysctl -q net.ipv6.conf.{self.port}.disable_ipv6={int(not self.origin.ipv6)}; "
+            f"ip link property del dev {self.port} altname {self.altname}"
+        )
+
+
+Op = (
+    AddNamespace | DelNamespace | AddBridge | WireBridge | DelBridge | SetNfCall | AddVeth | DelVeth | HostUp
+    | SetSegments | MarkPort | QuietPort | SetOffloads | AddVlan | DelVlan | Enslave | SetPort | UpPort | Release
+    | RestorePort | AddQueues | AddBands | AddFilters | SetNetem | SetShaper | SetQueue | DelShaper | DelEgress
+    | Drain | Together | WireOp
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of a plan, and why it is in it."""
+
+    op: Op
+    why: str
+
+
+def _offload_words(offloads: frozenset[str]) -> str:
+    """As the arguments of ethtool -K."""
+    return " ".join(f"{name} {'on' if name in offloads else 'off'}" for name in MERGING)
+
+
+def alias_of(nf_origin: tuple[int, int, int] | None) -> str:
+    """The alias of our bridges: whose they are, and what br_netfilter was before them."""
+    return "longhaul" + ("" if nf_origin is None else "-nf" + "".join(map(str, nf_origin)))
+
+
+def nf_origin_of(alias: str) -> tuple[int, int, int] | None:
+    """The inverse of `alias_of`; an alias of somebody else's says nothing."""
+    digits = alias.removeprefix("longhaul-nf")
+    if digits == alias or len(digits) != len(NF_CALL) or not digits.isdigit():
+        return None
+    return int(digits[0]), int(digits[1]), int(digits[2])

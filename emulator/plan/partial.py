@@ -1,0 +1,47 @@
+"""A change to a few lanes seen alone: their ports and nothing else. Pure.
+
+A change of RTT, rate or buffer touches two queues. To look at the whole machine for that, before and after, costs
+tens of times more than the change itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from emulator.model.topology import Lane, Topology
+from emulator.plan.desired_state import datapath, lane_ports, wanted
+from emulator.plan.state import State
+
+
+def ports_of(lanes: Sequence[Lane]) -> frozenset[str]:
+    """The interfaces whose queues impair these lanes."""
+    return frozenset(name for lane in lanes for name in lane_ports(lane))
+
+
+def narrow(old: Topology, new: Topology, names: Sequence[str], have: State) -> tuple[State, State] | None:
+    """The ports of the lanes `names` as the new topology wants them, and as the old one did.
+
+    `have` is what `Kernel.ports_of` saw. None when the lanes are not as they were asked to be, or when more than their
+    queues changes: then only a look at everything will do.
+    """
+    if datapath(old, have.machine) == "wire":
+        return None  # an engine is no queue of a port
+    if old.schedule or new.schedule:
+        return None  # what is wanted depends on more than the lanes
+    lanes = tuple(lane for lane in old.lanes if lane.name in names)
+    if any(new.lane(lane.name).flows for lane in lanes):
+        return None  # `Kernel.ports_of` would not see what became of it
+    ports = ports_of(lanes)
+    if have.ports.keys() != ports or replace(old, lanes=()) != replace(new, lanes=()):
+        return None
+    before = wanted(replace(old, lanes=lanes), have)
+    after = wanted(replace(new, lanes=tuple(new.lane(lane.name) for lane in lanes)), have)
+    if _less_queues(before) != _less_queues(after):
+        return None
+    want, asked = (replace(have, ports={n: p for n, p in s.ports.items() if n in ports}) for s in (after, before))
+    return (want, asked) if asked == have else None
+
+
+def _less_queues(state: State) -> State:
+    return replace(state, ports={name: replace(port, egress=None) for name, port in state.ports.items()})

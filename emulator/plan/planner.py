@@ -1,0 +1,253 @@
+"""From any state to any other: the operations, in order. Pure.
+
+Order is the argument of this file. A port gets its queue before it joins its bridge and comes up last; it leaves
+its bridge before its queue goes: no packet ever crosses a lane unimpaired. A live lane that only changes its
+numbers is changed in place (`liveplan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from emulator.plan.engine_plan import open_bridges, opening, start_wires, stop_wires
+from emulator.plan.live_change import Changed, change_live
+from emulator.plan.netem_lowering import Egress
+from emulator.plan.ops import (  # fmt: skip
+    AddBands,
+    AddBridge,
+    AddFilters,
+    AddNamespace,
+    AddQueues,
+    AddVeth,
+    AddVlan,
+    DelBridge,
+    DelEgress,
+    DelNamespace,
+    DelVeth,
+    DelVlan,
+    Enslave,
+    HostUp,
+    MarkPort,
+    QuietPort,
+    Release,
+    RestorePort,
+    SetNetem,
+    SetNfCall,
+    SetOffloads,
+    SetPort,
+    SetQueue,
+    SetSegments,
+    SetShaper,
+    Step,
+    UpPort,
+    WireBridge,
+)
+from emulator.plan.state import GSO_SEGMENTS, HOST_PORT, SWITCH, Machine, Port, State, Veth
+
+
+def plan(want: State, have: State) -> list[Step]:
+    """The steps from one state to another; none when they are equal."""
+    doomed = _doomed(want, have)
+    kept = _kept(want, have, doomed)
+    return [
+        *stop_wires(want, have, set(kept)),
+        *_remove_ports(have, kept, doomed),
+        *_remove_rest(want, have),
+        *_restore_trunks(have, kept),
+        *_add_bridges(want, have),
+        *_add_hosts(want, have),
+        *_add_ports(want, kept, trunks=True),
+        *_add_vlans(want, have),
+        *_add_ports(want, kept, trunks=False),
+        *_change_kept(want, kept),
+        *open_bridges(want, have),
+        *start_wires(want, have, set(kept)),
+    ]
+
+
+def _kept(want: State, have: State, doomed: set[str]) -> dict[str, Port]:
+    """The ports that stay where they are: only their numbers may change."""
+    return {
+        name: port
+        for name, port in have.ports.items()
+        if (goal := want.ports.get(name))
+        and (goal.bridge, goal.altname) == (port.bridge, port.altname)
+        and name not in doomed
+    }
+
+
+def _doomed(want: State, have: State) -> set[str]:
+    """The interfaces that go with a veth pair or VLAN which must be removed, or made again."""
+    gone = [v for name, v in have.veths.items() if not _same_pair(want.veths.get(name), v)]
+    vlans = {name for name, vlan in have.vlans.items() if vlan != want.vlans.get(name)}
+    return {end for v in gone for end in (v.name, v.peer) if end != HOST_PORT} | vlans
+
+
+def _trunks(state: State) -> set[str]:
+    return {vlan.trunk for vlan in state.vlans.values()}
+
+
+def _same_pair(want: Veth | None, have: Veth) -> bool:
+    """Address, state and segments can be put right in place; the rest needs a new pair."""
+    like = {"address": None, "peer_up": True, "segments": GSO_SEGMENTS}
+    if want is None or have.address not in (None, want.address):
+        return False
+    return replace(want, **like) == replace(have, **like)  # type: ignore[arg-type]
+
+
+def _remove_ports(have: State, kept: Mapping[str, Port], doomed: set[str]) -> Iterator[Step]:
+    for name in sorted(have.ports.keys() - kept.keys() - doomed):
+        port = have.ports[name]
+        if port.bridge:
+            yield Step(Release(name), f"{name} leaves {port.bridge}")
+        if port.egress:
+            yield Step(DelEgress(name), f"{name} is no port of a lane any more")
+        if name not in _trunks(have):
+            yield from _restore(name, port)
+
+
+def _restore(name: str, port: Port) -> Iterator[Step]:
+    if port.altname and port.origin:
+        yield Step(RestorePort(name, port.altname, port.origin), f"{name} goes back as it was")
+
+
+def _restore_trunks(have: State, kept: Mapping[str, Port]) -> Iterator[Step]:
+    """Last of all that goes: until then its VLANs stand on it."""
+    for name in sorted(_trunks(have) & have.ports.keys() - kept.keys()):
+        yield from _restore(name, have.ports[name])
+
+
+def _remove_rest(want: State, have: State) -> Iterator[Step]:
+    for name in sorted(have.veths):
+        if not _same_pair(want.veths.get(name), have.veths[name]):
+            yield Step(DelVeth(name), "a virtual lane goes" if name not in want.veths else f"{name} is made anew")
+    for name in sorted(have.vlans):
+        if have.vlans[name] != want.vlans.get(name):
+            yield Step(DelVlan(name), "its lane goes" if name not in want.vlans else f"{name} is made anew")
+    for name in sorted(have.namespaces - want.namespaces):
+        yield Step(DelNamespace(name), "its host is not in the topology")
+    if origin := _nf_back(want, have):
+        yield Step(SetNfCall(origin), "br_netfilter goes back as it was")
+    for name in sorted(have.bridges.keys() - want.bridges.keys()):
+        yield Step(DelBridge(name), "its lane is not in the topology")
+
+
+def _nf_back(want: State, have: State) -> tuple[int, int, int] | None:
+    """What br_netfilter must go back to before the last bridge goes that remembers it; None when one stays."""
+    origins = {name: bridge.nf_origin for name, bridge in have.bridges.items() if bridge.nf_origin}
+    if not origins or origins.keys() & want.bridges.keys():
+        return None
+    origin = next(iter(origins.values()))
+    return origin if have.machine.nf_call not in (None, origin) else None
+
+
+def _add_bridges(want: State, have: State) -> Iterator[Step]:
+    for name in sorted(want.bridges.keys() - have.bridges.keys()):
+        yield Step(AddBridge(name), "a new lane" if name != SWITCH else "the hub's switch")
+    for name in sorted(want.bridges.keys() - opening(want, have)):
+        goal = want.bridges[name]
+        if goal != have.bridges.get(name):
+            yield Step(WireBridge(name, goal.nf_origin, goal.up), f"{name} is a wire and sends nothing itself")
+    now = _nf_back(want, have) or have.machine.nf_call
+    if want.nf_call is not None and now != want.nf_call:
+        yield Step(SetNfCall(want.nf_call), "a lane is a wire: no firewall looks into it")
+
+
+def _add_hosts(want: State, have: State) -> Iterator[Step]:
+    for name in sorted(want.namespaces - have.namespaces):
+        yield Step(AddNamespace(name), "a host")
+    for name in sorted(want.veths):
+        goal, now = want.veths[name], have.veths.get(name)
+        if now is None or not _same_pair(goal, now):
+            yield Step(AddVeth(goal), f"{goal.name} to {goal.peer}")
+            now = replace(goal, address=None, peer_up=False, segments=GSO_SEGMENTS)
+        if goal.segments != now.segments:
+            yield Step(SetSegments(goal), "packets come one by one" if goal.segments == 1 else "super-frames may come")
+        if goal.namespace and (goal.address, goal.peer_up) != (now.address, now.peer_up):
+            yield Step(HostUp(goal), f"{goal.namespace} is at {goal.address}")
+
+
+def _add_vlans(want: State, have: State) -> Iterator[Step]:
+    for name in sorted(want.vlans):
+        if (goal := want.vlans[name]) != have.vlans.get(name):
+            yield Step(AddVlan(goal), f"VLAN {goal.tag} of {goal.trunk} is a port")
+
+
+def _add_ports(want: State, kept: Mapping[str, Port], *, trunks: bool) -> Iterator[Step]:
+    """The trunks before the VLANs on them, the ports of bridges after."""
+    for name in sorted(want.ports):
+        if (want.ports[name].bridge is None) == trunks:
+            yield from _port(name, want.ports[name], kept.get(name), want.machine)
+
+
+def _port(name: str, goal: Port, now: Port | None, machine: Machine) -> Iterator[Step]:
+    link = machine.links.get(name)
+    if now is None:
+        ipv6, arp = (link.ipv6 or link.addrgen != 1, link.arp) if link else (True, True)
+        offloads = goal.origin.offloads if goal.origin else None
+        up = bool(link and link.up)
+        now = Port(None, learning=True, forward_mask=0, up=up, ipv6=ipv6, arp=arp, offloads=offloads)
+        if goal.altname:
+            yield Step(MarkPort(name, goal.altname), f"{name} is ours from here on, and this is how it was")
+    if now.ipv6 or now.arp:
+        yield Step(QuietPort(name), "a port sends nothing of its own")
+    if goal.offloads is not None and goal.offloads != now.offloads:
+        yield Step(SetOffloads(name, goal.offloads), _why_offloads(goal.offloads, now.offloads))
+    if goal.egress and now.egress is None:
+        yield from _impair(name, goal.egress)
+    if now.bridge != goal.bridge and goal.bridge:
+        yield Step(Enslave(name, goal.bridge), "joins its lane")
+    if (now.learning, now.forward_mask) != (goal.learning, goal.forward_mask):
+        yield Step(SetPort(name, goal.learning, goal.forward_mask), "passes on LLDP and LACP as a wire does")
+    if not now.up:
+        yield Step(UpPort(name), "ready")
+
+
+def _why_offloads(goal: frozenset[str], now: frozenset[str] | None) -> str:
+    if goal >= (now or frozenset()):
+        return "super-frames do no harm here any more"
+    if "rx-lro" in (now or ()) and goal:
+        return "a bridge cannot pass on what LRO merged"
+    return "each packet is impaired by itself, no super-frame is"
+
+
+def _impair(name: str, goal: Egress) -> Iterator[Step]:
+    if goal.queues > 1:
+        yield Step(AddQueues(name, goal.queues), f"a delay alone: each of the {goal.queues} TX queues has its own")
+    if goal.bands:
+        yield Step(AddBands(name, 1 + len(goal.bands)), "each flow takes a way of its own")
+    for band, part in goal.places:
+        yield Step(SetNetem(name, part.netem, part.queues, band=band), "impaired before the first packet")
+        if part.shaper:
+            yield Step(SetShaper(name, part.shaper, band), "the bottleneck")
+            if part.aqm:
+                yield Step(SetQueue(name, part.aqm, part.shaper, band), "what its buffer does")
+    if goal.bands:
+        yield Step(AddFilters(name, goal.form[1]), "the flows' packets are found, and all others take the first band")
+
+
+def _rebuild(name: str, goal: Port, now: Port, machine: Machine) -> Iterator[Step]:
+    """From one netem to one for each TX queue, or back: the kernel has no way but to remove the one first."""
+    assert goal.egress is not None
+    form = "one queue" if goal.egress.queues == 1 else f"{goal.egress.queues} TX queues"
+    if now.egress and now.egress.bands != goal.egress.bands:
+        form = "other flows"
+    yield Step(Release(name), f"{name} changes to {form}: what is in flight on it is lost, and none passes unimpaired")
+    yield Step(DelEgress(name), "the old queues go")
+    yield from _port(name, goal, replace(now, bridge=None, learning=True, forward_mask=0, egress=None), machine)
+
+
+def _change_kept(want: State, kept: Mapping[str, Port]) -> Iterator[Step]:
+    """The queues of the ports that stay."""
+    changed: list[Changed] = []
+    for name in sorted(kept):
+        now, goal = kept[name].egress, want.ports[name].egress
+        if now and goal and now.form != goal.form:
+            yield from _rebuild(name, want.ports[name], kept[name], want.machine)
+        elif now and goal and now != goal:
+            places = zip(now.places, goal.places, strict=True)
+            changed += [(name, band, old, new) for (band, old), (_, new) in places if old != new]
+        elif now and not goal:
+            yield Step(DelEgress(name), f"{name} is impaired no longer")
+    yield from change_live(changed)

@@ -1,0 +1,186 @@
+"""The operations on the queues of ports; each prints as the tc command that would do the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from emulator.model.flow_match import Filter
+from emulator.plan.aqm import Aqm
+from emulator.plan.netem_lowering import Netem, Shaper, netem_of_queue
+
+QUEUE_MAJOR = 0x100
+"""The handle of the netem of the first TX queue below a root mq; the next queues' follow."""
+
+AQM_MAJOR = 0x20
+"""The handle of the queue in a bottleneck, if it is not the bottleneck's own; its kind adds to it (AQM_KINDS)."""
+
+AQM_KINDS = ("bfifo", "codel", "fq_codel", "red")
+
+SHAPER_MAJOR, BAND_SHAPER_MAJOR, BAND_AQM_MAJOR = 0x10, 0x200, 0x300
+"""The handles of the bottleneck; and with flows those of every band's, the queues in them four a band."""
+
+
+def netem_place(band: int | None) -> tuple[int | None, int]:
+    """Where a netem stands and its handle's major: at the root (None), or at 1:N for a flow's band from 0."""
+    return (None, 1) if band is None else (band + 1, QUEUE_MAJOR + band)
+
+
+def shaper_major(band: int | None) -> int:
+    """The major of a bottleneck's handle."""
+    return SHAPER_MAJOR if band is None else BAND_SHAPER_MAJOR + band
+
+
+def aqm_major(kind: str, band: int | None) -> int:
+    """The major of the handle of a bottleneck's queue of that kind.
+
+    Every kind has one of its own: the kernel takes no new kind under an old one's (tc_modify_qdisc).
+    """
+    number = AQM_KINDS.index(kind)
+    return AQM_MAJOR + number if band is None else BAND_AQM_MAJOR + 4 * band + number
+
+
+@dataclass(frozen=True)
+class AddBands:
+    """A root with a band for each flow behind the first one, which all packets take that no filter finds."""
+
+    port: str
+    bands: int
+
+    def __str__(self) -> str:
+        return f"tc qdisc add dev {self.port} root handle 1: prio bands {self.bands} priomap{' 0' * 16}"
+
+
+@dataclass(frozen=True)
+class AddFilters:
+    """How the packets of the flows are found: by band from 1, the first that finds a packet takes it."""
+
+    port: str
+    bands: tuple[tuple[Filter, ...], ...]
+
+    @property
+    def numbered(self) -> tuple[tuple[int, int, Filter], ...]:
+        """Every filter with its priority, from 1, and its band."""
+        flat = [(band, one) for band, filters in enumerate(self.bands, 1) for one in filters]
+        return tuple((number, band, one) for number, (band, one) in enumerate(flat, 1))
+
+    def __str__(self) -> str:
+        lines = []
+        for number, band, one in self.numbered:
+            protocol, rest = str(one).split(" flower", 1)
+            lines.append(
+                f"tc filter add dev {self.port} parent 1: {protocol} prio {number} flower{rest} classid 1:{band + 1:x}"
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class AddQueues:
+    """A root that gives every TX queue of a port a place for its own netem."""
+
+    port: str
+    queues: int
+
+    def __str__(self) -> str:
+        return f"tc qdisc add dev {self.port} root handle 1: mq"
+
+
+@dataclass(frozen=True)
+class SetNetem:
+    """The port's netem; with `queues` above 1 that of every TX queue, in one message; with `band` that of a flow.
+
+    Without `reseed` the random numbers go on where they are: a seed that is sent again starts them anew.
+    """
+
+    port: str
+    netem: Netem
+    queues: int = 1
+    reseed: bool = True
+    band: int | None = None
+
+    def __str__(self) -> str:
+        told = self.netem if self.reseed else replace(self.netem, seed=None)
+        if self.band is not None:
+            place, major = netem_place(self.band)
+            return f"tc qdisc replace dev {self.port} parent 1:{place:x} handle {major:x}: {told}"
+        if self.queues == 1:
+            return f"tc qdisc replace dev {self.port} root handle 1: {told}"
+        return "\n".join(
+            f"tc qdisc replace dev {self.port} parent 1:{queue + 1:x} handle {QUEUE_MAJOR + queue:x}: {netem}"
+            for queue, netem in enumerate(netem_of_queue(told, queue) for queue in range(self.queues))
+        )
+
+
+@dataclass(frozen=True)
+class SetShaper:
+    port: str
+    shaper: Shaper
+    band: int | None = None
+
+    def __str__(self) -> str:
+        over, own = netem_place(self.band)[1], shaper_major(self.band)
+        return f"tc qdisc replace dev {self.port} parent {over:x}:1 handle {own:x}: {self.shaper}"
+
+
+@dataclass(frozen=True)
+class SetQueue:
+    """What the bottleneck does with a full buffer; `queue` None is drop-tail. What the old queue held is lost."""
+
+    port: str
+    queue: Aqm | None
+    shaper: Shaper
+    band: int | None = None
+
+    def __str__(self) -> str:
+        queue = self.queue or f"bfifo limit {self.shaper.limit_bytes}"
+        return f"tc qdisc replace dev {self.port} parent {shaper_major(self.band):x}:1 handle {self.major:x}: {queue}"
+
+    @property
+    def major(self) -> int:
+        """Of its handle."""
+        return aqm_major(self.queue.kind if self.queue else "bfifo", self.band)
+
+
+@dataclass(frozen=True)
+class DelShaper:
+    port: str
+    band: int | None = None
+
+    def __str__(self) -> str:
+        over, own = netem_place(self.band)[1], shaper_major(self.band)
+        return f"tc qdisc del dev {self.port} parent {over:x}:1 handle {own:x}:"
+
+
+@dataclass(frozen=True)
+class DelEgress:
+    port: str
+
+    def __str__(self) -> str:
+        return f"tc qdisc del dev {self.port} root"
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Wait until at most `packets` stand in the port's queue, so that a smaller limit drops none of them.
+
+    `within_ns` is how long that may take: what stood in the queue leaves within the old delay.
+    """
+
+    port: str
+    packets: int
+    within_ns: int
+    band: int | None = None
+
+    def __str__(self) -> str:
+        which = f" handle {netem_place(self.band)[1]:x}:" if self.band is not None else ""
+        return f"# wait until 'tc -s qdisc show dev {self.port}{which}' shows a backlog of at most {self.packets}p"
+
+
+@dataclass(frozen=True)
+class Together:
+    """Changes of queues that reach the kernel in one message, so that no packet travels between two of them."""
+
+    ops: tuple[SetNetem | SetShaper | SetQueue, ...]
+
+    def __str__(self) -> str:
+        lines = [line for op in self.ops for line in str(op).splitlines()]
+        return "tc -batch - <<END\n" + "\n".join(f"  {line[3:]}" for line in lines) + "\nEND"

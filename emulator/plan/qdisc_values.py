@@ -1,0 +1,156 @@
+"""The queues of one direction as the kernel stores them: netem, its bottleneck, and a flow's own. Pure values.
+
+What a wish becomes of them is `netem`'s business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from emulator.model import jitter_distribution
+from emulator.model.flow_match import Filter
+from emulator.model.loss_model import P32
+from emulator.plan import aqm
+from emulator.plan.tbf_burst import wire_bytes
+
+ORDER_RATE_BYTES_PER_S = 10**15
+"""Netem keeps packets in order only when it has a rate: each packet then leaves no earlier than the one before.
+
+At 10^15 byte/s even a 64 KiB super-frame takes 65536 * 10^9 // 10^15 = 0 ns (packet_time_ns), so order costs no time.
+It is also what makes a live cut of the RTT safe: without it the packets in flight are overtaken.
+"""
+
+
+@dataclass(frozen=True)
+class Netem:
+    """A netem qdisc as the kernel stores it; every field is sent every time, for `change` keeps what it is not told.
+
+    Probabilities and correlations are u32 parts (P32 is one), times ns, rates bytes/s, `limit` packets (skbs).
+    `slot` is (min_ns, max_ns, packets, bytes, dist_delay_ns, dist_jitter_ns); `gemodel` is (p, r, h, k1) in the
+    kernel's sense of h and k1, `four_state` (p13, p31, p32, p23, p14). `seed` None: the kernel has no seed (before
+    6.6). The kernel does not dump `distribution`, so it is not compared: its fingerprint stands in `cell_overhead`,
+    which netem keeps, dumps and, with no `cell_size`, never uses.
+    """
+
+    delay_ns: int = 0
+    jitter_ns: int = 0
+    limit: int = 1000
+    rate_bytes_per_s: int = ORDER_RATE_BYTES_PER_S
+    loss_p32: int = 0
+    duplicate_p32: int = 0
+    reorder_p32: int = 0
+    corrupt_p32: int = 0
+    gap: int = 0
+    delay_corr: int = 0
+    loss_corr: int = 0
+    duplicate_corr: int = 0
+    reorder_corr: int = 0
+    corrupt_corr: int = 0
+    packet_overhead: int = 0
+    cell_size: int = 0
+    cell_overhead: int = 0
+    ecn: bool = False
+    slot: tuple[int, int, int, int, int, int] = (0, 0, 0, 0, 0, 0)
+    gemodel: tuple[int, int, int, int] | None = None
+    seed: int | None = None
+    four_state: tuple[int, int, int, int, int] | None = None
+    distribution: jitter_distribution.Table | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        """As the arguments of tc; what has no say is left out."""
+        words = ["netem", f"delay {self.delay_ns}ns"]
+        if self.jitter_ns:
+            words[-1] += f" {self.jitter_ns}ns"
+            if self.distribution:
+                words.append(f"distribution {jitter_distribution.name_of(self.distribution)}")
+        words += self._loss_words()
+        for word, p32 in (
+            ("loss", self.loss_p32),
+            ("duplicate", self.duplicate_p32),
+            ("corrupt", self.corrupt_p32),
+        ):
+            if p32:
+                words.append(f"{word} {p32 * 100 / P32:.8g}%")
+        if self.reorder_p32:
+            words.append(f"reorder {self.reorder_p32 * 100 / P32:.8g}% gap {self.gap}")
+        if self.rate_bytes_per_s:
+            words.append(f"rate {self.rate_bytes_per_s * 8}bit")
+        words.append(f"limit {self.limit}")
+        if self.seed is not None:
+            words.append(f"seed {self.seed}")
+        return " ".join(words)
+
+    def _loss_words(self) -> list[str]:
+        words = []
+        for name, model in (("gemodel", self.gemodel), ("state", self.four_state)):
+            if model:
+                words.append(f"loss {name} " + " ".join(f"{p32 * 100 / P32:.8g}%" for p32 in model))
+        return [*words, "ecn"] if self.ecn else words
+
+    @property
+    def lossy(self) -> bool:
+        """Whether it drops or marks by chance."""
+        return bool(self.loss_p32 or self.gemodel or self.four_state)
+
+
+@dataclass(frozen=True)
+class Shaper:
+    """The bottleneck: a tbf below netem. `burst_bytes` is canonical (`canonical_burst`), `limit_bytes` the buffer.
+
+    `overhead_bytes` count with every packet, and with `atm` the packet fills cells of 53 bytes for 48 of its own.
+    """
+
+    rate_bytes_per_s: int
+    burst_bytes: int
+    limit_bytes: int
+    overhead_bytes: int = 0
+    atm: bool = False
+
+    def __str__(self) -> str:
+        words = [f"tbf rate {self.rate_bytes_per_s * 8}bit burst {self.burst_bytes} limit {self.limit_bytes}"]
+        if self.overhead_bytes:
+            words.append(f"overhead {self.overhead_bytes}")
+        return " ".join([*words, "linklayer atm"] if self.atm else words)
+
+    @property
+    def burst_wire_bytes(self) -> int:
+        """What the burst takes on the wire, overhead and cells counted."""
+        return wire_bytes(self.burst_bytes, self.overhead_bytes, atm=self.atm)
+
+
+@dataclass(frozen=True)
+class Egress:
+    """All that acts on what leaves one port: delay and loss first, then the bottleneck, if there is one.
+
+    `aqm` None: the bottleneck's own queue, which drops what comes when it is full.
+    `queues` above 1: below a root mq, every TX queue has a netem of its own with its own seed (`netem_of_queue`).
+    `alike` False, only ever observed: they differ from each other, or some are missing.
+    `bands` are the flows': below a root prio each has a netem of its own and what hangs on it, the rest the first one.
+    """
+
+    netem: Netem
+    shaper: Shaper | None = None
+    aqm: aqm.Aqm | None = None
+    queues: int = 1
+    alike: bool = True
+    bands: tuple[Band, ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[int | None, Egress], ...]:
+        """Every netem with what hangs on it, and its band; that is None where there are none."""
+        if not self.bands:
+            return ((None, self),)
+        return ((0, replace(self, bands=())), *((i, band.egress) for i, band in enumerate(self.bands, 1)))
+
+    @property
+    def form(self) -> tuple[int, tuple[tuple[Filter, ...], ...]]:
+        """What cannot change while packets are on their way."""
+        return self.queues, tuple(band.filters for band in self.bands)
+
+
+@dataclass(frozen=True)
+class Band:
+    """A flow's part of an egress, and how its packets are found."""
+
+    filters: tuple[Filter, ...]
+    egress: Egress

@@ -1,0 +1,132 @@
+"""What can be put right on a machine that is not as it was asked to be, and what stands in the way. Pure.
+
+A lane whose port is gone, or taken by somebody else meanwhile, must not keep the others from being mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from emulator.errors import RefusedError
+from emulator.model.topology import Lane, Topology
+from emulator.plan.desired_state import lane_ports, nothing, resolved_lane, unknown_ports
+from emulator.plan.engine_lane import Wire
+from emulator.plan.ops import Step
+from emulator.plan.planner import plan
+from emulator.plan.preconditions import refuse
+from emulator.plan.scheduled_state import instants, present, wanted_at
+from emulator.plan.state import Link, State, interface_name
+
+T = TypeVar("T")
+GONE = Link(mtu=0, up=False, ipv6=False, addrgen=0)
+"""Stands for an interface that is not there, so that the rest of the topology can be worked out."""
+
+
+@dataclass(frozen=True)
+class Mending:
+    """The state to go to, the steps to it, and by lane why it cannot be mended now."""
+
+    goal: State
+    steps: list[Step]
+    blocked: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tended:
+    """What the watchdog found: whether it took a change back, what it mended or would, what it cannot mend.
+
+    What is not `known` was asked for in another state folder, or in one that is lost: it is left alone.
+    """
+
+    reverted: bool
+    mended: list[Step]
+    drift: list[Step]
+    blocked: dict[str, str]
+    known: bool = True
+
+
+def mending_now(
+    topology: Topology | None, began_ns: int | None, now_ns: int, have: State, *, patient: bool = True
+) -> Mending:
+    """The way from what there is to what was asked for at this moment, as far as there is one.
+
+    Under a schedule, lanes that are as they were to be a moment ago are right for the `patient`: somebody plays it.
+    """
+    if topology is None or topology.schedule is None or began_ns is None:
+        return mending(topology, have)
+    times = [now_ns, *(instants(topology, began_ns, now_ns) if patient else ())]
+    every = (mending(present(topology, began_ns, t), have, topology) for t in times)
+    found = next(every)
+    return found if not found.steps else next((one for one in every if not one.steps), found)
+
+
+def mending(topology: Topology | None, have: State, of: Topology | None = None) -> Mending:
+    """The way from what there is to what was asked for, as far as there is one.
+
+    The topology may be one moment `of` another, under its schedule.
+    """
+    if topology is None:
+        return Mending(nothing(have), plan(nothing(have), have))
+    if not unknown_ports(topology, have):
+        goal = wanted_at(of or topology, topology, have)
+        steps = plan(goal, have)
+        if not steps or not (blocked := _blocked(topology, have)):
+            return Mending(goal, steps)
+    else:
+        blocked = _blocked(topology, have)
+    goal = wanted_at(of or topology, topology, _with_all_ports(topology, have))
+    for lane in topology.lanes:
+        if lane.name in blocked:
+            goal = _left_alone(lane, goal, have)
+    return Mending(goal, plan(goal, have), blocked)
+
+
+def revived(goal: State, have: State) -> State:
+    """What there is, but that the engines which died run again: nobody's change is taken back by that."""
+    dead = {
+        name: wire
+        for name, wire in goal.wires.items()
+        if name in have.wires and not have.wires[name].running and {wire.hub, wire.site} <= have.ports.keys()
+    }
+    bridges = {name: goal.bridges[name] for name in dead if name in have.bridges}
+    return replace(have, wires={**have.wires, **dead}, bridges={**have.bridges, **bridges})
+
+
+def _blocked(topology: Topology, have: State) -> dict[str, str]:
+    found = {}
+    for lane in topology.lanes:
+        try:
+            refuse(replace(topology, lanes=(lane,)), have)
+        except RefusedError as error:
+            found[lane.name] = str(error)
+    return found
+
+
+def _with_all_ports(topology: Topology, have: State) -> State:
+    absent = dict.fromkeys(unknown_ports(topology, have), GONE)
+    return replace(have, machine=replace(have.machine, links={**have.machine.links, **absent}))
+
+
+def _left_alone(lane: Lane, goal: State, have: State) -> State:
+    """The goal with everything of this lane's as it is now, even if that is nothing."""
+    lane = resolved_lane(lane, have)
+    names = {interface_name(role, lane.name) for role in ("", "h", "s", "x")} | {*lane_ports(lane), *lane.named_ports}
+    return replace(
+        goal,
+        bridges=_swap(goal.bridges, have.bridges, names),
+        veths=_swap(goal.veths, have.veths, names),
+        vlans=_swap(goal.vlans, have.vlans, names),
+        ports=_swap(goal.ports, have.ports, names),
+        # An engine that lost a port ends, and its lane is cut until that comes back: nothing to leave alone.
+        wires=_swap(goal.wires, _whole(have), names),
+    )
+
+
+def _whole(have: State) -> dict[str, Wire]:
+    return {n: w for n, w in have.wires.items() if w.running and {w.hub, w.site} <= have.ports.keys()}
+
+
+def _swap(goal: Mapping[str, T], have: Mapping[str, T], names: set[str]) -> dict[str, T]:
+    return {n: v for n, v in goal.items() if n not in names} | {n: v for n, v in have.items() if n in names}

@@ -1,0 +1,97 @@
+"""A topology under its schedule at one moment, and the state that stands for it then. Pure.
+
+What must not change while lanes are in use is the same at all moments: queues as long as the schedule will ever need,
+and the form that every moment can do with. So a change never waits for a queue to drain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from emulator.model.timeline import Timeline
+from emulator.model.topology import Topology
+from emulator.plan.desired_state import wanted
+from emulator.plan.state import Port, State
+
+GRACE_NS = 1_000_000_000
+"""How late whoever plays a schedule may be before the lanes count as changed by somebody else."""
+
+MOST_INSTANTS = 16
+
+
+@lru_cache(maxsize=4)
+def timeline_of(topology: Topology) -> Timeline | None:
+    """The topology over time; None when it has no schedule."""
+    return Timeline(topology, topology.schedule) if topology.schedule else None
+
+
+def began(topology: Topology | None, before: Topology | None, began_ns: int | None, now_ns: int) -> int | None:
+    """When the topology's schedule is at 0, in ns since 1970: it goes on where it is if it was there `before`."""
+    if topology is None or topology.schedule is None:
+        return None
+    if before is not None and before.schedule == topology.schedule and began_ns is not None:
+        return began_ns
+    return topology.schedule.start.epoch_ns(now_ns)
+
+
+def is_over(topology: Topology, began_ns: int, now_ns: int) -> bool:
+    """Whether the schedule's last key has passed."""
+    schedule = topology.schedule
+    return schedule is not None and schedule.loop_ns is None and now_ns - began_ns >= schedule.last_ns
+
+
+def present(topology: Topology, began_ns: int | None, now_ns: int) -> Topology:
+    """The topology as it is to be now; without a schedule always the same."""
+    timeline = timeline_of(topology)
+    return topology if timeline is None else timeline.at(now_ns - (began_ns or 0))
+
+
+def instants(topology: Topology, began_ns: int, now_ns: int) -> list[int]:
+    """The last instants of the schedule at which the lanes may still be, newest first: as long as the grace goes."""
+    timeline = timeline_of(topology)
+    assert timeline is not None
+    found = [now_ns - GRACE_NS - began_ns]
+    while (after_ns := timeline.next_change(found[-1])) is not None and after_ns <= now_ns - began_ns:
+        found.append(after_ns)
+    return [began_ns + t_ns for t_ns in reversed(found[-MOST_INSTANTS:])]
+
+
+def wanted_at(topology: Topology, moment: Topology, have: State) -> State:
+    """The state that one moment of a topology stands for on this machine."""
+    goal, timeline = wanted(moment, have), timeline_of(topology)
+    return goal if timeline is None else held(goal, steady(timeline, have))
+
+
+def steady(timeline: Timeline, have: State) -> State:
+    """What must not change while lanes are in use: the longest queues, and the form that every moment can do with."""
+    most, least = (wanted(extreme, have) for extreme in timeline.extremes)
+    veths = {n: replace(v, segments=min(v.segments, least.veths[n].segments)) for n, v in most.veths.items()}
+    ports = {n: _plainest(port, least.ports[n]) for n, port in most.ports.items()}
+    return replace(most, veths=veths, ports=ports)
+
+
+def held(goal: State, most: State) -> State:
+    """The goal with what must not change as `most` has it."""
+    veths = {name: replace(veth, segments=most.veths[name].segments) for name, veth in goal.veths.items()}
+    ports = {name: _held(port, most.ports[name]) for name, port in goal.ports.items()}
+    wires = {name: replace(wire, rooms=most.wires[name].rooms) for name, wire in goal.wires.items()}
+    return replace(goal, veths=veths, ports=ports, wires=wires)
+
+
+def _plainest(port: Port, other: Port) -> Port:
+    """The port with one netem if ever one is needed, and merging no more than is always right."""
+    if port.offloads is not None and other.offloads is not None:
+        port = replace(port, offloads=port.offloads & other.offloads)
+    if port.egress is None or other.egress is None:
+        return port
+    return replace(port, egress=replace(port.egress, queues=min(port.egress.queues, other.egress.queues)))
+
+
+def _held(port: Port, most: Port) -> Port:
+    port = replace(port, offloads=most.offloads)
+    if port.egress is None or most.egress is None:
+        return port
+    limit = max(port.egress.netem.limit, most.egress.netem.limit)
+    netem = replace(port.egress.netem, limit=limit)
+    return replace(port, egress=replace(port.egress, netem=netem, queues=most.egress.queues))

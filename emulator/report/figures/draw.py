@@ -1,0 +1,135 @@
+"""The figures of a run, by matplotlib: SVG for the report, PNG for everything else. Lines, no 3-D."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from emulator.errors import MissingError
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.report.figures import delays, matrix, ramp, throughput
+from emulator.report.figures import style as plots_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One drawing: its title, and the sentence that stands below it and says how to read it."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What `Figure` will be, and the function that paints it on a canvas of so many inches in height."""
+
+    name: str
+    title: str
+    caption: str
+    height: float
+    paint: Callable[[Canvas], None]
+
+
+def draw(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Figure]:
+    """Every figure that these cells give. Raises MissingError without matplotlib."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise MissingError("the figures need matplotlib: run scripts/install") from None
+    mpl.use("Agg")
+    cells = [found[spec.id] for spec in specs if spec.id in found]
+    if not cells:
+        return []
+    drawings = [_throughput(cells), _ramp(cells), _delays(cells), _streams(cells), _certificate(cells)]
+    style: Any = plots_style.STYLE
+    with mpl.rc_context(style):
+        return [_rendered(drawing) for drawing in drawings if drawing]
+
+
+def _rendered(drawing: Drawing) -> Figure:
+    from matplotlib.figure import Figure as NewCanvas
+
+    canvas: Canvas = NewCanvas(figsize=(plots_style.WIDTH_INCHES, drawing.height), layout="constrained")
+    drawing.paint(canvas)
+    svg, png = io.StringIO(), io.BytesIO()
+    # No date: the same run gives the same bytes. Nor anything else that names where the drawing comes from.
+    canvas.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    # Laid out once; doing it again would cost as much as the drawing and change nothing.
+    canvas.set_layout_engine("none")
+    canvas.savefig(png, format="png", dpi=150, metadata={"Software": None})
+    return Figure(drawing.name, drawing.title, drawing.caption, svg.getvalue(), png.getvalue())
+
+
+def _throughput(cells: Sequence[CellResult]) -> Drawing:
+    name, title = "throughput", "Throughput against RTT"
+    rtts = {cell.spec.lane.rtt_ns for cell in cells}
+    zero = " An RTT of 0 stands apart at the left." if 0 in rtts else ""
+    if len(rtts) > 1:
+        caption = (
+            "Steady throughput against RTT, both axes logarithmic. Marks are measured, dotted lines are theory with "
+            "the windows that were measured, its bends where another limit takes over. "
+            f"{_certainty(cells)}{zero}"
+        )
+        return Drawing(name, title, caption, 5.2, lambda canvas: throughput.against_rtt(cells, canvas))
+    caption = f"Steady throughput, and what theory allows with the windows that were measured. {_certainty(cells)}"
+    height = 1.4 + 0.45 * len(cells)
+    return Drawing(name, "Throughput", caption, height, lambda canvas: throughput.by_column(cells, canvas))
+
+
+def _certainty(cells: Sequence[CellResult]) -> str:
+    if all(len(cell.repeats) < 2 for cell in cells):
+        return "Each cell was measured once, so there is no confidence interval."
+    most = max(cell.half_width_bytes_per_s / cell.steady_bytes_per_s for cell in cells if len(cell.repeats) > 1)
+    return f"The 99 % confidence interval is drawn; it is \u00b1{most:.1%} at most."
+
+
+def _ramp(cells: Sequence[CellResult]) -> Drawing | None:
+    shown = ramp.drawable(cells)
+    caption = (
+        "From the start of a run: throughput at the receiver, and the sender's congestion windows, all streams "
+        "together. On logarithmic axes the slow start, which doubles each round trip, is a straight line."
+    )
+    if not shown:
+        return None
+    return Drawing("ramp", "The slow start", caption, 5.6, lambda canvas: ramp.over_time(shown, canvas))
+
+
+def _delays(cells: Sequence[CellResult]) -> Drawing | None:
+    shown = delays.chosen(cells)
+    caption = (
+        "Histograms of the round trip: idle, and beside the streams, whose queue at the bottleneck everybody waits in. "
+        "Probes leave on a fixed grid, and those that a late prober left out are put in."
+    )
+    if not shown:
+        return None
+    height = 1.0 + 2.2 * -(-len(shown) // plots_style.PANELS)
+    title = "Round trips, idle and under load"
+    return Drawing("delays", title, caption, height, lambda canvas: delays.histograms(shown, canvas))
+
+
+def _streams(cells: Sequence[CellResult]) -> Drawing | None:
+    streams, _, panels = matrix.streams_panels(cells)
+    caption = "The share of the line that so many streams reach at each RTT, in percent; - where no cell is."
+    if not panels:
+        return None
+    height = 1.6 + 0.45 * len(streams)
+    title = "Streams by RTT"
+    return Drawing("streams", title, caption, height, lambda canvas: matrix.streams_by_rtt(cells, canvas))
+
+
+def _certificate(cells: Sequence[CellResult]) -> Drawing:
+    caption = (
+        "The certificate: by how many microseconds the idle round trip, and each way of it, differs from what was "
+        "asked for; - where one way was not to be measured."
+    )
+    height = 1.2 + 0.32 * len({cell.spec.lane.rtt_ns for cell in cells})
+    title = "RTT asked against measured"
+    return Drawing("certificate", title, caption, height, lambda canvas: matrix.certificate(cells, canvas))

@@ -1,0 +1,186 @@
+"""report.html: one file with everything in it, that prints well and follows the reader's light or dark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.report import published as presets
+from emulator.report import summary, svg_theme, tables
+from emulator.report.figures import style as plots_style
+from emulator.report.tables import Table
+
+if TYPE_CHECKING:
+    from emulator.report.figures.draw import Figure
+
+BY_DAY = (
+    f"--ink: {plots_style.INK}; --paper: {plots_style.PAPER}; --rule: {plots_style.RULE}; --bad: {plots_style.BAD}; "
+    f"--soft: #f3f5f7; --faint: #5a6068; {svg_theme.variables(plots_style.COLOURS)}"
+)
+BY_NIGHT = (
+    "--ink: #e6e6e6; --paper: #16181b; --rule: #3a3f45; --bad: #ff8a80; --soft: #20242a; --faint: #a7adb5; "
+    f"{svg_theme.variables(svg_theme.BY_NIGHT)}"
+)
+STYLE = f"""
+:root {{ color-scheme: light dark; {BY_DAY} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {BY_NIGHT} }} }}
+@media print {{ :root {{ color-scheme: light; {BY_DAY} }} }}
+body {{ font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
+  max-width: 76rem; padding: 0 1rem; overflow-wrap: break-word; }}
+h1 {{ margin-bottom: 0; line-height: 1.2; }}
+h2 {{ margin-top: 2.5rem; padding-bottom: .2rem; border-bottom: 2px solid var(--rule); }}
+nav ul {{ display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; list-style: none; }}
+a {{ color: var(--line-0); }}
+.wide {{ overflow-x: auto; margin: .5rem 0 1.5rem; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+caption {{ text-align: left; font-weight: 600; padding: .3rem 0; }}
+th, td {{ padding: .2rem .55rem; border-bottom: 1px solid var(--rule); text-align: right; vertical-align: top; }}
+td, tbody th {{ white-space: nowrap; font-weight: normal; }}
+th:first-child, .words {{ text-align: left; }}
+thead th {{ vertical-align: bottom; }}
+td.words {{ white-space: normal; min-width: 9rem; }}
+@media (max-width: 40rem) {{ td.words {{ min-width: 14rem; }} }}
+figure {{ margin: 1.5rem 0; break-inside: avoid; }}
+figure svg {{ display: block; width: 100%; min-width: 40rem; max-width: 64rem; height: auto; }}
+figcaption, .faint {{ font-size: .9em; color: var(--faint); }}
+.bad {{ color: var(--bad); }}
+@page {{ size: A4; margin: 14mm; }}
+@media print {{
+  body {{ margin: 0; max-width: none; padding: 0; font-size: 9pt; }}
+  h2, h3, caption, thead {{ break-after: avoid; }}
+  tr, li {{ break-inside: avoid; }}
+  table {{ font-size: 7.5pt; }}
+  th, td {{ padding: .1rem .35rem; }}
+  td.words {{ min-width: 0; }}
+  .wide {{ overflow: visible; }}
+  figure svg {{ min-width: 0; max-width: 86%; }}
+  nav {{ display: none; }}
+}}
+"""
+
+
+def page(
+    facts: Mapping[str, Any],
+    machine: Mapping[str, Any],
+    specs: Sequence[CellSpec],
+    found: Mapping[str, CellResult],
+    said: Sequence[str],
+    figures: Sequence[Figure],
+) -> str:
+    """The whole report. `facts` is run.json, `machine` machine.json."""
+    name = specs[0].topology.name if specs else "no cells"
+    title = f"Longhaul: throughput against RTT, {name}"
+    sections = [
+        ("summary", "Summary", _list(summary.sentences(specs, found))),
+        ("objections", "What must not be overlooked", _list(said, "bad") if said else ""),
+        ("overview", "Steady throughput", _table(tables.overview(specs, found)) + _words([tables.LEGEND])),
+        ("published", "Published, measured, theory", _published(presets.side_by_side(specs, found))),
+        ("figures", "Figures", "".join(map(_figure, figures))),
+        ("cells", "Every cell", "".join(map(_table, tables.details(specs, found)))),
+        ("reasons", "What limited each cell, and what would lift it", _table(_evidence(found))),
+        ("findings", "To know when reading this", _list(tables.findings(found)) if tables.findings(found) else ""),
+        ("certificate", "Certificate", _table(summary.certificate(specs, found))),
+        ("machine", "The machine it was measured with", _machine(machine)),
+    ]
+    written = [section for section in sections if section[2]]
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    top = f'<h1>Throughput against RTT</h1><p>{escape(name)}</p>\n<p class="faint">{_origin(facts, machine, found)}</p>'
+    body = f"<header>{top}\n{_contents(written)}</header>\n<main>{''.join(_section(*one) for one in written)}</main>"
+    return f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>{body}</body></html>\n'
+
+
+def _section(id: str, title: str, content: str) -> str:
+    return f'\n<section aria-labelledby="{id}"><h2 id="{id}">{escape(title)}</h2>\n{content}</section>\n'
+
+
+def _contents(sections: Iterable[tuple[str, str, str]]) -> str:
+    items = "".join(f'<li><a href="#{id}">{escape(title)}</a></li>' for id, title, _ in sections)
+    return f'<nav aria-label="Contents"><ul>{items}</ul></nav>'
+
+
+def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping[str, CellResult]) -> str:
+    kernels = sorted({result.kernel for result in found.values()})
+    tools = sorted({result.tool for result in found.values()})
+    clock = "virtual time" if machine.get("virtual_time") else "real time"
+    most = facts.get("most_repeats", 1)
+    order = "the longest cells first, equal ones" if facts.get("in_lab") else "cells"
+    return escape(
+        f"Made {facts.get('created', 'at an unknown time')} by Longhaul {facts.get('version', '')}, Linux "
+        f"{', '.join(kernels)}, {', '.join(tools)}, {clock}; {order} in the order of seed "
+        f"{facts.get('order_seed', 0)}, each measured {'once' if most == 1 else f'{most} times at most'}."
+    )
+
+
+def _words(lines: Sequence[str]) -> str:
+    return "".join(f"<p>{escape(text)}</p>\n" for text in lines)
+
+
+def _list(lines: Sequence[str], style: str = "") -> str:
+    items = "\n".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<ul class="{style}">{items}</ul>' if style else f"<ul>{items}</ul>"
+
+
+def _table(table: Table) -> str:
+    """A table that scrolls by itself where it is wider than the page; whoever has no mouse can scroll it too."""
+    styles = [' class="words"' if name in table.left else "" for name in table.header]
+    head = "".join(
+        f'<th scope="col"{style}>{_unbroken(text)}</th>' for text, style in zip(table.header, styles, strict=True)
+    )
+    rows = "\n".join(_row(row, styles) for row in table.rows)
+    title = escape(table.title, quote=True)
+    return (
+        f'<div class="wide" role="region" tabindex="0" aria-label="{title}"><table><caption>{title}</caption>'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
+    )
+
+
+def _unbroken(text: str) -> str:
+    """No line ends between a number and its unit."""
+    return re.sub(r"(\d) (?=m?s\b)", "\\1\N{NO-BREAK SPACE}", escape(text))
+
+
+def _row(row: Sequence[str], styles: Sequence[str]) -> str:
+    first, *others = row
+    cells = "".join(_cell(text, style) for text, style in zip(others, styles[1:], strict=True))
+    return f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>'
+
+
+def _cell(text: str, style: str) -> str:
+    bad = ' class="bad"' if text.startswith(tables.INVALID_MARK) else style
+    return f"<td{bad}>{escape(text)}</td>"
+
+
+def _figure(figure: Figure) -> str:
+    return (
+        f'<figure><h3>{escape(figure.title)}</h3><div class="wide" role="region" tabindex="0" '
+        f'aria-label="{escape(figure.title, quote=True)}">{svg_theme.embedded(figure)}</div>'
+        f"<figcaption>{escape(figure.caption)}</figcaption></figure>\n"
+    )
+
+
+def _published(published: presets.Published | None) -> str:
+    return _table(published.table) + _words(published.words) if published else ""
+
+
+def _evidence(found: Mapping[str, CellResult]) -> Table:
+    header = ("cell", "limited by", "because", "what would lift it")
+    rows = tuple((id, result.kind, result.evidence, result.advice or "-") for id, result in found.items())
+    return Table("Evidence and advice", header, rows, header)
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    """Each group of machine.json as a table; of the offloads those that can be switched, by how they are."""
+    groups = {name: dict(values) for name, values in machine.items() if isinstance(values, Mapping)}
+    offloads = groups.pop("offloads", {})
+    groups["offloads"] = {way: ", ".join(name for name, is_ in offloads.items() if is_ == way) for way in ("on", "off")}
+    groups["others"] = {name: value for name, value in machine.items() if not isinstance(value, Mapping)}
+    known = {name: tuple((key, str(value)) for key, value in group.items() if value) for name, group in groups.items()}
+    titles = {"sysctls": "sysctls, under the profile of the cell that was measured first"}
+    return "".join(
+        _table(Table(titles.get(name, name), ("name", "value"), rows, ("name", "value")))
+        for name, rows in known.items()
+        if rows
+    )

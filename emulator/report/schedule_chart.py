@@ -1,0 +1,73 @@
+"""A schedule as lines of text: one row per figure that changes, as high as its value. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from emulator import units
+from emulator.model.timeline import DIRECTIONS, Timeline
+from emulator.model.topology import Impairment
+
+LEVELS = "▁▂▃▄▅▆▇█"
+
+FIGURES: dict[str, tuple[Callable[[Impairment], float], Callable[[float], str]]] = {
+    "delay": (lambda x: x.delay_ns, lambda v: units.format_duration(round(v))),
+    "jitter": (lambda x: x.jitter_ns, lambda v: units.format_duration(round(v))),
+    "loss": (lambda x: x.mean_loss, lambda v: f"{v * 100:.4g}%"),
+    "rate": (lambda x: x.rate_bps or 0, lambda v: units.format_rate(round(v)) if v else "none"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of one lane over the whole span, its least and greatest value, and its line."""
+
+    lane: str
+    direction: str
+    figure: str
+    least: str
+    greatest: str
+    line: str
+
+
+def span_ns(timeline: Timeline) -> int:
+    """What a chart shows: one loop, or up to a little after the last key."""
+    return timeline.schedule.loop_ns or timeline.schedule.last_ns * 21 // 20 or 10**9
+
+
+def rows(timeline: Timeline, width: int) -> list[Row]:
+    """Every figure that is not the same all the time. A column shows the furthest from the rest that is in it."""
+    span = span_ns(timeline)
+    edges = [span * column // width for column in range(width)]
+    times = sorted({*edges, *(t for t in timeline.breakpoints() if t < span)})
+    moments = [timeline.at(t) for t in times]
+    starts = [bisect_left(times, edge) for edge in edges]
+    found = []
+    for lane in timeline.topology.sites:
+        for figure, (of, text) in FIGURES.items():
+            both = [[of(getattr(moment.lane(lane), way)) for moment in moments] for way in DIRECTIONS]
+            # Of an odd RTT, one direction has a nanosecond more.
+            slack = int(figure == "delay")
+            same = all(abs(a - b) <= slack for a, b in zip(*both, strict=True))
+            for direction, values in zip(["both"] if same else DIRECTIONS, both, strict=False):
+                if len(set(values)) > 1:
+                    line = _line(values, starts, lowest=figure == "rate")
+                    found.append(Row(lane, direction, figure, text(min(values)), text(max(values)), line))
+    return found
+
+
+def _line(values: list[float], starts: list[int], *, lowest: bool) -> str:
+    pick = min if lowest else max
+    columns = [pick(values[a:b]) for a, b in zip(starts, [*starts[1:], len(values)], strict=True)]
+    least, most = min(values), max(values)
+    return "".join(LEVELS[round((v - least) / (most - least) * (len(LEVELS) - 1))] for v in columns)
+
+
+def changes(timeline: Timeline) -> int:
+    """How many instants one span has at which something may change."""
+    at, count = 0, 0
+    while (after := timeline.next_change(at)) is not None and after <= span_ns(timeline):
+        at, count = after, count + 1
+    return count

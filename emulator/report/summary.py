@@ -1,0 +1,73 @@
+"""A run in a few sentences: what was measured, how far it can be trusted, and what came out. Pure text."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from emulator import units
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.report.tables import Table, label, mib, several_lanes
+
+
+def sentences(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[str]:
+    """The whole run, then each column."""
+    cells = [found[spec.id] for spec in specs if spec.id in found]
+    if not cells:
+        return ["Nothing has been measured yet."]
+    columns = dict.fromkeys(cell.spec.column for cell in cells)
+    return [_measured(specs, cells), _dropped(cells), _rtt(cells), *(_column(name, cells) for name in columns)]
+
+
+def _measured(specs: Sequence[CellSpec], cells: Sequence[CellResult]) -> str:
+    invalid = sum(bool(cell.invalid) for cell in cells)
+    least, most = (choose(len(cell.repeats) for cell in cells) for choose in (min, max))
+    often = "once" if most == 1 else f"{most} times" if least == most else f"{least} to {most} times"
+    said = f"{len(cells)} of {len(specs)} cells were measured, each {often}; {invalid or 'none'} of them invalid."
+    widths = [cell.half_width_bytes_per_s / cell.steady_bytes_per_s for cell in cells if cell.steady_bytes_per_s]
+    if most > 1 and (known := [width for width in widths if math.isfinite(width)]):
+        said += f" The means are known to ±{max(known):.1%} at 99 % confidence."
+    return said
+
+
+def _dropped(cells: Sequence[CellResult]) -> str:
+    by_limit = sum(cell.drops_limit or 0 for cell in cells)
+    unknown = sum(cell.drops_limit is None for cell in cells)
+    said = f"The emulator's own limit dropped {by_limit or 'no'} packets"
+    return (
+        f"{said}; where there is loss ({unknown} of {len(cells)} cells) it cannot be told." if unknown else f"{said}."
+    )
+
+
+def _rtt(cells: Sequence[CellResult]) -> str:
+    worst = max(abs(cell.rtt_ns - cell.spec.lane.rtt_ns) for cell in cells)
+    return f"The RTT was as asked to {worst / 1000:.1f} us in every cell."
+
+
+def _column(name: str, cells: Sequence[CellResult]) -> str:
+    inside = sorted((c for c in cells if c.spec.column == name), key=lambda c: c.spec.lane.rtt_ns)
+    kinds = Counter(cell.kind for cell in inside).most_common()
+    limits = ", ".join(f"{kind} ({number})" if len(kinds) > 1 else kind for kind, number in kinds)
+    ends = [f"{mib(c.steady_bytes_per_s)} MiB/s at {units.format_duration(c.spec.lane.rtt_ns)}" for c in inside]
+    reach = ends[0] if len(ends) == 1 else f"from {ends[0]} to {ends[-1]}"
+    return f"{name}: {reach}; limited by {limits}."
+
+
+CERTIFICATE = ("RTT asked", "measured", "outbound asked", "outbound", "inbound asked", "inbound")
+
+
+def certificate(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Table:
+    """Every RTT asked against measured, and each way of it where irtt could tell them apart."""
+    rows: dict[str, tuple[str, ...]] = {}
+    for cell in (found[spec.id] for spec in specs if spec.id in found):
+        lane, (there, back) = cell.spec.lane, cell.ways_ns
+        asked = (lane.outbound.delay_ns, lane.inbound.delay_ns)
+        ways = [text for pair in zip(asked, (there, back), strict=True) for text in map(_ms, pair)]
+        name = label(cell.spec, several_lanes(specs))
+        rows.setdefault(name, (name, _ms(cell.rtt_ns), *ways))
+    return Table("RTT asked against measured, idle, each lane and RTT once", CERTIFICATE, tuple(rows.values()))
+
+
+def _ms(value_ns: int | None) -> str:
+    return "-" if value_ns is None else f"{value_ns / 1e6:.3f} ms"

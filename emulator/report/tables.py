@@ -1,0 +1,235 @@
+"""Results as tables: rows of RTT, columns of profile, streams and congestion control. Pure text; MiB/s like iperf."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from emulator import units
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.compare_runs import Change
+from emulator.model.sweep_axes import INBOUND, OUTBOUND
+
+MIB = 2**20
+DETAILS = (
+    "RTT asked", "RTT measured", "steady", "±", "first 10 s", "predicted", "RTT loaded", "by limit", "by buffer",
+    "limited by",
+)  # fmt: skip
+WAYS = (OUTBOUND, INBOUND)
+INVALID_MARK = "✗"
+UNSETTLED_MARK = "~"
+LEGEND = (
+    "MiB/s of payload at the receiver, ± at 99 % confidence; RTT loaded is the 99th percentile beside the streams; "
+    "packets dropped by the emulator's limit and by the bottleneck's buffer. "
+    f"{INVALID_MARK}: invalid, reasons below. {UNSETTLED_MARK}: the rate still drifted when the run ended."
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a header and rows of text. Columns stand right, as numbers do, unless named in `left`."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: tuple[str, ...] = ()
+
+
+def mib(bytes_per_s: float) -> str:
+    """A throughput in MiB/s to four digits or one decimal: "1140", "43.5"."""
+    value = bytes_per_s / MIB
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
+
+
+def steady_text(result: CellResult) -> str:
+    """The steady mean with its marks."""
+    mark = INVALID_MARK if result.invalid else "" if result.settled else UNSETTLED_MARK
+    return mark + mib(result.steady_bytes_per_s)
+
+
+def label(spec: CellSpec, several_names: bool) -> str:
+    """What a row is called: the RTT, after the lane's name where lanes of a topology are compared."""
+    rtt = units.format_duration(spec.lane.rtt_ns)
+    return f"{spec.lane.name} {rtt}" if several_names else rtt
+
+
+def overview(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Table:
+    """Steady throughput: one row an RTT, one column each of the others. A cell that is not there is "-"."""
+    columns = list(dict.fromkeys(spec.column for spec in specs))
+    rows: dict[str, dict[str, str]] = {}
+    for spec in specs:
+        text = steady_text(found[spec.id]) if spec.id in found else "-"
+        rows.setdefault(label(spec, several_lanes(specs)), {})[spec.column] = text
+    body = tuple((row, *(cells.get(column, "-") for column in columns)) for row, cells in rows.items())
+    if len(body) == 1 and len(columns) > 1:
+        # A single row reads better downwards.
+        ((label_of_all, *values),) = body
+        return Table("steady MiB/s", ("profile", label_of_all), tuple(zip(columns, values, strict=True)), ("profile",))
+    return Table("steady MiB/s", ("RTT", *columns), body)
+
+
+def several_lanes(specs: Sequence[CellSpec]) -> bool:
+    """Whether the rows are lanes with names worth showing, and not one lane at several RTTs."""
+    return len({spec.lane.name.split("-")[0] for spec in specs}) > 1
+
+
+def details(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Table]:
+    """One table a column: every figure of each cell, and what limited it. Columns of one cell each share one table."""
+    both = any(result.ways for result in found.values())
+    header = (*DETAILS[:-1], *(WAYS if both else ()), DETAILS[-1])
+    columns: dict[str, list[tuple[str, ...]]] = {spec.column: [] for spec in specs}
+    for spec in specs:
+        if spec.id in found:
+            columns[spec.column].append(_details_row(found[spec.id], several_lanes(specs), both=both))
+    if len(columns) > 1 and all(len(rows) < 2 for rows in columns.values()):
+        together = tuple((column, *row) for column, rows in columns.items() for row in rows)
+        return [Table("details", ("profile", *header), together, ("profile", "limited by"))]
+    return [Table(column, header, tuple(rows), ("limited by",)) for column, rows in columns.items()]
+
+
+def _details_row(result: CellResult, named: bool, *, both: bool) -> tuple[str, ...]:
+    return (
+        label(result.spec, named),
+        f"{result.rtt_ns / 1e6:.3f} ms",
+        steady_text(result),
+        uncertainty(result),
+        mib(result.first_10s_bytes_per_s),
+        mib(result.predicted_bytes_per_s),
+        f"{result.loaded.p99_ns / 1e6:.3f} ms" if result.loaded else "-",
+        "unknown" if result.drops_limit is None else str(result.drops_limit),
+        str(result.drops_buffer),
+        *(_of_way(result, way, mib, "-") for way in WAYS if both),
+        result.limiter,
+    )
+
+
+def uncertainty(result: CellResult) -> str:
+    """The confidence half-width in percent; "-" for a single measurement."""
+    width = result.half_width_bytes_per_s
+    return f"{width / result.steady_bytes_per_s:.1%}" if math.isfinite(width) and result.steady_bytes_per_s else "-"
+
+
+def objections(specs: Sequence[CellSpec], found: Mapping[str, CellResult], failures: Mapping[str, str]) -> list[str]:
+    """Everything that must not be overlooked: invalid cells with reasons, failed cells, means that are not sure."""
+    said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.invalid]
+    said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
+    said += [f"{id}: {result.unsure}" for id, result in found.items() if result.unsure]
+    notes = dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)
+    return [*said, *notes]
+
+
+def advice(found: Mapping[str, CellResult]) -> list[str]:
+    """What would lift each cell that can be lifted."""
+    return [f"{id}: {result.advice}" for id, result in found.items() if result.advice]
+
+
+def findings(found: Mapping[str, CellResult]) -> list[str]:
+    """What the detectors said that does not spoil the number, each kind once with the cells it is about."""
+    by_name: dict[str, list[str]] = {}
+    for id, result in found.items():
+        for text in result.findings:
+            name, _, sentence = text.partition(": ")
+            if sentence not in result.invalid:
+                by_name.setdefault(name, []).append(f"{id}, {sentence}")
+    return [f"{name} in {len(all)} of {len(found)} cells: {all[0]}" for name, all in by_name.items()]
+
+
+def comparison(changes: Sequence[Change]) -> Table:
+    """Cells then and now."""
+    rows = tuple(
+        (change.id, _figure(change.before), _figure(change.after), f"{change.share:+.1%}", change.word)
+        for change in changes
+    )
+    return Table("compared", ("cell", "before", "after", "change", ""), rows, ("cell", ""))
+
+
+def _figure(result: CellResult) -> str:
+    return f"{mib(result.steady_bytes_per_s)} ± {uncertainty(result)}"
+
+
+PLAN = ("cell", "RTT", "runs for", "steady", "whole run", "limited by")
+
+
+def planned(specs: Sequence[CellSpec]) -> Table:
+    """What theory says of cells that were not measured yet."""
+    rows = []
+    for spec in specs:
+        said = spec.prediction
+        rtt = units.format_duration(spec.lane.rtt_ns)
+        throughputs = (mib(said.bytes_per_s), mib(said.mean_bytes_per_s))
+        rows.append((spec.id, rtt, f"{spec.duration_s} s", *throughputs, said.run_limit))
+    return Table("planned", PLAN, tuple(rows), ("cell", "limited by"))
+
+
+Lines = tuple[str, Sequence[str]]
+"""A heading, and what stands below it, one item each."""
+
+
+def markdown(title: str, tables: Sequence[Table], lists: Sequence[Lines]) -> str:
+    """All tables and then the lists as one Markdown document; what is empty is left out."""
+    parts = [f"# {title}", LEGEND]
+    for table in tables:
+        parts.append(f"## {table.title}")
+        lines = [table.header, tuple(":---" if name in table.left else "---:" for name in table.header), *table.rows]
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    for heading, items in lists:
+        parts += [f"## {heading}", "\n".join(f"- {item}" for item in items)] if items else []
+    return "\n\n".join(parts) + "\n"
+
+
+CSV_COLUMNS = (
+    "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "profile", "streams", "congestion_control", "duration_s",
+    "direction", "mtu", "loss", "initcwnd", "repeats", "steady_bytes_per_s", "half_width_bytes_per_s",
+    "steady_gbit_per_s", "mean_bytes_per_s", "first_10s_bytes_per_s", "predicted_bytes_per_s",
+    "predicted_mean_bytes_per_s", "predicted_limit", "kind", "limiter", "evidence", "advice", "window_bytes",
+    "peer_window_bytes", "idle_p50_ns", "idle_p99_ns", "loaded_p50_ns", "loaded_p99_ns", "there_ns", "back_ns",
+    "retransmits", "drops_limit", "drops_buffer", "drops_loss", "outbound_bytes_per_s",
+    "inbound_bytes_per_s", "settled", "invalid",
+)  # fmt: skip
+
+
+def _of_way(result: CellResult, direction: str, show: Callable[[float], str], nothing: str) -> str:
+    """The steady mean in one direction; `nothing` where nothing was sent that way."""
+    if result.spec.direction == direction:
+        return show(result.steady_bytes_per_s)
+    return next((show(way.steady_bytes_per_s) for way in result.ways if way.direction == direction), nothing)
+
+
+def csv_text(results: Sequence[CellResult]) -> str:
+    """One line a cell, integers and full precision, for a spreadsheet."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for result in results:
+        spec, path = result.spec, result.spec.path
+        idle, loaded = result.idle, result.loaded
+        own = {
+            "lane": spec.lane.name,
+            "rtt_asked_ns": spec.lane.rtt_ns,
+            "rtt_measured_ns": result.rtt_ns,
+            "rate_bps": path.rate_bps,
+            "profile": spec.profile.name,
+            "streams": spec.streams,
+            "congestion_control": path.congestion_control,
+            "duration_s": spec.duration_s,
+            "direction": spec.direction,
+            "mtu": path.mtu,
+            "loss": path.loss,
+            "initcwnd": spec.profile.initcwnd,
+            "repeats": len(result.repeats),
+            "half_width_bytes_per_s": result.half_width_bytes_per_s if len(result.repeats) > 1 else "",
+            "idle_p50_ns": idle.p50_ns if idle else "",
+            "idle_p99_ns": idle.p99_ns if idle else "",
+            "loaded_p50_ns": loaded.p50_ns if loaded else "",
+            "loaded_p99_ns": loaded.p99_ns if loaded else "",
+            "there_ns": idle.there_ns if idle else "",
+            "back_ns": idle.back_ns if idle else "",
+            **{f"{way}_bytes_per_s": _of_way(result, way, str, "") for way in WAYS},
+            "steady_gbit_per_s": round(result.steady_bytes_per_s * 8 / 1e9, 6),
+            "invalid": "; ".join(result.invalid),
+        }
+        writer.writerow({name: getattr(result, name, "") for name in CSV_COLUMNS} | own)
+    return out.getvalue()

@@ -1,0 +1,63 @@
+"""A run's tables and report on disk: table.md, table.csv, report.html and the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from emulator.errors import MissingError
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.run_folder import RunFolder
+from emulator.report import published as presets
+from emulator.report import summary
+from emulator.report import tables as report
+
+TITLE = "Throughput against RTT"
+
+
+def markdown(specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]) -> str:
+    """All of the report that is text as one document: tables, summary, objections, advice, findings."""
+    published = presets.side_by_side(specs, found)
+    tables = [report.overview(specs, found), *([published.table] if published else []), *report.details(specs, found)]
+    lists = [
+        ("Summary", summary.sentences(specs, found)),
+        ("What must not be overlooked", said),
+        ("Why theirs differ", published.words if published else ()),
+        ("What would lift a cell", report.advice(found)),
+        ("To know when reading this", report.findings(found)),
+    ]
+    return report.markdown(TITLE, tables, lists)
+
+
+def write_all(
+    folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]
+) -> list[Path]:
+    """Write the tables, then report.html and figures/; returns these two. Raises MissingError without matplotlib."""
+    folder.write("table.md", markdown(specs, found, said))
+    folder.write("table.csv", report.csv_text(list(found.values())))
+    from emulator.report import html
+    from emulator.report.figures import draw
+
+    figures = draw.draw(specs, found)
+    (folder.path / "figures").mkdir(exist_ok=True)
+    written = []
+    for figure in figures:
+        for suffix, content in (("svg", figure.svg.encode()), ("png", figure.png)):
+            path = folder.path / "figures" / f"{figure.name}.{suffix}"
+            path.write_bytes(content)
+            written.append(path)
+    folder.write("report.html", html.page(folder.facts(), folder.machine(), specs, found, said, figures))
+    return [folder.path / "report.html", *written]
+
+
+def page(folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]) -> str:
+    """report.html as far as it can be made here: where figures cannot be drawn, without them, and saying so."""
+    from emulator.report import html
+
+    try:
+        return write_all(folder, specs, found, said)[0].read_text("utf-8")
+    except MissingError as error:
+        lacking = [*said, f"There are no figures: {error}"]
+        text = html.page(folder.facts(), folder.machine(), specs, found, lacking, [])
+        folder.write("report.html", text)
+        return text

@@ -1,0 +1,153 @@
+"""Lanes through the wire engine: how they are asked for, told to the engine, refused, and shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.engine_topologies import LANES, MS, TOPOLOGIES, machine
+from support.fault_injection import go
+
+from emulator.cli import main
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.control.status import lane_status
+from emulator.errors import InputError, RefusedError
+from emulator.kernel.fake import FakeKernel
+from emulator.kernel.protocol import QueueCounters
+from emulator.model.topology import Buffer, Impairment, Lane, Topology
+from emulator.plan.desired_state import datapath, wanted
+from emulator.plan.engine_lane import decode, decode_egress, encode, encode_egress, room_bytes, unknown
+from emulator.plan.netem_lowering import Egress, Netem, Shaper
+from emulator.plan.preconditions import refuse
+from emulator.plan.state import GSO_SEGMENTS
+
+
+def test_a_lane_is_read_back_as_it_was_written() -> None:
+    for topology in TOPOLOGIES[2:7]:
+        for name, wire in wanted(topology, machine().observe()).wires.items():
+            assert decode(json.loads(json.dumps(encode(name, wire)))) == wire
+
+
+def test_the_engine_is_told_netems_own_numbers() -> None:
+    wire = wanted(TOPOLOGIES[2], machine().observe()).wires["lh-japan"]
+    told = encode("lh-japan", wire)
+    assert (told["hub"], told["site"], told["bridge"], told["on_failure"]) == (
+        "lhh-japan", "lhs-japan", "lh-japan", "cut",
+    )  # fmt: skip
+    assert told["outbound"]["delay_ns"] == 125_000_001
+    assert told["inbound"]["loss_p32"] == 42
+    assert told["inbound"]["rate"][:2] == [6_250_000, 64 * 1514]
+    assert told["outbound"]["keep_order"] is True
+    assert told["outbound"]["seed"] != told["inbound"]["seed"]
+
+
+def test_room_is_what_is_in_flight_the_buffer_and_some_to_spare() -> None:
+    lane = Lane("a", Impairment(100 * MS), Impairment(100 * MS, rate_bps=10**9, buffer=Buffer(bytes=10**6)))
+    assert room_bytes(lane) == (150_000_000 + 2**26, 15_000_000 + 10**6 + 2**26)
+
+
+def test_what_the_engine_cannot_do_is_named() -> None:
+    known = Netem(gemodel=(1, 2, 3, 4), seed=2**64 - 1, reorder_p32=3, gap=1, ecn=True, corrupt_p32=1)
+    assert unknown(Egress(known, Shaper(1000, 2, 3))) == []
+    assert unknown(Egress(replace(known, loss_corr=1, slot=(1, 0, 0, 0, 0, 0)))) == ["loss_corr", "slot"]
+    assert decode_egress(encode_egress(Egress(known), 5)) == Egress(known)
+
+
+def test_what_the_engine_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emulator.plan.preconditions.unknown", lambda egress: ["slot"] if egress.netem.loss_p32 else [])
+    refuse(TOPOLOGIES[1], machine().observe())
+    with pytest.raises(RefusedError) as refused:
+        refuse(TOPOLOGIES[2], machine().observe())
+    assert str(refused.value).splitlines()[0] == (
+        "lane japan, inbound: the wire engine cannot do slot; choose datapath: netem"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wish", "missing"),
+    [
+        ("jitter: 1ms, distribution: normal", "distribution"),
+        ("rate: 1Gbit, queue: codel", "queue"),
+        ("rate: 1Gbit, overhead: 22B, cells: atm", "overhead_bytes, atm"),
+        ("loss: 1% burst 5, duplicate: 1%, corrupt: 1%, reorder: 1%, jitter: 1ms", ""),
+    ],
+)
+def test_what_a_file_asks_for_and_the_engine_cannot_do_is_refused(wish: str, missing: str) -> None:
+    text = f"{{name: a, hub: h, datapath: wire, lanes: {{b: {{rtt: 10ms, {wish}}}}}}}"
+    topology = loader.loads(text)
+    if not missing:
+        return refuse(topology, machine().observe())
+    with pytest.raises(RefusedError) as refused:
+        refuse(topology, machine().observe())
+    assert str(refused.value).splitlines() == [
+        f"lane b, {way}: the wire engine cannot do {missing}; choose datapath: netem" for way in ("outbound", "inbound")
+    ]
+    return None
+
+
+def test_auto_takes_netem_where_the_kernel_has_it() -> None:
+    auto = Topology("t", "hub", LANES)
+    for kernel, path in ((machine(), "netem"), (machine(has_netem=False), "wire")):
+        assert datapath(auto, kernel.observe().machine) == path
+        state = go(kernel, auto)
+        assert bool(state.wires) == (path == "wire")
+        assert all((port.egress is None) == (path == "wire") for n, port in state.ports.items() if n[2] in "hs")
+        assert state.bridges["lh-japan"].up == (path == "netem")
+        assert state.egress("lhs-japan") is not None
+
+
+def test_the_engine_cuts_super_frames_itself() -> None:
+    assert {v.segments for v in go(machine(), TOPOLOGIES[2]).veths.values()} == {GSO_SEGMENTS}
+    assert {v.segments for v in go(machine(), TOPOLOGIES[1]).veths.values()} == {1, GSO_SEGMENTS}
+
+
+def test_room_counts_against_the_machines_memory() -> None:
+    kernel = machine()
+    kernel.memory_bytes = 2**28
+    with pytest.raises(RefusedError, match="lower rate, RTT or buffer"):
+        refuse(Topology("t", "hub", LANES[:1], datapath="wire"), kernel.observe())
+
+
+def test_the_engine_tells_loss_and_our_own_drops_apart() -> None:
+    state = go(machine(), TOPOLOGIES[2])
+    counted = {"lhh-japan": QueueCounters(9, 99, drops=10, queued_packets=0, queued_bytes=0, shaper_drops=3, lost=5)}
+    inbound = lane_status(LANES[0], state, counted).inbound.counters
+    assert (inbound.drops_limit, inbound.drops_buffer, inbound.drops_loss) == (2, 3, 5)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    appliance = Appliance(FakeKernel(has_netem=False), tmp_path)
+
+    def run(*args: str) -> str:
+        assert main.main(args, obj=appliance) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_status_says_which_datapath_runs(terminal: Callable[..., str]) -> None:
+    terminal("up", "topologies/new-york.yaml")
+    assert terminal("status").startswith("new-york: 3 lanes through the wire engine\n")
+    answer = json.loads(terminal("status", "--json"))
+    assert (answer["datapath"], answer["lanes"][2]["outbound"]["delay_ns"]) == ("wire", 173 * MS)
+    assert terminal("set", "california", "--rtt", "40ms") == "california is at 40 ms: 1 step\n"
+    assert terminal("plan", "topologies/new-york.yaml").startswith(
+        "socat - /run/longhaul/wire/lh-california.sock <<< '{"
+    )
+
+
+def test_a_topology_says_its_datapath() -> None:
+    text = "name: a\nhub: h\ndatapath: wire\non_failure: pass\nlanes: {b: {rtt: 2ms}}\n"
+    topology = loader.loads(text)
+    assert (topology.datapath, topology.on_failure) == ("wire", "pass")
+    assert loader.loads(loader.dumps(topology)) == topology
+    with pytest.raises(InputError) as wrong:
+        loader.loads(text.replace("wire", "wifi"), "x.yaml")
+    assert str(wrong.value) == "x.yaml:3: datapath: 'wifi' is not one of auto, netem, wire"
+    with pytest.raises(ValueError, match="not one of"):
+        Topology("a", "h", on_failure="explode")

@@ -1,0 +1,1 @@
+"""What tests share: fakes, made-up data, sessions in namespaces, and where things lie."""

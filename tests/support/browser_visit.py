@@ -1,0 +1,43 @@
+"""A daemon to be visited by a browser, and how patient the visitor is."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from support.web_daemon import House
+from web.server import Server
+
+LIMIT_MS = 60_000
+
+
+@dataclass
+class Site:
+    """A daemon with the founding star up, served; its looks are taken by the test."""
+
+    house: House
+    server: Server
+    thread: threading.Thread
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://{self.server.address}"
+
+    def look(self) -> None:
+        """A second goes by."""
+        self.house.tick()
+        self.house.live.look()
+
+    def stop(self) -> None:
+        """The daemon is gone."""
+        self.house.live.channel.close()
+        self.server.end()
+        self.thread.join(60)
+
+    def start(self, house: House) -> None:
+        """It is back, at the same address."""
+        self.house, address = house, self.server.address
+        self.server = Server(house.app, address, threads=12)
+        self.thread = threading.Thread(target=self.server.run)
+        self.thread.start()

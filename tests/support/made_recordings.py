@@ -1,0 +1,78 @@
+"""Recordings made up for tests: probes of a path that is known."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from emulator.hosts.tools.process import Completed
+from emulator.record import file, recording
+from emulator.record.path_profile import ONE_CLOCK, ROUND_TRIPS, PathProfile, Source
+from emulator.record.probes import BACK, SOMEWHERE, THERE, Probe
+
+MS = 10**6
+EVERY_NS = 20 * MS
+
+
+def one_way(seed: int, count: int, leave: float = 0.25) -> list[Probe]:
+    """Answered by irtt on one clock: 40 ms and up to 8 more there, in bursts lost; 30 ms back, some lost by chance."""
+    rng, bad, found = random.Random(seed), False, []
+    for number in range(count):
+        lost = THERE if bad else BACK if rng.random() < 0.01 else ""
+        there, back = 40 * MS + rng.randrange(8 * MS), 30 * MS
+        known = (None, None, None) if lost else (there + back, there, back)
+        found.append(Probe(number // 1000, number % 1000, number * EVERY_NS, *known, lost))
+        bad = rng.random() >= leave if bad else rng.random() < 0.01
+    return found
+
+
+def round_trips(delays_ms: list[float | None]) -> list[Probe]:
+    """Answered by ping: None for an echo that was lost. The first one is answered."""
+    return [
+        Probe(0, n, n * EVERY_NS, None if ms is None else round(ms * MS), lost=SOMEWHERE if ms is None else "")
+        for n, ms in enumerate(delays_ms)
+    ]
+
+
+def source(split: str = ONE_CLOCK) -> Source:
+    """Of a made-up recording."""
+    return Source("paris", "ping" if split == ROUND_TRIPS else "irtt", "2026-01-31T06:00:00+00:00", EVERY_NS, split)
+
+
+def folder(path: Path, probes: list[Probe], split: str = ONE_CLOCK) -> PathProfile:
+    """A recording on disk, worked out."""
+    file.begin(path, source(split))
+    with (path / file.PROBES).open("a") as lines:
+        lines.writelines(f"{probe.line()}\n" for probe in probes)
+    return recording.finish(path, recording.STEP_NS)
+
+
+class Ended:
+    """A program that has ended: what it printed, and an interruption in the middle of it if there was one."""
+
+    def __init__(self, out: str, exit_code: int = 0, err: str = "", cut_after: int | None = None) -> None:
+        self._said, self._cut_after = Completed(("tool",), out, err, exit_code), cut_after
+        self.interrupted = False
+
+    def __enter__(self) -> Ended:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def lines(self):  # type: ignore[no-untyped-def]
+        """Line by line, until it is cut off."""
+        for number, line in enumerate(self._said.stdout.splitlines(keepends=True)):
+            if number == self._cut_after:
+                raise KeyboardInterrupt
+            yield line
+
+    def wait(self, timeout_s: float) -> Completed:
+        """Its output; the first time, an interruption comes before it."""
+        if self._cut_after is not None and not self.interrupted:
+            raise KeyboardInterrupt
+        return self._said
+
+    def interrupt(self) -> None:
+        """Noted."""
+        self.interrupted = True

@@ -1,0 +1,122 @@
+"""A cell and its result, made up, for tests of what is done with them."""
+
+from __future__ import annotations
+
+from emulator.analysis.latency_histogram import Latency
+from emulator.analysis.tcp_path import Interval, Path
+from emulator.analysis.verdict import Buffers, Evidence
+from emulator.experiment.cell_result import CellResult, CellSpec, Moment
+from emulator.experiment.run_folder import Execution
+from emulator.hosts import tcp_profiles
+from emulator.model.topology import Impairment, Lane, Profile, Topology
+
+MS = 10**6
+MIB = 2**20
+PATH = Path(10**10, 32 * MS)
+SEEN = Evidence(
+    steady_bytes_per_s=85 * MIB,
+    settled=True,
+    rwnd_share=0.1,
+    sndbuf_share=0.2,
+    peer_window_bytes=3 * MIB,
+    in_flight_bytes=5 * MIB // 2,
+    most_in_flight_bytes=3 * MIB,
+    retransmits=0,
+    drops_limit=0,
+    drops_buffer=0,
+    drop_segments=1,
+    memory_pressures=0,
+    memory_short=False,
+    rtt_before_ns=32 * MS,
+    rtt_tolerance_ns=10_000,
+    duration_s=10,
+    wanted_duration_s=9.5,
+    sent_bytes=850 * MIB,
+    received_bytes=849 * MIB,
+    block_bytes=MIB,
+    interval_bytes=17 * MIB,
+    omit_s=0,
+    sender=Buffers(6 * MIB, 4 * MIB),
+    receiver=Buffers(6 * MIB, 4 * MIB),
+    sender_cpu_percent=20.0,
+    receiver_cpu_percent=30.0,
+    core_percent=40.0,
+    cached_metrics=0,
+    drift=(),
+)
+"""A sound cell at 32 ms, with nothing against it and no clear limit."""
+
+
+def cell_spec(
+    rtt_ns: int = 32 * MS,
+    streams: int = 1,
+    congestion_control: str | None = None,
+    profile: Profile = tcp_profiles.DEFAULT,
+    name: str = "lane",
+) -> CellSpec:
+    """10 s over a lane of 10 Gbit/s."""
+    limited = Impairment(rate_bps=10**10)
+    lane = Lane(name, limited, limited).with_rtt(rtt_ns)
+    return CellSpec(Topology("cell", "hub", (lane,)), profile, streams, congestion_control, 10)
+
+
+def cell_result(spec: CellSpec | None = None, steady_bytes_per_s: float = 87.5 * MIB) -> CellResult:
+    """As a default profile does at 32 ms."""
+    spec = spec or cell_spec()
+    return CellResult(
+        spec=spec,
+        rtt_ns=spec.lane.rtt_ns,
+        steady_bytes_per_s=steady_bytes_per_s,
+        steady_from_s=1.0,
+        settled=True,
+        mean_bytes_per_s=steady_bytes_per_s * 0.98,
+        first_10s_bytes_per_s=steady_bytes_per_s * 0.97,
+        predicted_bytes_per_s=steady_bytes_per_s * 1.01,
+        predicted_mean_bytes_per_s=steady_bytes_per_s * 0.99,
+        predicted_limit="send buffer",
+        laws={"send buffer": steady_bytes_per_s * 1.01, "line": 1140 * MIB},
+        kind="send buffer",
+        limiter="send buffer, 2.8 MiB in flight",
+        evidence="the sender waited for its own buffer 100% of the time",
+        advice="tcp_wmem max from 4 MiB to 55 MiB: 1140 MiB/s, then line",
+        invalid=(),
+        window_bytes=2_936_012,
+        peer_window_bytes=4_713_600,
+        send_buffer_bytes=4_194_304,
+        rwnd_share=0.0,
+        sndbuf_share=1.0,
+        loaded_rtt_ns=32_100_000,
+        idle=latency(spec.lane.rtt_ns),
+        loaded=latency(spec.lane.rtt_ns + MS),
+        retransmits=0,
+        sent_bytes=920 * MIB,
+        retransmitted_bytes=0,
+        received_bytes=917 * MIB,
+        drops_limit=0,
+        drops_buffer=0,
+        drops_loss=0,
+        counters={"TcpRetransSegs": 0},
+        sender_cpu_percent=0.0,
+        receiver_cpu_percent=0.0,
+        core_percent=0.0,
+        kernel="6.12.117",
+        tool="iperf 3.18",
+        notes=(),
+        findings=(
+            "sender-figure: the sender counted 3.0 MiB more than had arrived: only the receiver's figure counts",
+        ),
+        ways=(),
+        repeats=(steady_bytes_per_s,),
+        intervals=(Interval(0, 1, 40 * MIB), Interval(1, 2, 88 * MIB)),
+        ramp=(Moment(1.0, 2 * MIB, spec.lane.rtt_ns), Moment(2.0, 3 * MIB, spec.lane.rtt_ns)),
+    )
+
+
+def latency(rtt_ns: int) -> Latency:
+    """Ten probes that all took the same."""
+    return Latency("irtt", 10, 0, 0, rtt_ns, rtt_ns, rtt_ns, rtt_ns, rtt_ns // 2, rtt_ns // 2, ((rtt_ns, 10),))
+
+
+def execution(spec: CellSpec, steady_bytes_per_s: float = 87.5 * MIB) -> Execution:
+    """A measurement as a runner returns it."""
+    return Execution(cell_result(spec, steady_bytes_per_s), {"iperf3": {"end": {}}, "machine": {"cpus": 1}})

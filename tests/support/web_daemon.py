@@ -1,0 +1,146 @@
+"""The web server's parts over the kernel in memory, for tests; time and round trips are what the test says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from flask.testing import FlaskClient
+
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.control.change_log import Author
+from emulator.control.rtt_monitor import Echoes, Rtts
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.rtt_certificate import Pair
+from emulator.experiment.run_folder import Execution
+from emulator.kernel.fake import FakeKernel
+from emulator.kernel.protocol import QueueCounters
+from emulator.model.topology import Topology
+from support.folders import ROOT
+from web.api.run_schemas import run_answer
+from web.app import create_app
+from web.auth.guard import Guard
+from web.auth.tokens import Tokens
+from web.certificates import Certificates
+from web.context import Daemon
+from web.live import Live
+from web.runs import Run, Runs
+from web.service import UseCases
+
+STAR = ROOT / "topologies/new-york.yaml"
+TOKENS = Tokens("may-write", "may-read")
+MS = 10**6
+PROBLEM = "application/problem+json"
+AUTHOR = Author("root", 0, 1, "test")
+
+
+@dataclass
+class CountingKernel(FakeKernel):
+    """The kernel in memory, with counters as if there had been traffic."""
+
+    counted: dict[str, QueueCounters] = field(default_factory=dict)
+
+    def counters(self) -> dict[str, QueueCounters]:
+        """What a test says, else zero."""
+        return super().counters() | self.counted
+
+
+class FixedEcho:
+    """Measures the same every time."""
+
+    def take(self) -> Rtts:
+        """Ten round trips from 32.0 to 32.9 ms, one lost."""
+        return Rtts(tuple(32 * MS + n * MS // 10 for n in range(10)), 1)
+
+    def alive(self) -> bool:
+        """Always."""
+        return True
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+def made_up(topology: Topology, count: int, tolerance_ns: int) -> Iterator[Pair]:
+    """A certificate's pairs without a network: all as asked."""
+    for lane in topology.lanes:
+        rtt = lane.rtt_ns
+        yield Pair(topology.hub, lane.name, rtt, rtt, rtt, rtt, 0, False, tolerance_ns)
+
+
+class Clock:
+    """A monotonic clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class House:
+    """A daemon, its application and a client that has the token."""
+
+    def __init__(self, folder: Path, appliance: Appliance | None = None, runner: Any = None, **said: Any) -> None:
+        self.kernel, self.clock = CountingKernel(), Clock()
+        self.appliance = appliance or Appliance(self.kernel, folder, author=AUTHOR, guard=lambda _: None)
+        self.usecases = UseCases(self.appliance, self.clock)
+        self.live = Live(self.usecases, Echoes(lambda *_: FixedEcho()), self.clock, self.clock)
+        self.told: list[Run] = []
+
+        def say(run: Run) -> None:
+            self.told.append(run)
+            self.live.channel.send("run", run_answer(run).model_dump(mode="json"))
+
+        runners = lambda in_lab: (runner or _no_cell, 1)  # noqa: E731
+        # By the seed of 9 four cells stay in the table's order.
+        own = {"set_aside": said.pop("set_aside", False), "order_seed": said.pop("order_seed", lambda: 9)}
+        self.runs = Runs(folder / "runs", self.usecases, runners, say, **own)
+        certificates = Certificates(folder / "certificates", made_up)
+        self.daemon = Daemon(self.usecases, self.live, self.runs, certificates, clock=self.clock, **said)
+        self.guard = Guard(TOKENS, clock=self.clock)
+        self.app: Flask = create_app(self.daemon, self.guard)
+        self.client = self.someone(TOKENS.write)
+
+    def someone(self, token: str | None = None) -> FlaskClient:
+        """A client with a token, or a stranger."""
+        client = self.app.test_client()
+        if token:
+            client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+        return client
+
+    def up(self) -> Any:
+        """The founding star, by the API."""
+        return self.client.put("/api/topology", data=STAR.read_text(), content_type="application/yaml")
+
+    def tick(self, seconds: float = 1.0) -> None:
+        """Time goes on."""
+        self.clock.now += seconds
+
+
+def _no_cell(spec: CellSpec) -> Execution:
+    raise AssertionError("no cell was expected")
+
+
+def star() -> Topology:
+    """The founding star."""
+    return loader.load(STAR)
+
+
+def asked(house: House) -> Topology:
+    """What the appliance was asked for."""
+    topology = house.appliance.topology()
+    assert topology
+    return topology
+
+
+def problem(response: Any, status: int) -> dict[str, Any]:
+    """The problem that a request was answered with."""
+    assert (response.status_code, response.content_type) == (status, PROBLEM), response.text
+    value: dict[str, Any] = json.loads(response.text)
+    assert value["status"] == status
+    return value

@@ -1,0 +1,85 @@
+"""Verdicts: one observation changed at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.made_results import PATH, SEEN
+
+from emulator.analysis import validity_checks, verdict
+from emulator.analysis.verdict import Verdict, judge
+
+MIB, MS = 2**20, 10**6
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "limiter", "evidence"),
+    [
+        ({"steady_bytes_per_s": 1130 * MIB, "rwnd_share": 0.9}, verdict.LINE, "line", "99.1% of what the line carries"),
+        (
+            {"rwnd_share": 0.93},
+            verdict.RECEIVE_WINDOW,
+            "receive window 3 MiB",
+            "the sender waited for the receiver's window 93% of the time",
+        ),
+        (
+            {"sndbuf_share": 1.0, "rwnd_share": 0.6},
+            verdict.SEND_BUFFER,
+            "send buffer, 2.5 MiB in flight",
+            "the sender waited for its own buffer 100% of the time",
+        ),
+        (
+            {"drops_buffer": 7, "retransmits": 9},
+            verdict.CONGESTION_WINDOW,
+            "congestion window (buffer drops)",
+            "7 packets dropped by the full bottleneck buffer, 9 sent again",
+        ),
+        ({"settled": False}, verdict.SLOW_START, "slow start", "the rate was still rising when the run ended"),
+        (
+            {"drops_limit": 4, "sndbuf_share": 1.0},
+            verdict.EMULATOR,
+            "emulator (limit)",
+            "its own queue dropped 4 packets",
+        ),
+        ({"memory_pressures": 2}, verdict.EMULATOR, "emulator (memory)", "TCP ran short of tcp_mem 2 times"),
+        ({"receiver_cpu_percent": 99.0}, verdict.CPU, "CPU", "iperf3 used 99 % of a core"),
+        ({"core_percent": 99.6}, verdict.CPU, "CPU", "a core was busy for 100 % of the time"),
+        (
+            {"core_percent": 99.6, "rwnd_share": 0.9, "rtt_before_ns": MS},
+            verdict.CPU,
+            "CPU",
+            "a core was busy for 100 % of the time, and the window was full for that: it could carry 3000 MiB/s",
+        ),
+        (
+            {"sender_cpu_percent": 96.0, "sndbuf_share": 0.9, "rtt_before_ns": MS},
+            verdict.CPU,
+            "CPU",
+            "iperf3 used 96 % of a core, and the window was full for that: it could carry 2500 MiB/s",
+        ),
+        (
+            {"core_percent": 99.6, "rwnd_share": 0.9},
+            verdict.RECEIVE_WINDOW,
+            "receive window 3 MiB",
+            "the sender waited for the receiver's window 90% of the time",
+        ),
+        ({}, verdict.UNKNOWN, "unknown", "neither window nor buffer nor line: 7.5% of the line"),
+    ],
+)
+def test_the_limiter(changes: dict[str, Any], kind: str, limiter: str, evidence: str) -> None:
+    assert judge(PATH, replace(SEEN, **changes)) == Verdict(kind, limiter, evidence)
+
+
+def test_streams_have_threads_of_their_own() -> None:
+    seen, many = replace(SEEN, sender_cpu_percent=180.0), replace(PATH, streams=2)
+    assert judge(many, seen).kind == verdict.UNKNOWN
+    assert validity_checks.find(many, seen) == []
+    assert judge(many, replace(seen, sender_cpu_percent=191.0)).kind == verdict.CPU
+
+
+def test_loss_limits_where_loss_was_asked_for() -> None:
+    seen = replace(SEEN, retransmits=12)
+    assert judge(replace(PATH, loss=0.0001), seen) == Verdict(
+        verdict.CONGESTION_WINDOW, "congestion window (loss)", "12 segments sent again at a loss of 0.0100%"
+    )

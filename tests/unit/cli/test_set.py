@@ -1,0 +1,203 @@
+"""The options of `set` for every impairment, and the commands of schedules, over the kernel in memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.folders import ROOT
+
+from emulator.cli import main
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.control.intent_store import Store
+from emulator.kernel.fake import FakeKernel
+from emulator.model.loss_model import GilbertElliott
+from emulator.model.topology import Flow, Impairment, Match
+
+STAR, DAY = str(ROOT / "topologies/new-york.yaml"), str(ROOT / "topologies/day.yaml")
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Appliance:
+    """With the founding star up."""
+    one = Appliance(FakeKernel(), tmp_path)
+    assert main.main(["up", STAR], obj=one) == 0
+    return one
+
+
+def japan(appliance: Appliance, *options: str) -> tuple[Impairment, Impairment]:
+    """Both directions of a lane after `set` with these options."""
+    assert main.main(["set", "japan", *options], obj=appliance) == 0
+    topology = appliance.topology()
+    assert topology
+    return topology.lane("japan").outbound, topology.lane("japan").inbound
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        (["--distribution", "pareto"], {"distribution": "pareto"}),
+        (["--order", "free"], {"keep_order": False}),
+        (["--loss", "1% burst 5"], {"loss_model": GilbertElliott(8_676_702, 858_993_459)}),
+        (["--duplicate", "1%"], {"duplicate_p32": 42_949_673}),
+        (["--corrupt", "ber 1e-9"], {"ber_e15": 10**6}),
+        (["--corrupt", "1%"], {"corrupt_p32": 42_949_673}),
+        (["--reorder", "1%"], {"reorder_p32": 42_949_673}),
+        (["--queue", "codel", "--ecn"], {"queue": "codel", "ecn": True}),
+        (["--overhead", "22B", "--cells", "atm"], {"overhead_bytes": 22, "atm": True}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_option_sets_its_field_of_one_direction_and_no_other(
+    appliance: Appliance, options: list[str], fields: dict[str, object]
+) -> None:
+    before = japan(appliance, "--jitter", "3ms")
+    after = japan(appliance, *options, "--direction", "inbound")
+    assert after == (before[0], replace(before[1], **fields))  # type: ignore[arg-type]
+
+
+def test_a_plain_loss_takes_the_place_of_bursts(appliance: Appliance) -> None:
+    japan(appliance, "--loss", "1% burst 5")
+    plain = japan(appliance, "--loss", "2%")[0]
+    assert (plain.loss_p32, plain.loss_model) == (85_899_346, None)
+
+
+def test_set_makes_changes_and_removes_a_flow(appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> None:
+    def flows() -> tuple[Flow, ...]:
+        topology = appliance.topology()
+        assert topology
+        return topology.lane("japan").flows
+
+    before = japan(appliance, "--rtt", "80ms")
+    made = ["set", "japan", "--flow", "voice", "--match", "dscp=ef", "--match", "vlan=7", "--rtt", "120ms"]
+    assert told(appliance, capsys, *made, "--dry-run").endswith("# flow voice of japan would be at 120 ms: 18 steps\n")
+    assert flows() == ()
+    assert told(appliance, capsys, *made) == "flow voice of japan is at 120 ms: 18 steps\n"
+    assert flows() == (Flow("voice", Match(dscp=46, vlan=7), *[Impairment(60_000_000)] * 2),)
+    changed = ["set", "japan", "--flow", "voice", "--loss", "1% burst 5", "--direction", "inbound"]
+    assert told(appliance, capsys, *changed) == "flow voice of japan is at 120 ms: 3 steps\n"
+    assert flows()[0].inbound.loss_model == GilbertElliott(8_676_702, 858_993_459)
+    assert flows()[0].outbound == Impairment(60_000_000)
+    assert told(appliance, capsys, "set", "japan", "--flow", "voice", "--away").startswith(
+        "flow voice of japan is away"
+    )
+    assert flows() == ()
+    assert japan(appliance, "--rtt", "80ms") == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--flow", "voice", "--loss", "1%"], "japan: there is no flow voice: none are there; a new one needs a match"),
+        (["--flow", "voice"], "name what to change"),
+        (["--flow", "voice", "--off"], "--on and --off are for whole lanes"),
+        (["--away"], "--match and --away go with --flow"),
+        (["--match", "dscp=ef"], "--match and --away go with --flow"),
+        (["--flow", "voice", "--away", "--loss", "1%"], "--on, --off and --away stand alone"),
+        (["--flow", "voice", "--match", "prot=tcp"], "'prot=tcp' is not KEY=VALUE with a key of hub, site, protocol"),
+        (["--flow", "voice", "--match", "port=1", "--match", "port=2"], "port is said twice"),
+        (["--flow", "voice", "--match", "dscp=gold"], "'gold' is no code point"),
+        (["--flow", "voice", "--match", "protocol=icmp", "--match", "port=1"], "only tcp and udp have ports"),
+        (["--flow", "Voice", "--match", "port=1"], "flow name 'Voice' is not of a-z"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_of_flows_that_make_no_sense(
+    appliance: Appliance, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main.main(["set", "japan", *options], obj=appliance) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_status_tells_bursts_and_that_drops_by_limit_are_unknown(
+    appliance: Appliance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    japan(appliance, "--loss", "1% burst 5", "--queue", "red", "--direction", "inbound")
+    capsys.readouterr()
+    assert main.main(["status"], obj=appliance) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "~" in line)
+    assert "~1.000%" in row
+    assert "unknown" in row
+    assert main.main(["status", "--json"], obj=appliance) == 0
+    inbound = json.loads(capsys.readouterr().out)["lanes"][2]["inbound"]
+    assert (inbound["queue"], inbound["drops_limit"]) == ("red", None)
+    assert inbound["loss_model"]["gilbert_p_r_h_k1"] == [8_676_702, 858_993_459, 0, 0]
+
+
+def test_a_schedule_is_checked_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["schedule", "check", DAY, "--json", "--width", "24"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["span_ns"] == 86_400 * 10**9
+    assert {(row["lane"], row["figure"]) for row in answer["rows"]} >= {("london", "delay"), ("ship", "rate")}
+    assert {len(row["line"]) for row in answer["rows"]} == {24}
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_file_without_a_schedule(appliance: Appliance, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert main.main(["schedule", command, STAR], obj=appliance) == 2
+    assert capsys.readouterr().err.endswith("new-york.yaml: schedule: there is no schedule: in this file\n")
+
+
+def test_a_run_ends_with_the_lanes_of_the_file(appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main.main(["schedule", "run", DAY, "--for", "1ms", "--json"], obj=appliance) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["skipped"], answer["drifts"]) == (0, 0)
+    topology = appliance.topology()
+    assert topology == replace(loader.load(DAY), schedule=None)
+    assert appliance.plan(topology) == []
+
+
+OVER = """
+name: over
+hub: hub
+lanes: {far: {rtt: 80ms}}
+schedule: {start: 2001-01-01T00:00:00Z, tracks: [{keys: [{at: 0s, rtt: 20ms}, {at: 1s, rtt: 40ms}]}]}
+"""
+
+
+def test_a_schedule_that_is_over_leaves_its_last_key_and_can_be_run_again(tmp_path: Path) -> None:
+    one = Appliance(FakeKernel(), tmp_path)
+    (tmp_path / "over.yaml").write_text(OVER)
+    assert main.main(["schedule", "run", str(tmp_path / "over.yaml")], obj=one) == 0
+    assert [lane.lane.rtt_ns for lane in one.status().lanes] == [40_000_000]
+    assert one.status().as_asked
+    began_ns = Store(tmp_path).read().began_ns
+    (tmp_path / "now.yaml").write_text(OVER.replace("2001-01-01T00:00:00Z", "now").replace("1s", "1ms"))
+    for _ in range(2):
+        assert main.main(["schedule", "run", str(tmp_path / "now.yaml")], obj=one) == 0
+        before, began_ns = began_ns, Store(tmp_path).read().began_ns
+        assert began_ns != before
+
+
+def test_ctrl_c_tells_what_was_and_the_next_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    one = Appliance(FakeKernel(), tmp_path)
+    monkeypatch.setattr("emulator.system.timer.RealAlarm.sleep_until", interrupted)
+    began = []
+    for _ in range(2):
+        assert main.main(["schedule", "run", DAY, "--json"], obj=one) == main.INTERRUPTED
+        assert json.loads(capsys.readouterr().out)["changes"] == 0
+        began.append(Store(tmp_path).read().began_ns)
+    assert began[0] == began[1]
+    assert main.main(["schedule", "run", DAY, "--restart"], obj=one) == main.INTERRUPTED
+    assert "The schedule so far:\n0 changes, 0 skipped" in told(one, capsys, "status")
+
+
+def told(appliance: Appliance, capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    capsys.readouterr()
+    assert main.main(list(command), obj=appliance) == 0
+    return capsys.readouterr().out
+
+
+def test_verify_of_impairments_needs_something_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = Appliance(FakeKernel(), tmp_path / "none")
+    assert main.main(["verify", "--impairments"], obj=empty) == 2
+    assert capsys.readouterr().err == "nothing is up: longhaul up FILE\n"

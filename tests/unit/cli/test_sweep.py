@@ -1,0 +1,197 @@
+"""sweep, report, compare, runs, advise on the command line, with figures that are given instead of measured."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.folders import GOLDEN, ROOT
+from support.made_results import MIB, execution
+
+from emulator.cli import main
+from emulator.experiment import runner as sweep
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.run_folder import Execution
+from emulator.hosts.tools import machine_facts
+
+MISTAKES = sorted((GOLDEN / "sweeps").glob("*.args"))
+RATE = "a rate such as 10Gbit or 100Mbit was expected"
+HERE = ", ".join(machine_facts.ALGORITHMS.read_text().split())
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def longhaul(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Said:
+    """Runs a command line in an empty folder; every cell of a sweep measures 100 MiB/s unless `mib` says otherwise."""
+    monkeypatch.chdir(tmp_path)
+    # Drawing takes seconds; test_report_html draws.
+    monkeypatch.setattr("emulator.report.figures.draw.draw", lambda *_: [])
+
+    def run(*args: str, mib: float = 100) -> tuple[int, str, str]:
+        def runner(_: object) -> Callable[[CellSpec], Execution]:
+            return lambda spec: execution(spec, mib * MIB)
+
+        monkeypatch.setattr(sweep, "in_lab", runner)
+        code = main.main(list(args))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def newest(folder: Path) -> Path:
+    return sorted((folder / "runs").iterdir())[-1]
+
+
+def test_a_dry_run_shows_the_cells_and_makes_nothing(longhaul: Said, tmp_path: Path) -> None:
+    code, out, _ = longhaul(
+        "sweep", "--in-lab", "--rtt", "0,32", "--profile", "default", "--rate", "1Gbit", "--dry-run"
+    )
+    assert code == 0
+    assert out.splitlines() == [
+        "cell                         RTT  runs for  steady  whole run  limited by",
+        "lane-0ms-default-1-1Gbit    0 ms      10 s   114.0      114.0  line",
+        "lane-32ms-default-1-1Gbit  32 ms      10 s    83.3       81.7  send buffer",
+        "",
+        "MiB/s; 2 cells, each measured 3 to 10 times: streams run for 60 s at least.",
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("preset", "cells", "limits"),
+    [
+        ("founding-10g", 24, {"line", "send buffer", "slow start"}),
+        ("transcontinental-1g", 4, {"receive window"}),
+    ],
+)
+def test_presets_by_dry_run(longhaul: Said, preset: str, cells: int, limits: set[str]) -> None:
+    _, out, _ = longhaul("sweep", str(ROOT / f"topologies/{preset}.yaml"), "--dry-run", "--json")
+    found = json.loads(out)
+    assert (len(found["cells"]), found["least_repeats"], found["most_repeats"]) == (cells, 3, 10)
+    assert {cell["predicted_limit"] for cell in found["cells"]} == limits
+
+
+def test_options_go_before_the_files_sweep_section(longhaul: Said, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(
+        "{name: t, hub: here, lanes: {there: {rtt: 5ms, rate: 1Gbit}},"
+        " sweep: {profile: max, streams: [1, 8], duration: 4s, repeats: 2, direction: [outbound, inbound]}}"
+    )
+    _, out, _ = longhaul("sweep", "t.yaml", "--streams", "2", "--dry-run", "--json")
+    found = json.loads(out)
+    assert [cell["id"] for cell in found["cells"]] == ["there-5ms-max-2-1Gbit", "there-5ms-max-2-inbound-1Gbit"]
+    assert (found["most_repeats"], found["streams_s"]) == (2, 16)
+
+
+def test_a_sweep_leaves_a_whole_run_folder(longhaul: Said, tmp_path: Path) -> None:
+    code, out, _ = longhaul("sweep", "--in-lab", "--rtt", "0,32", "--profile", "default", "--order-seed", "7")
+    assert code == 0
+    assert "tcp_wmem max from 4 MiB to 55 MiB" in out
+    run = newest(tmp_path)
+    assert {path.name for path in run.iterdir()} == {
+        "run.json", "topology.yaml", "machine.json", "cells", "raw", "results.json", "table.md", "table.csv",
+        "report.html", "figures",
+    }  # fmt: skip
+    assert json.loads((run / "run.json").read_text())["order_seed"] == 7
+    assert len(list((run / "cells").iterdir())) == 6
+
+
+def test_what_is_there_is_not_measured_again(longhaul: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    longhaul("sweep", "--in-lab", "--rtt", "0,32", "--profile", "default")
+    run = newest(tmp_path)
+    (run / "cells/lane-32ms-default-1.2.json").unlink()
+    _, out, _ = longhaul("sweep", "--resume", str(run), "--json", mib=100.1)
+    one, other = json.loads(out)["cells"]
+    assert one["repeats"] == [100 * MIB] * 3
+    assert other["repeats"] == [100 * MIB, 100 * MIB, 100.1 * MIB]
+
+
+def test_a_regression_against_a_baseline_is_told_and_fails(longhaul: Said, tmp_path: Path) -> None:
+    cells = ("sweep", "--in-lab", "--rtt", "32", "--profile", "default")
+    longhaul(*cells)
+    before = str(newest(tmp_path))
+    assert longhaul(*cells, "--baseline", before)[0] == 0
+    code, out, err = longhaul(*cells, "--baseline", before, mib=90)
+    assert (code, "regression: lane-32ms-default-1 -10.0%" in err) == (8, True)
+    assert "REGRESSION" in out
+    code, out, _ = longhaul("compare", before, str(newest(tmp_path)), "--json")
+    assert (code, json.loads(out)["changes"][0]["word"]) == (8, "REGRESSION")
+    code, out, _ = longhaul("compare", before, before)
+    assert (code, "same" in out) == (0, True)
+
+
+def test_runs_are_listed_and_told_again(longhaul: Said, tmp_path: Path) -> None:
+    assert longhaul("runs")[1] == "no runs in runs: longhaul sweep makes them\n"
+    longhaul("sweep", "--in-lab", "--rtt", "32", "--profile", "default")
+    run = newest(tmp_path)
+    (listed,) = json.loads(longhaul("runs", "--json")[1])
+    assert (listed["cells"], listed["measured"], listed["invalid"]) == (1, 1, 0)
+    assert str(run.name) in longhaul("runs")[1]
+    assert longhaul("report", str(run), "--format", "md")[1] == (run / "table.md").read_text()
+    assert longhaul("report", str(run), "--format", "csv")[1] == (run / "table.csv").read_text()
+    assert len(json.loads(longhaul("report", str(run), "--format", "json")[1])["cells"]) == 1
+    assert longhaul("report", str(run))[1] == f"{run}/report.html: 1 of 1 cells, 0 figures\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["compare", "."], "compare: two runs at least are needed to compare"),
+        (["report", "."], ".: is no run folder, for it has no run.json"),
+        (["sweep"], "sweep: say what to measure: a topology file, or RTTs such as --rtt 0,32,346"),
+        (["sweep", "--rtt", "1", "--rate", "9"], "--rate: '9' has no unit: " + RATE),
+        (["sweep", "--rtt", "1", "--cc", "none"], f"--cc: no such congestion control as 'none'; there are {HERE}"),
+    ],
+)  # fmt: skip
+def test_mistakes(longhaul: Said, args: list[str], said: str) -> None:
+    code, _, err = longhaul(*args)
+    assert (code, err.strip().splitlines()[-1]) == (2, said)
+
+
+@pytest.mark.parametrize("given", MISTAKES, ids=lambda path: path.stem)
+def test_what_cannot_be_measured_is_refused_before_anything_starts(longhaul: Said, tmp_path: Path, given: Path) -> None:
+    shutil.copytree(given.parent, tmp_path, dirs_exist_ok=True)
+    code, out, err = longhaul("sweep", *given.read_text().split())
+    assert (code, out, err) == (2, "", given.with_suffix(".txt").read_text())
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most"),
+    [
+        ("streams", "1", "128"), ("duration", "1s", "24h"), ("window", "4KiB", "682MiB"), ("initcwnd", "1", "65535"),
+        ("mtu", "576", "65521"), ("repeats", "1", "30"),
+    ],
+)  # fmt: skip
+def test_the_limits_themselves_are_allowed(longhaul: Said, key: str, least: str, most: str) -> None:
+    for value in (least, most):
+        code, _, err = longhaul("sweep", "--rtt", "32", "--profile", "max", f"--{key}", value, "--dry-run")
+        assert (code, err) == (0, "")
+
+
+def test_the_labs_kernel_has_what_a_sweep_takes_it_to_have() -> None:
+    config = (ROOT / "emulator/lab/kernel.config").read_text()
+    built = {name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", config, re.MULTILINE)} - {"advanced"}
+    assert {*sweep.LAB_ALGORITHMS} == built | {"reno"}  # which every kernel has
+
+
+def test_advise_prints_commands(longhaul: Said) -> None:
+    _, out, _ = longhaul("advise", "--rate", "1Gbit", "--rtt", "71ms")
+    assert out.splitlines()[-1] == "# on both hosts: from 37.6 to 114.0 MiB/s, then line"
+    _, out, _ = longhaul("advise", "--rtt", "71", "--json")
+    assert all(command.startswith(("sysctl -w net.ipv4.", "ip ")) for command in json.loads(out)["commands"])
+
+
+def test_the_sweep_section_is_read_in_the_models_units(tmp_path: Path) -> None:
+    from emulator.config import loader
+
+    file = tmp_path / "t.yaml"
+    file.write_text(
+        "{name: t, hub: h, lanes: {a: {}}, sweep: {rtt: 2ms, rate: [1Gbit, 10Gbit], loss: 1%, window: 1MiB}}"
+    )
+    found, lines = loader.load_sweep(file)
+    assert set(lines.values()) == {f"{file}:1"}
+    assert found == {"rtt": (2_000_000,), "rate": (10**9, 10**10), "loss": (42949673,), "window": (MIB,)}

@@ -1,0 +1,140 @@
+"""The desire on disk: whatever fails while it is written, the old one or the new one is there afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.config import loader
+from emulator.control.intent_store import Desire, Pending, Store
+from emulator.errors import InputError, MissingError
+from emulator.model.topology import Impairment, Lane, Topology
+
+OLD = Desire(Topology("old", "hub", (Lane("japan", Impairment(7)),)), 3)
+NEW = Desire(Topology("new", "hub", (Lane("japan", Impairment(9)),)), 4, Pending(10**12, "life-1", OLD.topology))
+CALLS = ("open", "write", "fsync", "replace", "close")
+
+
+class PowerCut(BaseException):
+    """No code runs after it."""
+
+
+class Disk:
+    """Counts the calls that reach the disk, and cuts the power before or after the one that is chosen."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int = -1, after: bool = False) -> None:
+        self.calls: list[str] = []
+        self._at, self._after = at, after
+        for name in CALLS:
+            monkeypatch.setattr(f"emulator.control.intent_store.os.{name}", self._watched(name, getattr(os, name)))
+
+    def _watched(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            number = len(self.calls)
+            if number > self._at >= 0:  # what Python does on the way out, a dead machine does not do
+                return real(*args, **options) if name == "close" else 0
+            self.calls.append(name)
+            if number == self._at and not self._after:
+                raise PowerCut
+            answer = real(*args, **options)
+            if number == self._at:
+                raise PowerCut
+            return answer
+
+        return call
+
+
+def calls_of_a_write(tmp_path: Path) -> list[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        disk = Disk(patch)
+        Store(tmp_path).write(NEW)
+    return disk.calls
+
+
+def test_what_is_written_comes_back_and_is_for_root_only(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.read() == Desire()
+    store.write(NEW)
+    assert store.read() == NEW
+    assert stat.S_IMODE((tmp_path / "desire.json").stat().st_mode) == 0o600
+    assert [p.name for p in tmp_path.iterdir()] == ["desire.json"]
+
+
+def test_it_is_on_the_disk_before_it_has_its_name_and_then_the_folder_is(tmp_path: Path) -> None:
+    assert calls_of_a_write(tmp_path) == ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_power_cut_at_any_call_leaves_the_old_or_the_new(tmp_path: Path, after: bool) -> None:
+    calls = calls_of_a_write(tmp_path)
+    found = []
+    for at in range(len(calls)):
+        Store(tmp_path).write(OLD)
+        with pytest.MonkeyPatch.context() as patch:
+            Disk(patch, at, after)
+            with pytest.raises(PowerCut):
+                Store(tmp_path).write(NEW)
+        found.append(Store(tmp_path).read())
+    renamed = calls.index("replace") + (0 if after else 1)
+    assert found == [OLD] * renamed + [NEW] * (len(calls) - renamed)
+
+
+def test_half_a_draft_of_another_life_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "desire.partial").write_text('{"format": 2, "topo')
+    store = Store(tmp_path)
+    assert store.read() == Desire()
+    store.write(OLD)
+    assert store.read() == OLD
+
+
+def test_a_short_write_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    monkeypatch.setattr("emulator.control.intent_store.os.write", lambda fd, data: real(fd, data[:100]))
+    Store(tmp_path).write(NEW)
+    assert Store(tmp_path).read() == NEW
+
+
+def test_the_old_file_without_a_version_is_read_until_a_new_one_is_written(tmp_path: Path) -> None:
+    assert OLD.topology
+    (tmp_path / "topology.yaml").write_text(loader.dumps(OLD.topology))
+    store = Store(tmp_path)
+    assert store.read() == Desire(OLD.topology)
+    store.write(Desire())
+    assert store.read() == Desire()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "cannot be read: Expecting value"),
+        ("[]", "cannot be read: "),
+        ("{}", "cannot be read: 'format'"),
+        ('{"format": 99}', "it is of format 99, this version reads up to 4"),
+        ('{"format": 2, "topology": {}}', "missing"),
+        ('{"format": 2, "wish": 1}', "Desire has no wish"),
+    ],
+)
+def test_a_file_that_makes_no_sense_says_what_to_do(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "desire.json").write_text(text)
+    with pytest.raises(InputError) as error:
+        Store(tmp_path).read()
+    assert why in str(error.value)
+    assert "move it away, then longhaul up FILE" in str(error.value)
+
+
+def test_no_right_to_write_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises((MissingError, OSError)), Store(tmp_path / "file" / "state").locked():
+        pass
+
+
+def test_the_file_is_json_with_a_version(tmp_path: Path) -> None:
+    Store(tmp_path).write(OLD)
+    plain = json.loads((tmp_path / "desire.json").read_text())
+    assert (plain["format"], plain["change"], plain["topology"]["name"]) == (4, 3, "old")

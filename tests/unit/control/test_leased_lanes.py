@@ -1,0 +1,198 @@
+"""Lanes that a test run has borrowed: nobody else's meanwhile, given back at its end, and by others if it is killed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from support.hand_clock import HandClock
+
+from emulator.cli.main import main
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.control.change_log import REVERT, Author
+from emulator.control.intent_store import Store
+from emulator.control.revert_process import wait_and_settle
+from emulator.errors import MeasureError, RefusedError
+from emulator.kernel.fake import FakeKernel
+from emulator.plan.desired_state import wanted
+from emulator.plan.scheduled_state import wanted_at
+from emulator.plan.state import State
+
+USERS = loader.loads("""
+name: users
+hub: hub
+lanes: {japan: {rtt: 346ms}}
+schedule: {tracks: [{keys: [{at: 0s, rtt: 346ms}, {at: 1min, rtt: 300ms}]}], loop: 1h}
+""")
+CELL = replace(loader.loads("{name: users, hub: hub, lanes: {japan: {rtt: 32ms}}}"), seed=7)
+
+
+@dataclass
+class Box:
+    """A machine in memory with the user's lanes up, whose schedule has begun a minute and a half ago."""
+
+    folder: Path
+    clock: HandClock = field(default_factory=HandClock)
+    kernel: FakeKernel = field(default_factory=FakeKernel)
+    guarded: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.appliance().up(USERS)
+        self.began_ns = self.store.read().began_ns
+        self.clock.pass_s(90)
+
+    @property
+    def store(self) -> Store:
+        return Store(self.folder)
+
+    def appliance(self) -> Appliance:
+        author = Author("root", 0, 1, "longhaul")
+        return Appliance(self.kernel, self.folder, author=author, clock=self.clock, guard=self.guarded.append)
+
+    def kill_a_borrower(self) -> None:
+        """Leave all as it is when a test run is killed."""
+        with self.appliance().borrowed(CELL):
+            kernel, file = copy.deepcopy(self.kernel), self.folder / "desire.json"
+            desire = file.read_bytes()
+        self.kernel = kernel
+        file.write_bytes(desire)
+
+    def is_the_users(self) -> bool:
+        """All is as the user wants it, in the schedule's phase."""
+        now, have = self.store.read(), self.kernel.observe()
+        moment = USERS.with_lane(replace(CELL.lane("japan").with_rtt(300_000_000)))
+        goal = wanted_at(USERS, moment, have)
+        return (now.topology, now.pending, now.began_ns, have) == (USERS, None, self.began_ns, goal)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    return Box(tmp_path)
+
+
+def test_lanes_are_lent_for_a_block_and_history_hears_nothing(box: Box) -> None:
+    one = box.appliance()
+    before = one.history()
+    with one.borrowed(CELL):
+        assert box.kernel.observe() == wanted(CELL, box.kernel.observe())
+        assert one.topology() == CELL
+        assert one.pending_ns() is None
+        assert box.guarded == [box.folder]
+    assert box.is_the_users()
+    assert one.history() == before
+    one.undo()
+    assert one.topology() is None
+
+
+def test_they_are_given_back_after_a_failure_too(box: Box) -> None:
+    with pytest.raises(MeasureError), box.appliance().borrowed(CELL):
+        raise MeasureError("iperf3 ended with 1")
+    assert box.is_the_users()
+    with box.appliance().borrowed(CELL):
+        pass
+    assert box.is_the_users()
+
+
+CHANGES: dict[str, Callable[[Appliance], object]] = {
+    "up": lambda one: one.up(USERS),
+    "set": lambda one: one.set_lane(USERS.lane("japan")),
+    "down": Appliance.down,
+    "undo": Appliance.undo,
+    "confirm": Appliance.confirm,
+    "borrow": lambda one: one.borrowed(CELL).__enter__(),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_nobody_else_changes_them_meanwhile(box: Box, name: str) -> None:
+    with box.appliance().borrowed(CELL):
+        have, desire = box.kernel.observe(), box.store.read()
+        with pytest.raises(RefusedError, match=rf"a test run \(process {os.getpid()}\) has borrowed the lanes"):
+            CHANGES[name](box.appliance())
+        assert (box.kernel.observe(), box.store.read()) == (have, desire)
+        box.appliance().tend()
+        assert box.store.read() == desire
+    assert box.is_the_users()
+
+
+def test_what_waits_to_be_confirmed_is_not_lent(box: Box) -> None:
+    box.appliance().set_lane(CELL.lane("japan"), confirm_s=60)
+    desire = box.store.read()
+    with pytest.raises(RefusedError, match="longhaul confirm, or longhaul undo, first"), box.appliance().borrowed(CELL):
+        pytest.fail("it was lent")
+    assert box.store.read() == desire
+    assert box.store.borrower() is None
+
+
+def never(*_: object) -> None:
+    pytest.fail("neither a glance nor a complaint was expected")
+
+
+GIVERS: dict[str, Callable[[Box], object]] = {
+    "the daemon's next look": lambda box: box.appliance().tend(),
+    "the reverter": lambda box: wait_and_settle(box.store, box.appliance, box.clock, never, never),
+    "the next test run": lambda box: box.appliance().borrowed(CELL).__enter__(),
+    "the next change": lambda box: box.appliance().up(USERS),
+}
+
+
+@pytest.mark.parametrize("name", GIVERS)
+def test_what_a_killed_test_run_has_left_is_given_back(box: Box, name: str) -> None:
+    box.kill_a_borrower()
+    assert not box.is_the_users()
+    assert box.appliance().pending_ns() == 0
+    GIVERS[name](box)
+    if name == "the next test run":
+        assert box.store.read().lasting == USERS
+    else:
+        assert box.is_the_users()
+    newest, first = box.appliance().history()
+    assert (newest.before, newest.after, newest.author.command) == (USERS, USERS, REVERT)
+    assert first.after == USERS
+
+
+def test_down_after_a_killed_test_run_can_be_undone(box: Box) -> None:
+    box.kill_a_borrower()
+    box.appliance().down()
+    assert box.kernel.observe() == State()
+    box.appliance().undo()
+    assert box.store.read().topology == USERS
+
+
+def test_a_reverter_sleeps_until_the_borrower_is_gone_and_leaves_the_next_to_its_own(box: Box) -> None:
+    waited = []
+
+    class Waiting(Store):
+        def await_return(self) -> None:
+            waited.append(self.read().lasting)
+            borrowing.__exit__(None, None, None)
+            next_one.__enter__()
+
+    borrowing, next_one = box.appliance().borrowed(CELL), box.appliance().borrowed(CELL)
+    borrowing.__enter__()
+    wait_and_settle(Waiting(box.folder), box.appliance, box.clock, never, never)
+    assert waited == [USERS]
+    assert box.store.borrower() == os.getpid()
+    next_one.__exit__(None, None, None)
+    assert box.is_the_users()
+
+
+def test_status_tells_of_it(box: Box, capsys: pytest.CaptureFixture[str]) -> None:
+    with box.appliance().borrowed(CELL):
+        main(["status"], obj=box.appliance())
+        assert "borrowed: goes back to users when the test run that has the lanes ends\n" in capsys.readouterr().out
+        main(["status", "--json"], obj=box.appliance())
+        assert json.loads(capsys.readouterr().out)["pending"] == {"left_ns": None, "back_to": "users"}
+
+
+def test_a_change_that_is_not_confirmed_goes_back_to_the_phase_of_the_schedule(box: Box) -> None:
+    box.appliance().up(CELL, confirm_s=1)
+    box.clock.pass_s(2)
+    assert box.appliance().settle()
+    assert box.is_the_users()

@@ -1,0 +1,292 @@
+"""How schedules are played: one message at each instant, by the daemon too, in the right phase whatever happens."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.hand_clock import HandAlarm, HandClock
+
+from emulator.config import loader
+from emulator.control.appliance import Appliance
+from emulator.control.change_log import Author
+from emulator.control.intent_store import Store
+from emulator.control.schedule_player import Player, noted
+from emulator.control.watchdog_loop import Daemon
+from emulator.errors import RefusedError
+from emulator.kernel.fake import FakeKernel
+from emulator.model.timeline import Timeline
+from emulator.model.topology import Topology
+from emulator.plan.desired_state import wanted
+from emulator.plan.ops import DelEgress, Op, SetNetem, SetWire, Together
+from emulator.plan.preconditions import memory_reasons
+from emulator.plan.scheduled_state import steady
+from emulator.plan.state import Link, Nic
+from emulator.system.log import logger
+from emulator.system.sd_notify import Notifier
+
+MS, S = 10**6, 10**9
+TIMES = "{keys: [{at: 1s, rtt: 120ms}, {at: 2s, rtt: 40ms}, {at: 3s, rtt: 60ms}]}"
+REROUTE = "{lanes: [a], keys: [{at: 10s, rtt: 120ms}, {at: 20s, rtt: 90ms}]}"
+
+
+def scheduled(tracks: str, rest: str = "", lane: str = "{rtt: 80ms}", more: str = "") -> Topology:
+    """The lanes a and b under a schedule."""
+    text = f"{{name: x, hub: h, {more} lanes: {{a: {lane}, b: {lane}}}, schedule: {{{rest} tracks: [{tracks}]}}}}"
+    return loader.loads(text)
+
+
+class Box:
+    """A machine of paper on which schedules are played. `appliance` is a new process on it."""
+
+    def __init__(self, folder: Path, slow_ns: int = 0) -> None:
+        self.kernel, self.clock, self.folder, self.out = FakeKernel(), HandClock(), folder, io.StringIO()
+        self.alarm, self.end_ns = HandAlarm(self.clock, slow_ns), 0
+
+    def appliance(self) -> Appliance:
+        return Appliance(self.kernel, self.folder, author=Author("root", 0, 1, "x"), clock=self.clock)
+
+    def up(self, topology: Topology) -> Box:
+        self.appliance().up(topology)
+        self.kernel.log.clear()
+        return self
+
+    def player(self) -> Player:
+        """Of what is up."""
+        now = Store(self.folder).read()
+        assert now.topology and now.topology.schedule and now.began_ns is not None
+        return Player(self.kernel, Timeline(now.topology, now.topology.schedule), now.began_ns, self.alarm)
+
+    def play(self, told: Callable[[], None] = lambda: None) -> Player:
+        """Ten seconds of it; `told` is called behind every change."""
+        player, end_ns = self.player(), self.alarm.now_ns() + 10 * S
+        while (due_ns := player.due_ns) is not None and due_ns < end_ns:
+            player.play()
+            told()
+        player.read_back()
+        return player
+
+    def wait(self, timeout_s: float, wake_fd: int | None = None) -> bool:
+        """Stands for ears that hear nothing."""
+        self.clock.now_ns = min(self.clock.now_ns + round(timeout_s * S), self.end_ns)
+        return False
+
+    def watch(self, until_s: float, period_s: float = 10) -> Box:
+        """A daemon for so long: at first it makes all as it should be, then it waits."""
+        now = lambda: self.clock.now_ns / 1e9  # noqa: E731
+        log = logger(self.out, {})
+        daemon = Daemon(self.appliance(), self, log, Notifier({}, 1), now, period_s, self.alarm)
+        self.end_ns = self.clock.now_ns + round(until_s * S)
+        daemon.start()
+        daemon.run(0, lambda: self.clock.now_ns >= self.end_ns)
+        return self
+
+    def rtts(self) -> list[float]:
+        """What the lanes have now, in ms."""
+        ways = [[self.kernel.ports[f"lh{side}-{lane}"].egress for side in "sh"] for lane in "ab"]
+        return [sum(one.netem.delay_ns for one in both if one) / MS for both in ways]
+
+    @property
+    def events(self) -> list[str]:
+        return [line.split()[1].removeprefix("event=") for line in self.out.getvalue().splitlines()]
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    return Box(tmp_path)
+
+
+def delays(ops: list[Op], port: str) -> list[float]:
+    """The delays in ms that one port was given."""
+    singles = [one for op in ops for one in (op.ops if isinstance(op, Together) else (op,))]
+    return [one.netem.delay_ns / MS for one in singles if isinstance(one, SetNetem) and one.port == port]
+
+
+def test_each_instant_is_one_message_for_all_lanes(box: Box) -> None:
+    player = box.up(scheduled(TIMES)).play()
+    changes = [op for op in box.kernel.log if isinstance(op, Together)]
+    # The queues were made as long as they will ever be beforehand; then nothing but the changes.
+    assert box.kernel.log == changes
+    assert [len(op.ops) for op in changes] == [4, 4, 4]
+    assert delays(box.kernel.log, "lhs-a") == [60, 20, 30]
+    assert (player.lateness.changes, player.lateness.max_ns, player.lateness.drifts) == (3, 0, 0)
+
+
+def test_an_engine_plays_a_schedule_in_the_room_that_it_will_ever_need(box: Box) -> None:
+    box.up(scheduled(TIMES, more="datapath: wire,"))
+    rooms = box.kernel.wires["lh-a"].rooms
+    box.play()
+    changes = [op for op in box.kernel.log if isinstance(op, SetWire) and op.bridge == "lh-a"]
+    assert len(box.kernel.log) == 2 * len(changes)
+    assert [op.wire.outbound.netem.delay_ns // MS for op in changes] == [60, 20, 30]
+    assert {op.wire.rooms for op in changes} == {rooms}
+
+
+def test_instants_that_have_passed_are_skipped_and_counted(tmp_path: Path) -> None:
+    box = Box(tmp_path, slow_ns=2 * MS)
+    box.up(scheduled("{keys: [{at: 1s, rtt: 120ms}, {at: 1001ms, rtt: 40ms}, {at: 1002ms, rtt: 60ms}]}"))
+    late = box.play().lateness
+    # The first one takes so long that the second has no more time.
+    assert delays(box.kernel.log, "lhs-a") == [60, 30]
+    assert (late.changes, late.skipped, late.max_ns) == (2, 1, 4 * MS)
+
+
+def test_what_somebody_else_changed_is_mended_at_the_end(box: Box) -> None:
+    def meddle() -> None:
+        egress = box.kernel.ports["lhh-b"].egress
+        assert egress
+        box.kernel.apply(SetNetem("lhh-b", replace(egress.netem, delay_ns=1)))
+
+    player = box.up(scheduled("{lanes: [a], keys: [{at: 5s, rtt: 120ms}]}")).play(meddle)
+    assert player.lateness.drifts == 1
+    assert delays(box.kernel.log, "lhh-b")[-1] == 40
+
+
+def test_a_real_port_keeps_one_form_all_the_while(tmp_path: Path) -> None:
+    """What needs a single queue, or packets one by one, at any time has them from the start."""
+    link, nic = Link(1500, True, True, 0), Nic(tx_queues=4, offloads=frozenset({"rx-gro"}))
+    box = Box(tmp_path)
+    box.kernel = FakeKernel({"eth1": link, "eth2": link}, {"eth1": nic, "eth2": nic})
+    keys = "{at: 2s, loss: 1%}, {at: 4s, loss: 0%}, {at: 6s, rate: 10Mbit}, {at: 8s, rate: none}"
+    box.up(loader.loads(
+        "{name: x, hub: h, lanes: {a: {rtt: 80ms, ports: {hub: eth1, site: eth2}}}, schedule: {tracks: "
+        f"[{{keys: [{keys}]}}]}}}}"
+    ))  # fmt: skip
+    forms = []
+
+    def look() -> None:
+        port = box.kernel.ports["eth2"]
+        forms.append((port.egress.queues, port.offloads) if port.egress else None)
+
+    look()
+    box.play(look)
+    assert forms == [(1, frozenset())] * 5
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "{at: 1s, rtt: 300ms, rate: 1Mbit}, {at: 2s, rtt: 8ms, rate: 1Gbit}",
+        "{at: 1s, loss: 1%}, {at: 2s, rate: none}, {at: 3s, jitter: 1ms}",
+        "{at: 1s, rate: none}, {at: 2s, delay: 1s}, {at: 3s, rate: 100Mbit, loss: 2%}",
+        "{at: 1s, down: yes}, {at: 2s, down: no}",
+    ],
+)
+def test_two_extremes_stand_for_every_moment(keys: str) -> None:
+    one = scheduled(f"{{keys: [{keys}]}}", lane="{rtt: 80ms, rate: 1Mbit}")
+    assert one.schedule
+    kernel, timeline = FakeKernel(), Timeline(one, one.schedule)
+    have = kernel.observe()
+    most, moments = steady(timeline, have), [wanted(timeline.at(t), have) for t in timeline.breakpoints()]
+    for name, veth in most.veths.items():
+        assert veth.segments == min(moment.veths[name].segments for moment in moments)
+    for name, port in most.ports.items():
+        limits = [e.netem.limit for moment in moments if (e := moment.ports[name].egress)]
+        assert not limits or (port.egress and port.egress.netem.limit >= max(limits))
+
+
+def test_memory_is_reckoned_for_the_longest_queues_of_a_schedule() -> None:
+    one = scheduled("{keys: [{at: 1h, rtt: 30s}]}")
+    machine = replace(FakeKernel().observe().machine, memory_bytes=8 * 2**30)
+    assert memory_reasons(replace(one, schedule=None), machine) == []
+    assert "may need" in memory_reasons(one, machine)[0]
+    small = FakeKernel(memory_bytes=8 * 2**30)
+    with pytest.raises(RefusedError, match="queues may need"):
+        Appliance(small, Path("/nonexistent")).plan(one)
+
+
+def test_the_daemon_plays_and_what_it_plays_is_no_drift(box: Box) -> None:
+    box.up(scheduled(REROUTE, more="on_drift: restore,"))
+    seen = []
+    for until_s in (9.5, 1, 9, 1):
+        box.watch(until_s)
+        seen.append(box.rtts())
+        assert box.appliance().status().as_asked
+    assert seen == [[80, 80], [120, 80], [120, 80], [90, 80]]
+    assert set(box.events) == {"watching"}, "nothing to mend"
+    late = box.appliance().status().lateness
+    assert late and (late.changes, late.max_ns, late.skipped) == (2, 0, 0)
+
+
+def test_drift_is_what_differs_from_this_moment_of_the_schedule(box: Box) -> None:
+    box.up(scheduled(REROUTE, more="on_drift: restore,")).watch(15)
+    box.kernel.apply(DelEgress("lhs-a"))
+    assert [lane.lane.rtt_ns // MS for lane in box.appliance().status().lanes] == [120, 80]
+    assert {step.op.port for step in box.appliance().status().drift if isinstance(step.op, SetNetem)} == {"lhs-a"}
+    box.watch(1)
+    assert box.rtts() == [120, 80]
+    assert box.events[-2:] == ["mended", "watching"]
+
+
+def test_a_schedule_that_nobody_plays_is_drift_after_a_second(box: Box) -> None:
+    box.up(scheduled(REROUTE))
+    box.clock.pass_s(10.9)
+    assert box.appliance().status().as_asked
+    box.clock.pass_s(0.2)
+    assert not box.appliance().status().as_asked
+
+
+def test_killed_and_started_again_it_goes_on_in_its_phase(box: Box) -> None:
+    box.up(scheduled(REROUTE, rest="loop: 30s,")).watch(12)
+    box.clock.pass_s(100)  # nobody plays meanwhile: 113 s, and then 23 s of the loop
+    box.watch(0.5)
+    assert box.rtts() == [90, 80]
+    box.kernel = FakeKernel()  # a reboot at 52 s of the loop
+    box.clock.pass_s(29)
+    box.watch(9)
+    assert box.rtts() == [80, 80]
+    box.watch(10)
+    assert box.rtts() == [120, 80]
+
+
+def test_a_change_to_a_lane_leaves_the_phase_and_another_schedule_begins_anew(box: Box) -> None:
+    one = scheduled(REROUTE)
+    began = [Store(box.up(one).folder).read().began_ns]
+    for changed in (one.with_lane(one.lane("b").with_rtt(9 * MS)), scheduled(TIMES), replace(one, schedule=None), one):
+        box.clock.pass_s(5)
+        began.append(Store(box.up(changed).folder).read().began_ns)
+    first = began[0]
+    assert first and began == [first, first, first + 10 * S, None, first + 20 * S]
+    box.clock.pass_s(5)
+    box.appliance().up(one, anew=True)
+    assert Store(box.folder).read().began_ns == first + 25 * S
+
+
+def test_what_is_asked_for_meanwhile_is_played_from_then_on(box: Box) -> None:
+    """The daemon is in the middle of it when somebody brings another schedule up."""
+    box.up(scheduled(REROUTE))
+    waits = 0
+
+    def wait(timeout_s: float, wake_fd: int | None = None) -> bool:
+        nonlocal waits
+        waits += 1
+        if waits == 1:
+            box.appliance().up(scheduled(TIMES))
+            return True
+        return heard_nothing(timeout_s)
+
+    heard_nothing = box.wait
+    box.wait = wait  # type: ignore[method-assign]
+    box.watch(2.5)
+    assert box.rtts() == [40, 40]
+
+
+def test_a_port_that_is_lost_does_not_hold_up_the_others(box: Box) -> None:
+    box.up(scheduled(TIMES)).watch(0.5)
+    box.kernel.fail_at = len(box.kernel.log)
+    box.watch(1)
+    assert box.rtts() == [120, 120]
+    assert box.events[-4:] == ["watching", "failed", "mended", "as-asked"]
+
+
+def test_lateness_is_told_of_the_schedule_that_it_was_measured_with(box: Box) -> None:
+    box.up(scheduled(TIMES)).watch(5)
+    began_ns = Store(box.folder).read().began_ns
+    late = noted(box.folder, began_ns)
+    assert late and late.changes == 3
+    assert noted(box.folder, 1) is None
+    (box.folder / "schedule.json").write_text("spoilt")
+    assert noted(box.folder, began_ns) is None

@@ -1,0 +1,250 @@
+"""The watchdog: what it does at start, at news, at a deadline; what it tells; how it ends. No wall time in it."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import io
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from support.fake_daemon import ONE, Stage
+
+from emulator.control.intent_store import Store
+from emulator.control.revert_process import wait_and_settle
+from emulator.control.watchdog_loop import _stop_signals
+from emulator.errors import RefusedError
+from emulator.kernel.fake import FakeKernel
+from emulator.kernel.watch import Watch
+from emulator.model.topology import Impairment, Lane
+from emulator.plan.engine_lane import DEAD
+from emulator.plan.ops import DelEgress
+from emulator.plan.state import State
+from emulator.system.log import INFO, WARNING, logger
+from emulator.system.sd_notify import Notifier
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def test_after_a_reboot_it_brings_the_lanes_up_even_if_drift_is_only_reported(stage: Stage) -> None:
+    stage.appliance().up(replace(ONE, on_drift="report"))
+    stage.kernel = FakeKernel()
+    stage.played()
+    assert stage.as_asked()
+    assert stage.events == ["mended", "watching"]
+
+
+def test_news_of_drift_is_acted_upon_at_once(stage: Stage) -> None:
+    stage.appliance().up(ONE)
+    stage.played(stage.drift, stage.nothing)
+    assert stage.as_asked()
+    assert stage.events == ["watching", "mended"]
+
+
+def test_drift_is_told_once_until_it_is_over(stage: Stage) -> None:
+    stage.appliance().up(replace(ONE, on_drift="report"))
+    stage.played(stage.drift, stage.nothing, stage.nothing)
+    assert not stage.as_asked()
+    assert stage.events == ["watching", "drift"]
+    assert 'mend="longhaul up FILE"' in stage.out.getvalue()
+
+    def mended() -> bool:
+        stage.appliance().up(replace(ONE, on_drift="report"))
+        return True
+
+    stage.out.truncate(0)
+    stage.appliance().tend(restore=True)
+    stage.played(stage.drift, mended, stage.drift, stage.nothing)
+    assert stage.events[-4:] == ["watching", "drift", "as-asked", "drift"]
+
+
+def test_lanes_that_nobody_asked_for_here_are_told_and_left(stage: Stage) -> None:
+    stage.appliance().up(ONE)
+    before = stage.kernel.observe()
+    shutil.rmtree(stage.folder)
+    stage.played(stage.nothing)
+    assert stage.kernel.observe() == before
+    assert stage.events == ["drift", "watching"]
+    assert 'mend="longhaul up FILE to have them, longhaul down to be rid of them"' in stage.out.getvalue()
+
+
+def test_an_engine_that_died_is_started_again_even_if_drift_is_only_reported(stage: Stage) -> None:
+    both = replace(ONE, lanes=(*ONE.lanes, Lane("london", Impairment(9))), on_drift="report", datapath="wire")
+    stage.appliance().up(both)
+    japan, london = (stage.kernel.wires[name] for name in ("lh-japan", "lh-london"))
+    others = replace(london, outbound=japan.outbound)
+
+    def death_and_drift() -> bool:
+        stage.kernel.wires |= {"lh-japan": DEAD, "lh-london": others}
+        return True
+
+    stage.played(death_and_drift, stage.nothing)
+    assert stage.kernel.wires == {"lh-japan": japan, "lh-london": others}
+    assert stage.events == ["watching", "mended", "drift"]
+    last = stage.appliance().history(1)[0]
+    assert (last.author.command, last.summary) == ("watchdog", "2 steps: its engine has died")
+
+
+def test_it_looks_every_period_and_exactly_at_a_deadline(stage: Stage) -> None:
+    stage.appliance().up(ONE)
+    stage.appliance().up(replace(ONE, seed=2), confirm_s=25)
+    waits = stage.played(*[stage.nothing] * 4)
+    assert waits == [10, 10, 5, 10]
+    assert stage.appliance().topology() == ONE
+    assert stage.events == ["watching", "reverted"]
+
+
+def test_a_failure_is_told_and_tried_again(stage: Stage) -> None:
+    stage.appliance().up(ONE)
+    stage.drift()
+    stage.kernel.fail_at = len(stage.kernel.log)
+    stage.played(stage.nothing, stage.nothing)
+    assert stage.events == ["failed", "watching", "mended", "as-asked"]
+    assert stage.as_asked()
+
+
+def test_restless_links_leave_it_a_fifth_of_the_time(stage: Stage) -> None:
+    """Looking takes a second here, and there is news all the time: it looks every five seconds."""
+    stage.appliance().up(ONE)
+    looks: list[int] = []
+    observe = stage.kernel.observe
+
+    def slow() -> State:
+        looks.append(stage.clock.now_ns)
+        stage.clock.pass_s(1)
+        return observe()
+
+    def noise() -> bool:
+        stage.clock.pass_s(0.5)
+        return True
+
+    stage.kernel.observe = slow  # type: ignore[method-assign]
+    stage.played(*[noise] * 40, period_s=60)
+    gaps = [round((b - a) / 1e9, 3) for a, b in pairwise(looks[1:])]
+    assert gaps and set(gaps) == {5.0}
+
+
+def test_the_service_manager_hears_that_it_is_ready_and_alive(stage: Stage, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "6000000", "WATCHDOG_PID": "7"}
+        stage.notifier = Notifier(environment, 7)
+        waits = stage.played(*[stage.nothing] * 4)
+        told = []
+        while True:
+            try:
+                told.append(manager.recv(1000).decode())
+            except BlockingIOError:
+                break
+    assert waits == [3, 3, 3, 1], "half of the manager's limit, and the period"
+    assert told[:2] == ["WATCHDOG=1", "READY=1\nSTATUS=watching"]
+    assert set(told[2:]) == {"WATCHDOG=1"} and len(told) >= 6
+    assert Notifier(environment, 8).ping_s is None
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}, 1).tell("READY=1")
+
+
+def test_log_lines_are_words_a_machine_reads() -> None:
+    out = io.StringIO()
+    logger(out, {})(WARNING, "drift", lane="japan", why='a "b"\nc', empty="")
+    logger(out, {"JOURNAL_STREAM": "8:1"})(INFO, "watching", period_s=10.0)
+    logger(out, {}, as_json=True)(INFO, "watching", period_s=10.0)
+    assert out.getvalue().splitlines() == [
+        r'level=warning event=drift lane=japan why="a \"b\"\nc" empty=""',
+        "<6>level=info event=watching period_s=10.0",
+        '{"level": "info", "event": "watching", "period_s": 10.0}',
+    ]
+
+
+def test_a_signal_wakes_and_stops_it(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with _stop_signals() as (wake_fd, stopped):
+        assert not stopped()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped()
+        ears = Watch(tmp_path / "desire.json")
+        assert not ears.wait(60, wake_fd)
+        ears.close()
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_new_desire_is_news_and_nothing_else_in_its_folder(tmp_path: Path) -> None:
+    ears = Watch(tmp_path / "desire.json")
+    for name, heard in (("schedule.json", False), ("desire.json", True)):
+        (tmp_path / "draft").write_text("{}")
+        (tmp_path / "draft").replace(tmp_path / name)
+        assert ears.wait(0.001) == heard
+    ears.close()
+
+
+def test_a_kernel_without_inotify_tells_of_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: int) -> int:
+        ctypes.set_errno(errno.ENOSYS)
+        return -1
+
+    monkeypatch.setattr("emulator.kernel.watch._libc.inotify_init1", missing)
+    ears = Watch(tmp_path / "desire.json")
+    assert not ears.wait(0.001)
+    ears.close()
+
+
+def test_a_reverter_waits_for_the_deadline_of_the_moment(stage: Stage) -> None:
+    appliance, slept = stage.appliance(), []
+    appliance.up(ONE, confirm_s=8)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        stage.clock.pass_s(seconds)
+        if len(slept) == 1:
+            appliance.up(replace(ONE, seed=2), confirm_s=9)
+
+    wait_and_settle(Store(stage.folder), stage.appliance, stage.clock, sleep, pytest.fail)
+    assert slept == [5, 5, 4]
+    assert stage.appliance().topology() is None
+    assert stage.as_asked()
+
+
+def test_a_reverter_that_fails_tells_and_tries_again(stage: Stage) -> None:
+    appliance, slept, told = stage.appliance(), [], []
+    appliance.up(ONE, confirm_s=1)
+    stage.clock.pass_s(1)
+
+    class Reluctant:
+        def settle(self) -> bool:
+            if len(told) < 3:
+                raise RefusedError("port nic0: has an address")
+            return appliance.settle()
+
+    wait_and_settle(Store(stage.folder), Reluctant, stage.clock, slept.append, told.append)
+    assert (slept, len(told)) == ([1, 2, 4], 3)
+    assert "has an address" in told[0]
+    assert stage.as_asked()
+
+
+def test_a_real_reverter_outlives_its_parent_and_ends_when_it_is_not_needed(tmp_path: Path) -> None:
+    """Nothing is pending, so it ends by itself; that it runs detached shows in its parent being gone at once."""
+    code = (
+        "import sys; from pathlib import Path; from emulator.control import revert_start; "
+        "revert_start.start(Path(sys.argv[1])); print('started')"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path)]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.stdout, ran.stderr) == ("started\n", "")
+
+
+def test_the_log_in_json_is_json() -> None:
+    out = io.StringIO()
+    logger(out, {"JOURNAL_STREAM": "8:1"}, as_json=True)(INFO, "x", op=DelEgress("a").port)
+    assert json.loads(out.getvalue()) == {"level": "info", "event": "x", "op": "a"}

@@ -1,0 +1,99 @@
+"""From axes to cells: every combination, its path, its name, its duration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.errors import InputError
+from emulator.experiment import grid
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.grid import Axes
+from emulator.hosts import tcp_profiles
+from emulator.model.topology import P32, Impairment, Lane, Topology
+
+MS, MIB = 10**6, 2**20
+ONE = Topology("one", "hub", (Lane("lane"),))
+STAR = Topology(
+    "star", "hub", (Lane("near").with_rtt(2 * MS), Lane("far", Impairment(rate_bps=10**9)).with_rtt(71 * MS))
+)
+
+
+def cells(base: Topology = ONE, **axes: Any) -> list[CellSpec]:
+    return grid.cells(base, Axes(**axes), tcp_profiles.load_profiles(None))
+
+
+def test_every_combination_once_and_in_order() -> None:
+    ids = [spec.id for spec in cells(rtt=(0, 32 * MS), streams=(1, 8))]
+    assert ids == [
+        f"lane-{rtt}-{profile}-{streams}"
+        for rtt in ("0ms", "32ms")
+        for profile in ("default", "max")
+        for streams in (1, 8)
+    ]
+
+
+def test_all_axes_are_in_the_name_and_in_the_path() -> None:
+    (spec,) = cells(
+        rtt=(80 * MS,), profile=("max",), streams=(4,), cc=("bbr",), initcwnd=(20,), direction=("inbound",),
+        mtu=(9000,), rate=(10**8,), loss=(round(0.001 * P32),), duration=5,
+    )  # fmt: skip
+    assert spec.id == "lane-80ms-max-4-bbr-initcwnd20-inbound-MTU9000-100Mbit-loss0.1%"
+    assert (spec.path.rate_bps, spec.path.mtu, spec.path.streams) == (10**8, 9000, 4)
+    assert (spec.path.congestion_control, spec.profile.initcwnd, spec.duration_s) == ("bbr", 20, 5)
+    assert spec.path.loss == pytest.approx(0.001)
+    assert spec.column == "max, 4 streams, bbr, initcwnd 20, inbound, MTU 9000, 100 Mbit/s, loss 0.1%"
+
+
+def test_a_direction_has_its_own_path() -> None:
+    base = Topology(
+        "odd", "hub", (Lane("lane", Impairment(rate_bps=10**9), Impairment(rate_bps=10**8, loss_p32=P32 // 100)),)
+    )
+    out, back = (spec.path for spec in cells(base, profile=("max",), direction=("outbound", "inbound")))
+    assert (out.rate_bps, out.loss) == (10**9, 0)
+    assert (back.rate_bps, back.loss) == (10**8, pytest.approx(0.01))
+
+
+def test_the_lanes_of_a_topology_keep_what_is_not_varied() -> None:
+    near, far = cells(STAR, profile=("default",))
+    assert (near.path.rate_bps, far.path.rate_bps) == (10**10, 10**9)
+    assert near.lane.inbound.rate_bps == 10**10
+    assert [spec.lane.name for spec in cells(STAR, lane=("far",), profile=("max",))] == ["far"]
+
+
+def test_windows_are_profiles() -> None:
+    (spec,) = cells(rtt=(71 * MS,), window=(MIB,))
+    assert spec.profile.name == "window-1MiB"
+    assert spec.profile.tcp_rmem is not None
+    assert spec.profile.tcp_rmem[2] * grid.WINDOW_SHARE == pytest.approx(MIB, rel=1e-6)
+    assert spec.prediction.limit == "receive window"
+
+
+@pytest.mark.parametrize(
+    ("rtt_ms", "profile", "lasts_s"), [(0, "default", 10), (32, "default", 10), (346, "default", 40), (346, "max", 40)]
+)
+def test_durations_come_from_the_rtt(rtt_ms: int, profile: str, lasts_s: int) -> None:
+    (spec,) = cells(rtt=(rtt_ms * MS,), profile=(profile,))
+    assert spec.duration_s == lasts_s
+
+
+@pytest.mark.parametrize(
+    ("base", "axes", "said"),
+    [
+        (ONE, {"lane": ("moon",)}, "--lane: no such lane as 'moon'; there are lane"),
+        (ONE, {"profile": ("fast",)}, "--profile: no such profile as 'fast'; there are default, founding, max"),
+        (ONE, {"rtt": (1, 1)}, "sweep: named twice: lane-1ns-default-1, lane-1ns-max-1"),
+        (STAR, {"rtt": (1,)}, "--rtt: say of which lane: add --lane NAME"),
+        (
+            Topology("one", "hub", (Lane("lane", Impairment(jitter_ns=MS, delay_ns=MS)),)),
+            {"rtt": (MS,), "profile": ("fast",)},
+            "--profile: no such profile as 'fast'; there are default, founding, max\n"
+            "--rtt: lane lane: jitter 1 ms exceeds the one-way delay of 500 us",
+        ),
+    ],
+)
+def test_mistakes(base: Topology, axes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as wrong:
+        cells(base, **axes)
+    assert str(wrong.value) == said

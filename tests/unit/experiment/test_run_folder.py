@@ -1,0 +1,145 @@
+"""Cells to JSON and back, and run folders that survive a crash and take up work again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.folders import CAPTURES
+from support.made_results import cell_result, cell_spec, execution
+
+from emulator.errors import InputError
+from emulator.experiment.cell_result import FORMAT, CellResult, CellSpec
+from emulator.experiment.result_migrations import migrated
+from emulator.experiment.run_folder import Asked, RunFolder, run_folders, write_atomically
+from emulator.hosts import tcp_profiles
+
+MS = 10**6
+ASKED = Asked((cell_spec(), cell_spec(rtt_ns=MS)), True, 1, 5)
+
+
+def through_json(value: object) -> dict[str, object]:
+    decoded = json.loads(json.dumps(value))
+    assert isinstance(decoded, dict)
+    return decoded
+
+
+def test_a_spec_survives_json() -> None:
+    for profile in (tcp_profiles.DEFAULT, tcp_profiles.maximum(10**10, 346 * MS)):
+        spec = replace(cell_spec(), profile=profile)
+        assert CellSpec.from_json(through_json(spec.to_json())) == spec
+
+
+def test_a_result_survives_json() -> None:
+    result = cell_result()
+    assert CellResult.from_json(through_json(result.to_json())) == result
+    unknowable = replace(result, drops_limit=None, invalid=("because",))
+    assert CellResult.from_json(through_json(unknowable.to_json())) == unknowable
+
+
+def test_a_spec_knows_its_path_its_column_and_its_file() -> None:
+    spec = cell_spec(rtt_ns=1_500_000, streams=8, congestion_control="bbr")
+    assert (spec.path.rate_bps, spec.path.rtt_ns, spec.path.congestion_control) == (10**10, 1_500_000, "bbr")
+    assert spec.column == "default, 8 streams, bbr"
+    assert spec.id == "lane-1.5ms-default-8-bbr"
+
+
+def test_a_path_needs_a_bottleneck() -> None:
+    spec = cell_spec()
+    lane = replace(spec.lane, outbound=replace(spec.lane.outbound, rate_bps=None))
+    with pytest.raises(ValueError, match="lane lane has no rate"):
+        _ = replace(spec, topology=replace(spec.topology, lanes=(lane,))).path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A run of two cells."""
+    return RunFolder.create(tmp_path / "run", {"version": "1"}, ASKED)
+
+
+def test_a_run_knows_what_was_asked_for(folder: RunFolder) -> None:
+    assert RunFolder(folder.path).asked() == ASKED
+    assert json.loads((folder.path / "run.json").read_text())["version"] == "1"
+
+
+def test_what_is_saved_is_found_again(folder: RunFolder) -> None:
+    done = execution(cell_spec())
+    folder.save(done)
+    assert RunFolder(folder.path).finished(ASKED) == {done.result.spec.id: done.result}
+    assert json.loads((folder.path / "raw/lane-32ms-default-1.0.json").read_text()) == done.raw
+    assert folder.machine() == {"cpus": 1}
+
+
+def test_a_result_of_another_duration_does_not_count(folder: RunFolder) -> None:
+    folder.save(execution(cell_spec()))
+    assert folder.repeats(replace(cell_spec(), duration_s=11), 1) == []
+
+
+def test_a_cell_is_finished_when_it_needs_no_more_repeats(folder: RunFolder) -> None:
+    more = replace(ASKED, most_repeats=10)
+    for repeat in range(3):
+        assert (folder.finished(more), len(folder.measured(more))) == ({}, min(1, repeat))
+        folder.save(execution(cell_spec().again(repeat)))
+    assert list(folder.finished(more)) == [cell_spec().id]
+
+
+def test_runs_are_listed(folder: RunFolder) -> None:
+    (folder.path.parent / "notes").mkdir()
+    assert run_folders(folder.path.parent) == [folder]
+
+
+def test_a_run_of_format_1_is_read(folder: RunFolder) -> None:
+    old = json.loads((CAPTURES / "result-format-1.json").read_text())
+    result = CellResult.from_json(migrated(old))
+    assert (result.kind, result.spec.repeat, result.spec.direction) == ("send buffer", 0, "outbound")
+    assert result.repeats == (result.steady_bytes_per_s,)
+    (folder.path / f"cells/{result.spec.id}.json").write_text(json.dumps(old))
+    assert folder.repeats(result.spec, 1) == [result]
+    assert CellResult.from_json(migrated(result.to_json() | {"format": FORMAT})) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"format": 1', "cannot be read, it is spoilt or cut off: Expecting ',' delimiter"),
+        ("[]", "cannot be read, it is spoilt or cut off: 'list' object has no attribute 'get'"),
+        (
+            '{"format": 99}',
+            "is of format 99; this version reads 1 to 3: use the Longhaul that wrote it, or a newer one",
+        ),
+        ('{"format": 2}', "cannot be read as a result: 'spec'; delete it"),
+    ],
+)
+def test_a_spoilt_result_is_named(folder: RunFolder, text: str, said: str) -> None:
+    file = folder.path / "cells" / f"{cell_spec().id}.0.json"
+    file.write_text(text)
+    with pytest.raises(InputError) as error:
+        folder.finished(ASKED)
+    assert str(error.value).startswith(f"{file}: {said}")
+
+
+def test_all_results_are_one_file(folder: RunFolder) -> None:
+    folder.write_results([cell_result()])
+    (cell,) = json.loads((folder.path / "results.json").read_text())["cells"]
+    assert CellResult.from_json(cell) == cell_result()
+
+
+def test_a_folder_that_is_there_or_cannot_be_is_an_input_error(folder: RunFolder) -> None:
+    with pytest.raises(InputError, match="the run folder cannot be made: File exists"):
+        RunFolder.create(folder.path, {}, ASKED)
+    with pytest.raises(InputError, match="the run folder cannot be made: Not a directory"):
+        RunFolder.create(folder.path / "run.json" / "run", {}, ASKED)
+    with pytest.raises(InputError, match=r"cells: is no run folder, for it has no run\.json"):
+        RunFolder(folder.path / "cells").asked()
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    write_atomically(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(file, "new \ud800")
+    assert file.read_text() == "old"
+    write_atomically(file, "new")
+    assert file.read_text() == "new"

@@ -1,0 +1,77 @@
+"""The parser of iperf3's JSON, on captures of iperf3 3.18 in the lab: 10 Gbit/s, 32 ms, 3 s."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.folders import CAPTURES
+
+from emulator.analysis.tcp_path import Interval
+from emulator.errors import MeasureError
+from emulator.hosts.tools import iperf3
+
+ONE_STREAM = (CAPTURES / "iperf3-32ms-1.json").read_text()
+
+
+def test_the_receivers_figures_of_one_stream() -> None:
+    run = iperf3.parse(ONE_STREAM)
+    assert (run.received_bytes, run.received_s, run.retransmits) == (243269632, 3.033002, 1764)
+    assert (run.congestion_control, run.version) == ("cubic", "iperf 3.18")
+    assert run.intervals[:2] == (Interval(0, 1.001001, 60817408), Interval(1.001001, 2.001, 90177536))
+    assert sum(interval.bytes for interval in run.intervals) == run.received_bytes
+
+
+def test_four_streams_are_summed_at_the_receiver() -> None:
+    run = iperf3.parse((CAPTURES / "iperf3-32ms-4.json").read_text())
+    assert (run.received_bytes, run.sent_bytes, len(run.intervals)) == (625999872, 631242752, 4)
+    assert sum(interval.bytes for interval in run.intervals) == run.received_bytes
+
+
+def test_a_test_both_ways_has_two_directions() -> None:
+    text = (CAPTURES / "iperf3-20ms-both.json").read_text()
+    there, back = iperf3.parse(text), iperf3.parse(text, reverse=True)
+    assert (there.received_bytes, there.sent_bytes, there.retransmits) == (1875968, 2064384, 13)
+    assert (back.received_bytes, back.sent_bytes, back.retransmits) == (1892352, 2203648, 21)
+    assert (len(there.intervals), len(back.intervals)) == (5, 4)
+    assert sum(interval.bytes for interval in there.intervals) == there.received_bytes
+    # The windows of the end that sends.
+    assert (there.ramp[0][1], back.ramp[0][1]) == (28960, 18824)
+
+
+def test_a_failed_test_is_an_error_in_iperf3s_words() -> None:
+    with pytest.raises(MeasureError, match=r"^iperf3: unable to connect to server .* Connection refused$"):
+        iperf3.parse((CAPTURES / "iperf3-refused.json").read_text())
+
+
+def test_nonsense_is_an_error() -> None:
+    with pytest.raises(MeasureError, match=r"^iperf3 answered no JSON but 'Segmentation fault'$"):
+        iperf3.parse("Segmentation fault\n")
+
+
+def test_an_answer_without_the_receivers_intervals_is_an_error() -> None:
+    report = json.loads(ONE_STREAM)
+    del report["server_output_json"]
+    said = "^iperf3's JSON lacks 'server_output_json': 3.17 or newer is needed at both ends$"
+    with pytest.raises(MeasureError, match=said):
+        iperf3.parse(json.dumps(report))
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "block"), [(10**10, 2**20), (10**9, 2**17), (10**8, 2**14), (10**6, 2**12), (8, 2**12)]
+)
+def test_blocks_shrink_with_the_rate(rate_bps: int, block: int) -> None:
+    argv = iperf3.client_argv("10.0.0.1", 10, 8, "bbr", rate_bps / 8, 0.2)
+    assert argv == (f"iperf3 -c 10.0.0.1 -p 5201 -t 10 -P 8 -Z -l {block} -i 0.2 -J --get-server-output -C bbr".split())
+
+
+def test_a_client_may_receive_too() -> None:
+    assert iperf3.client_argv("10.0.0.1", 10, 1, None, 1.0, 0.2, both=True)[-1] == "--bidir"
+
+
+def test_the_server_serves_once_and_notes_as_often_as_asked() -> None:
+    assert iperf3.server_argv(0.2) == ["iperf3", "-s", "-1", "-J", "-i", "0.2", "-p", "5201"]
+
+
+def test_patience_covers_the_set_up() -> None:
+    assert iperf3.longest_s(40, 346 * 10**6) == pytest.approx(40 + 6.92 + 60)

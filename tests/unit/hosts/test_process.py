@@ -1,0 +1,76 @@
+"""Programs are run for real: their output, their end, their language, and what becomes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.errors import MeasureError, MissingError
+from emulator.hosts.tools import process
+
+
+def test_output_and_exit_code() -> None:
+    done = process.run(["sh", "-c", "echo out; echo err >&2; exit 3"], 10)
+    assert (done.stdout, done.stderr, done.exit_code) == ("out\n", "err\n", 3)
+
+
+def test_programs_speak_english_and_have_no_input() -> None:
+    done = process.run(["sh", "-c", "echo $LC_ALL; cat"], 10)
+    assert done.stdout == "C\n"
+
+
+def test_arguments_are_never_read_by_a_shell() -> None:
+    assert process.run(["echo", "$HOME; `id`"], 10).stdout == "$HOME; `id`\n"
+
+
+def test_checked_raises_with_the_programs_last_words() -> None:
+    with pytest.raises(MeasureError, match=r"^sh -c echo no >&2; exit 4 ended with 4: no$"):
+        process.run(["sh", "-c", "echo no >&2; exit 4"], 10).checked()
+    assert process.run(["true"], 10).checked().exit_code == 0
+
+
+def test_a_missing_program_says_what_to_do() -> None:
+    with pytest.raises(MissingError, match=r"^no-such-program is not installed: run scripts/install$"):
+        process.run(["no-such-program"], 10)
+
+
+def test_a_program_that_does_not_end_is_killed_with_its_children() -> None:
+    # The child holds the program's stdout: were it not killed too, reading that to its end would take 1000 s.
+    with pytest.raises(MeasureError, match=r"did not end within 0.05 s"):
+        process.run(["sh", "-c", "sleep 1000 & wait"], 0.05)
+
+
+def test_leaving_the_block_ends_the_program() -> None:
+    with process.start(["sleep", "1000"]) as program:
+        assert program.running()
+    assert not program.running()
+
+
+def test_a_namespace_that_is_not_there() -> None:
+    with pytest.raises(MissingError, match="there is no host lh-nowhere"):
+        process.run(["true"], 10, namespace="lh-nowhere")
+
+
+def test_a_dialogue() -> None:
+    with process.Running(
+        ["sh", "-c", "while read -r word; do echo got $word; done; echo end"], listens=True
+    ) as program:
+        program.say("one")
+        assert program.read_line(60) == "got one"
+        program.say("two")
+        assert program.read_line(60) == "got two"
+        program.close_stdin()
+        assert program.wait(60).stdout == "end\n"
+
+
+def test_a_program_that_says_nothing_or_is_gone() -> None:
+    with process.Running(["sleep", "1000"], listens=True) as program:
+        assert program.read_line(0.05) == ""
+    with process.Running(["true"], listens=True) as program:
+        assert program.read_line(60) == ""
+        program.wait(60)
+
+
+def test_waiting_does_not_end_the_input() -> None:
+    program = process.Running(["sh", "-c", "cat; echo ended"], listens=True)
+    with pytest.raises(MeasureError, match="did not end within"):
+        program.wait(0.1)

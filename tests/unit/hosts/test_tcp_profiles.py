@@ -1,0 +1,138 @@
+"""Profiles: what max computes, what a profile file may say, and what is said of settings that do nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.analysis.tcp_path import bdp_bytes
+from emulator.errors import InputError
+from emulator.hosts import tcp_profiles
+from emulator.model.topology import Profile
+
+MIB, MS = 2**20, 10**6
+TEN_GBIT = 10**10
+
+
+def test_default_changes_nothing() -> None:
+    assert tcp_profiles.sysctls_of(tcp_profiles.DEFAULT) == {}
+
+
+def test_founding_is_the_founding_one() -> None:
+    assert tcp_profiles.sysctls_of(tcp_profiles.FOUNDING) == {
+        "net.ipv4.tcp_rmem": "4096 8388608 33554432",
+        "net.ipv4.tcp_wmem": "4096 8388608 33554432",
+        "net.ipv4.tcp_no_metrics_save": "1",
+    }
+
+
+def test_max_fills_pipe_and_queue_but_drops_nothing() -> None:
+    found = tcp_profiles.maximum(TEN_GBIT, 32 * MS)
+    assert found.tcp_rmem == found.tcp_wmem == (4096, 131072, 101_333_333)
+    window = 101_333_333 * 3 // 4
+    assert bdp_bytes(TEN_GBIT, 32 * MS) * 1.8 < window < bdp_bytes(TEN_GBIT, 32 * MS) * 2
+
+
+def test_max_heeds_a_shallow_buffer() -> None:
+    assert tcp_profiles.maximum(TEN_GBIT, 32 * MS, 1_000_000).tcp_rmem == (4096, 131072, 54_533_333)
+
+
+@given(st.integers(8, 10**12), st.integers(0, 10**10))
+def test_max_stays_where_the_kernels_arithmetic_works(rate_bps: int, rtt_ns: int) -> None:
+    found = tcp_profiles.maximum(rate_bps, rtt_ns)
+    assert found.tcp_rmem and found.tcp_mem
+    assert 6 * MIB <= found.tcp_rmem[2] < 2**30
+    assert found.tcp_mem[0] * 4096 >= 16 * found.tcp_rmem[2]
+
+
+def test_choose_knows_max_and_names_the_others() -> None:
+    known = tcp_profiles.load_profiles()
+    assert tcp_profiles.choose("default", known, TEN_GBIT, 0) == tcp_profiles.DEFAULT
+    assert tcp_profiles.choose("max", known, TEN_GBIT, 32 * MS) == tcp_profiles.maximum(TEN_GBIT, 32 * MS)
+    with pytest.raises(InputError) as error:
+        tcp_profiles.choose("fast", known, TEN_GBIT, 0)
+    assert str(error.value) == "--profile: fast: no such profile; there are default, founding, max"
+
+
+GOOD = """\
+office:
+  tcp_rmem: 4KiB 128KiB 16MiB
+  tcp_wmem: [4096, 16384, 16MiB]
+  tcp_mem: 100000 200000 300000
+  congestion_control: bbr
+  no_metrics_save: true
+  initcwnd: 40
+"""
+
+
+def test_a_profile_file_adds_profiles(tmp_path: Path) -> None:
+    file = tmp_path / "profiles.yaml"
+    file.write_text(GOOD)
+    known = tcp_profiles.load_profiles(file)
+    assert list(known) == ["default", "founding", "office"]
+    assert known["office"] == Profile(
+        "office",
+        tcp_rmem=(4096, 131072, 16 * MIB),
+        tcp_wmem=(4096, 16384, 16 * MIB),
+        tcp_mem=(100000, 200000, 300000),
+        congestion_control="bbr",
+        no_metrics_save=True,
+        initcwnd=40,
+    )
+
+
+BAD = """\
+max:
+  initcwnd: 10
+office:
+  tcp_rmem: 4KiB 16MiB
+  tcp_mem: 4KiB 8 9
+  initcwnd: many
+  no_metrics_save: perhaps
+  speed: full
+shrinking:
+  tcp_wmem: 9 8 7
+  congestion_control: [bbr]
+flat: 3
+"""
+
+MISTAKES = """\
+profiles.yaml:1: max: is built in and cannot be given anew: choose another name
+profiles.yaml:4: office.tcp_rmem: three values were expected: minimum, default, maximum
+profiles.yaml:5: office.tcp_mem: '4KiB' is not a whole number
+profiles.yaml:6: office.initcwnd: 'many' is not a whole number
+profiles.yaml:7: office.no_metrics_save: 'perhaps' is not understood: true or false was expected
+profiles.yaml:8: office.speed: unknown key; tcp_rmem, tcp_wmem, tcp_mem, congestion_control, no_metrics_save, \
+initcwnd, initrwnd are known here
+profiles.yaml:10: shrinking.tcp_wmem: tcp_wmem (9, 8, 7) does not rise: min <= default <= max expected
+profiles.yaml:11: shrinking.congestion_control: one value was expected
+profiles.yaml:12: flat: a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB' was expected"""
+
+
+def test_every_mistake_is_told_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("profiles.yaml").write_text(BAD)
+    with pytest.raises(InputError) as error:
+        tcp_profiles.load_profiles("profiles.yaml")
+    assert str(error.value) == MISTAKES
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none.yaml: cannot be read: No such file or directory"):
+        tcp_profiles.load_profiles(tmp_path / "none.yaml")
+
+
+def test_settings_that_do_nothing_are_said() -> None:
+    assert tcp_profiles.notes(Profile("p", initrwnd=100)) == [
+        "p: initrwnd only lowers the first window; what raises it is tcp_rmem's second value at the receiver "
+        "(Linux 6.12 and later)"
+    ]
+    assert tcp_profiles.notes(Profile("p", initcwnd=100)) == [
+        "p: initcwnd above 45 adds nothing while the receiver's first window is 64 kB: raise tcp_rmem's second "
+        "value too"
+    ]
+    assert tcp_profiles.notes(Profile("p", initcwnd=100, tcp_rmem=(4096, 8 * MIB, 8 * MIB))) == []
+    assert tcp_profiles.notes(Profile("p", initcwnd=45)) == []

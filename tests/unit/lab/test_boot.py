@@ -1,0 +1,236 @@
+"""The lab seen from the host: exit codes, bytes, boundaries, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+import pytest
+from support.folders import ROOT, TESTS
+from support.waiting import until
+
+from emulator.errors import LabError, LabStalled, LabTimeout
+from emulator.lab import boot, build_cache, build_image, build_kernel, compile_pyc, runtime
+
+LOSSY_TRANSFER = """
+longhaul up {topology} >/dev/null
+ip netns exec lh-far iperf3 -s -1 -D
+sleep 1
+ip netns exec lh-near iperf3 -c 10.77.0.2 -t 5 -J |
+  python3 -c 'import json, sys; print(json.load(sys.stdin)["end"]["sum_received"]["bytes"])'
+"""
+AS_NOBODY = """
+mkdir -m 777 project cache here tmp
+mount --bind {project} project
+mount --bind {cache} cache
+cd here
+exec setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --no-new-privs \\
+  env -i PATH=/usr/bin:/bin TMPDIR={folder}/tmp XDG_CACHE_HOME={folder}/cache PYTHONDONTWRITEBYTECODE=1 \\
+  PYTHONPATH={folder}/project:{folder}/project/{packages} \\
+  /usr/bin/python3 -m emulator lab run -- sh -c 'id -u; echo on > on'
+"""
+LOSSY = """name: lossy
+hub: near
+seed: {seed}
+lanes:
+  far: {{rtt: 20ms, rate: 100Mbit, loss: 0.1%}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A runtime folder for these labs alone: others may be running on this machine."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        yield
+
+
+def left_behind() -> list[str]:
+    return [path.name for path in runtime.parent().glob(f"{runtime.PREFIX}*")]
+
+
+def lab_processes() -> list[str]:
+    mark = f"{os.environ['TMPDIR']}/{runtime.PREFIX}".encode()
+    return [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline") if mark in command_line(path)]
+
+
+def command_line(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)])
+def test_the_exit_code_comes_through(script: str, code: int) -> None:
+    assert boot.capture(["sh", "-c", script]).exit_code == code
+    assert left_behind() == []
+
+
+def test_a_command_that_is_not_there_is_127() -> None:
+    done = boot.capture(["no-such-command"])
+    assert (done.exit_code, done.stderr) == (127, b"no-such-command: No such file or directory\n")
+
+
+def test_both_outputs_come_byte_clean(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(data := os.urandom(8 << 20))
+    done = boot.capture(["sh", "-c", "cat data; cat data >&2"], cwd=tmp_path)
+    want = hashlib.sha256(data).hexdigest()
+    assert [hashlib.sha256(out).hexdigest() for out in (done.stdout, done.stderr)] == [want, want]
+
+
+def test_the_current_folder_is_shared_and_no_other(tmp_path: Path) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    here.mkdir()
+    other.mkdir()
+    done = boot.capture(["sh", "-c", f"echo written > {here}/file; ls {other}"], cwd=here)
+    assert (here / "file").read_text() == "written\n"
+    assert b"No such file" in done.stderr
+
+
+def test_a_command_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(LabTimeout, match="not done after 2 s"):
+        boot.run(["sleep", "1000"], real_time=True, timeout_s=2)
+    assert (left_behind(), lab_processes()) == ([], [])
+
+
+@pytest.mark.parametrize("loop", ["while True: pass", "import select\nwhile True: select.select([], [], [], 0)"])
+def test_a_live_lock_ends_with_what_was_running(loop: str) -> None:
+    with pytest.raises(LabStalled, match="virtual clock stood still") as error:
+        boot.run(["python3", "-c", loop], stall_cpu_s=3)
+    assert "python3 -c" in str(error.value)
+    assert (left_behind(), lab_processes()) == ([], [])
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_it_dies_with_its_launcher(sign: signal.Signals, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "emulator", "lab", "run", "--real-time", "--", "sh", "-c", "touch on; sleep 1000"]
+    # A shell's background job inherits SIGINT ignored; a handler of ours becomes the default in the launcher.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    launcher = subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, process_group=0)
+    assert until((tmp_path / "on").exists)
+    launcher.send_signal(sign)
+    assert launcher.wait(60) != 0
+    assert until(lambda: lab_processes() == [])
+    boot.run(["true"])  # sweeps what a killed launcher could not
+    assert left_behind() == []
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    def received(seed: int) -> int:
+        (tmp_path / "lossy.yaml").write_text(LOSSY.format(seed=seed))
+        done = boot.capture(["sh", "-c", LOSSY_TRANSFER.format(topology="lossy.yaml")], cwd=tmp_path, seed=seed)
+        assert done.exit_code == 0, done.stderr
+        return int(done.stdout)
+
+    first = received(1)
+    assert first > 0
+    assert received(1) == first
+    assert received(2) != first
+
+
+def test_random_numbers_come_from_the_seed_alone() -> None:
+    def drawn(seed: int) -> bytes:
+        script = "head -c 16 /dev/urandom | od; cat /proc/sys/kernel/random/uuid"
+        return boot.capture(["sh", "-c", script], seed=seed).stdout
+
+    first = drawn(1)
+    assert len(first.splitlines()) == 3
+    assert drawn(1) == first
+    assert drawn(2) != first
+
+
+def test_launchers_at_once_leave_one_another_alone() -> None:
+    def is_left_alone(_: int) -> bool:
+        with runtime.runtime_folder() as folder:
+            return (folder / "lock").exists()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(is_left_alone, range(400)))
+    assert left_behind() == []
+
+
+def test_nobody_may_run_it() -> None:
+    """No root, no capability: once built, the lab is anyone's. (Bind mounts lead past folders closed to others.)"""
+    build_kernel.build(lambda *_: None), build_image.build(lambda *_: None)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        Path(folder).chmod(0o755)
+        packages = Path(click.__file__).parents[1].relative_to(ROOT)
+        script = AS_NOBODY.format(project=ROOT, cache=build_cache.folder().parent, folder=folder, packages=packages)
+        # In a mount namespace of its own, so that the mounts go with it.
+        argv = ["unshare", "--mount", "sh", "-euc", script]
+        done = subprocess.run(argv, cwd=folder, check=False, text=True, capture_output=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+        assert (Path(folder) / "here/on").owner() == "nobody"
+        assert list((Path(folder) / "tmp").glob(f"{runtime.PREFIX}*")) == []
+
+
+def test_a_guest_that_does_not_boot_says_why() -> None:
+    with pytest.raises(LabError, match="the lab ended before the command did"):
+        boot.run(["true"], memory="8M")
+    assert left_behind() == []
+
+
+def test_an_interrupted_build_is_not_trusted(tmp_path: Path) -> None:
+    place = tmp_path / "thing-1"
+    with pytest.raises(KeyboardInterrupt), build_cache.building(place) as partial:
+        assert partial
+        (partial / "half").touch()
+        raise KeyboardInterrupt
+    assert not place.exists()
+    with build_cache.building(place) as partial:
+        assert partial is not None
+        assert list(partial.iterdir()) == []
+    with build_cache.building(place) as again:
+        assert again is None
+
+
+def test_a_lost_config_line_is_named() -> None:
+    with pytest.raises(LabError, match="lost CONFIG_B=y"):
+        build_kernel.check_config("# why\nCONFIG_A=y\nCONFIG_B=y\n", "CONFIG_A=y\n# CONFIG_B is not set\n")
+    with pytest.raises(LabError, match="lost # CONFIG_TINY is not set"):
+        build_kernel.check_config("# why\nCONFIG_A=y\n# CONFIG_TINY is not set\n", "CONFIG_A=y\nCONFIG_TINY=y\n")
+
+
+def test_floating_point_registers_survive_all_that_happens_to_a_program(tmp_path: Path) -> None:
+    program = tmp_path / "registers"
+    source = TESTS / "support/registers.c"
+    subprocess.run(["gcc", "-O1", "-static", "-pthread", "-o", program, source], check=True)
+    done = boot.capture([str(program)], cwd=tmp_path)
+    # Three processes, of three threads with 300 looks each.
+    assert (done.exit_code, done.stdout, done.stderr) == (0, b"900\n" * 3, b"")
+
+
+def test_no_program_in_the_lab_compiles_what_it_imports() -> None:
+    modules = "json, pyroute2, emulator.experiment.run_cell, web.context"
+    asked = f"import os, {modules}; print([m.__name__ for m in ({modules}) if not os.path.exists(m.__cached__)])"
+    done = boot.capture(["python3", "-c", asked])
+    assert (done.stdout, done.stderr) == (b"[]\n", b"")
+
+
+def test_a_source_is_compiled_for_the_lab_when_it_has_changed_and_only_then(tmp_path: Path) -> None:
+    root, source = build_image.build(lambda *_: None), tmp_path / "emulator/one.py"
+    source.parent.mkdir()
+    source.write_text("NUMBER = 1\n")
+    compile_pyc.compile_project(root, tmp_path)
+    compiled = source.parent / f"__pycache__/one.{compile_pyc.TAG}.pyc"
+    first = compiled.stat().st_mtime_ns, compiled.read_bytes()
+    compile_pyc.compile_project(root, tmp_path)
+    assert (compiled.stat().st_mtime_ns, compiled.read_bytes()) == first
+    source.write_text("NUMBER = 2\n")
+    compile_pyc.compile_project(root, tmp_path)
+    assert compiled.read_bytes() != first[1]
+
+
+def test_missing_packages_are_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabError, match=r"apt-get install bison flex$"):
+        build_cache.need({"flex": "flex", "bison": "bison"})

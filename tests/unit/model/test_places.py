@@ -1,0 +1,105 @@
+"""Places: distances that an atlas confirms, round trips that physics allows, and files written from them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.config import loader
+from emulator.errors import InputError
+from emulator.model import places
+
+MS = 10**6
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "km"),
+    [("new-york", "london", 5570), ("new-york", "tokyo", 10_850), ("london", "sydney", 16_990), ("paris", "paris", 0)],
+)
+def test_distances(one: str, other: str, km: float) -> None:
+    assert places.distance_km(places.place(one), places.place(other)) == pytest.approx(km, rel=0.005, abs=1)
+
+
+def test_there_are_many_and_every_one_is_on_earth() -> None:
+    known = places.places()
+    assert len(known) >= 120
+    assert all(abs(p.latitude) <= 90 and abs(p.longitude) <= 180 for p in known.values())
+    assert list(known) == sorted(known)
+
+
+def test_what_was_measured_goes_before_the_estimate() -> None:
+    for site, rtt_ns in (("california", 32 * MS), ("london", 80 * MS), ("japan", 346 * MS)):
+        for trip in (places.trip("new-york", site), places.trip(site, "new-york")):
+            assert (trip.rtt_ns, trip.source) == (rtt_ns, places.FOUNDING)
+    assert places.trip("new-york", "tokyo").source == "estimate: fibre along the great circle x 1.5"
+
+
+def test_no_estimate_beats_light() -> None:
+    names = list(places.places())
+    for one, other in pairwise(names):
+        trip = places.trip(one, other)
+        assert trip.rtt_ns >= trip.least_ns - places.STEP_NS
+    assert places.trip("new-york", "tokyo").rtt_ns == pytest.approx(159.4 * MS, rel=0.005)
+    assert places.trip("new-york", "tokyo", 2).rtt_ns == pytest.approx(212.5 * MS, rel=0.005)
+
+
+def lane_rtt_ns(rtt: str) -> int:
+    """The whole RTT of a lane that is written so."""
+    lane = loader.loads(f"{{name: x, hub: h, lanes: {{a: {{rtt: {rtt}}}}}}}").lane("a")
+    assert abs(lane.outbound.delay_ns - lane.inbound.delay_ns) <= 1
+    return lane.rtt_ns
+
+
+def test_an_access_counts_once_for_the_whole_round_trip() -> None:
+    """A rival's preset of 600 ms is laid on *each* direction."""
+    assert lane_rtt_ns("{access: geo}") == 600 * MS
+    assert lane_rtt_ns("{from: new-york, to: london, access: lte}") == 130 * MS
+    assert lane_rtt_ns("{from: new-york, to: tokyo, factor: 2}") == places.trip("new-york", "tokyo", 2).rtt_ns
+
+
+@pytest.mark.parametrize(
+    ("rtt", "message"),
+    [
+        ("{from: new-yrok, to: london}", "there is no place 'new-yrok': did you mean new-york?"),
+        ("{from: xqz, to: london}", "there is no place 'xqz': longhaul places lists all of them"),
+        ("{from: london}", "{from: PLACE, to: PLACE} was expected, or {access: NAME}"),
+        ("{from: london, to: paris, via: rome}", "'via' is unknown here: from, to, factor and access are known"),
+        ("{from: london, to: paris, factor: 0.5}", "factor '0.5' is not a number of at least 1, such as 1.5"),
+        ("{access: pigeon}", "there is no access 'pigeon': cable, dsl, 5g, lte, leo, geo are known"),
+        ("[1ms]", "a time, or {from: PLACE, to: PLACE} was expected, not a list"),
+    ],
+)
+def test_places_that_make_no_sense(rtt: str, message: str) -> None:
+    with pytest.raises(InputError) as wrong:
+        lane_rtt_ns(rtt)
+    assert [m.text for m in wrong.value.mistakes] == [message]
+
+
+def run(*args: str) -> str:
+    result = CliRunner().invoke(main.cli, args, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_the_command_lists_and_estimates() -> None:
+    assert len(run("places").splitlines()) == len(places.places()) + 1
+    (trip,) = json.loads(run("places", "new-york", "london", "--json"))
+    assert (trip["rtt_ns"], trip["source"]) == (80 * MS, places.FOUNDING)
+    assert "estimate" in run("places", "london", "tokyo")
+
+
+def test_a_star_is_a_topology(tmp_path: Path) -> None:
+    text = run("star", "--hub", "new-york", "--sites", "london,tokyo,sao-paulo", "--access", "lte")
+    star = loader.loads(text)
+    assert star.sites == ("london", "tokyo", "sao-paulo")
+    assert star.lane("london").rtt_ns == 130 * MS
+    path = tmp_path / "star.yaml"
+    run("star", "--hub", "paris", "--sites", "rome", "--rate", "none", "--output", str(path))
+    assert loader.load(path).lane("rome").outbound.rate_bps is None
+    assert main.main(["star", "--hub", "paris", "--sites", "rome", "--output", str(path)]) == 2
+    assert main.main(["star", "--hub", "paris", "--sites", "atlantis"]) == 2

@@ -1,0 +1,76 @@
+"""Tables of results, against golden files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.folders import GOLDEN
+from support.made_results import cell_result, cell_spec
+
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.hosts import tcp_profiles
+from emulator.report import tables
+
+MS, MIB = 10**6, 2**20
+
+
+@pytest.fixture
+def cells() -> tuple[list[CellSpec], dict[str, CellResult]]:
+    """Two RTTs, two profiles: one cell sound, one invalid, one unsettled with a note, one missing."""
+    most = tcp_profiles.maximum(10**10, 32 * MS)
+    specs = [cell_spec(rtt, profile=profile) for rtt in (32 * MS, 346 * MS) for profile in (tcp_profiles.DEFAULT, most)]
+    sound, wrong, drifting = (
+        cell_result(spec, mib * MIB) for spec, mib in zip(specs, (87.5, 1140.1, 8.25), strict=False)
+    )
+    wrong = replace(wrong, invalid=("the emulator's own queue dropped 4 packets (limit)",), limiter="line")
+    drifting = replace(drifting, settled=False, notes=("office: initrwnd only lowers",))
+    return specs, {result.spec.id: result for result in (sound, wrong, drifting)}
+
+
+def test_markdown(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
+    specs, found = cells
+    said = tables.objections(specs, found, {specs[3].id: "the lab stalled"})
+    text = tables.markdown("sweep", [tables.overview(specs, found), *tables.details(specs, found)], [("Mind", said)])
+    assert text == (GOLDEN / "table.md").read_text()
+
+
+def test_csv(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
+    specs, found = cells
+    assert tables.csv_text([found[s.id] for s in specs if s.id in found]) == (GOLDEN / "table.csv").read_text()
+
+
+def test_rows_carry_the_lanes_names_where_several_are_compared() -> None:
+    specs = [cell_spec(name="japan"), cell_spec(name="london")]
+    rows = tables.overview(specs, {}).rows
+    assert rows == (("japan 32 ms", "-"), ("london 32 ms", "-"))
+
+
+@pytest.mark.parametrize(("mib", "text"), [(1140.14, "1140"), (999.96, "1000.0"), (43.52, "43.5"), (0, "0.0")])
+def test_throughputs_have_four_digits_or_one_decimal(mib: float, text: str) -> None:
+    assert tables.mib(mib * MIB) == text
+
+
+def test_what_lies_ahead_is_shown_as_theory_has_it(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
+    rows = tables.planned(cells[0]).rows
+    assert rows[0] == ("lane-32ms-default-1", "32 ms", "10 s", "83.3", "81.7", "send buffer")
+    assert rows[3] == ("lane-346ms-max-1", "346 ms", "10 s", "186.2", "117.0", "slow start")
+
+
+def test_advice_and_findings_are_told_once(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
+    _, found = cells
+    assert tables.advice(found)[0] == ("lane-32ms-default-1: tcp_wmem max from 4 MiB to 55 MiB: 1140 MiB/s, then line")
+    assert tables.findings(found) == [
+        "sender-figure in 3 of 3 cells: lane-32ms-default-1, the sender counted 3.0 MiB more than had arrived: "
+        "only the receiver's figure counts"
+    ]
+
+
+def test_uncertainty_is_told(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
+    specs, found = cells
+    sure = replace(found[specs[0].id], repeats=(99.0, 100.0, 101.0), steady_bytes_per_s=100.0)
+    assert tables.uncertainty(sure) == "5.7%"
+    assert tables.objections(specs, {"a": sure}, {}) == [
+        "a: after 3 repeats the mean is only known to 5.7% (99 % confidence)"
+    ]
+    assert tables.uncertainty(found[specs[0].id]) == "-"

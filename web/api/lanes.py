@@ -1,0 +1,267 @@
+"""The REST endpoints of the lanes: topology, lanes, status, history, NICs, certificates."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from flask import Response, current_app, jsonify, make_response, request
+from werkzeug.exceptions import NotFound, UnsupportedMediaType
+
+from emulator import __version__
+from emulator.config import loader, yaml_source
+from emulator.config.lane_patch import DIRECTIONS
+from emulator.config.schema import DirectionForm, FlowForm, LaneForm, MatchForm, TopologyForm
+from emulator.control.change_log import Change
+from emulator.errors import InputError
+from emulator.model.topology import NAME_PATTERN, Topology
+from web.api import metrics, openapi
+from web.api.routing import CONFIRM, DRY_RUN, JSON, YAML, Query, Table, json_body, whole
+from web.api.schemas import (
+    AuthorAnswer,
+    EntryAnswer,
+    HealthAnswer,
+    HistoryAnswer,
+    NicsAnswer,
+    PlanAnswer,
+    StatusAnswer,
+    status_answer,
+    step_answers,
+)
+from web.auth.guard import OPEN
+from web.certificates import CertificateAnswer, CertificatesAnswer
+from web.context import here
+from web.service import Performed, etag_of
+
+table = Table()
+
+
+def _patch_schema() -> dict[str, Any]:
+    """A partial lane: a topology file's lane without what belongs to its ports; null takes a setting away."""
+    flow = _settings_schema(FlowForm) | {"type": ["object", "null"]}
+    flow["properties"]["match"] = _partial(MatchForm.model_fields)
+    flows = {
+        "type": ["object", "null"],
+        "additionalProperties": flow,
+        "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
+    }
+    lane = _settings_schema(LaneForm)
+    lane["properties"] |= {"disabled": {}, "flows": flows}
+    examples: list[dict[str, Any]] = [
+        {"rtt": "40ms"},
+        {"inbound": {"loss": "0.01%"}},
+        {"rate": "1Gbit", "buffer": "8MiB"},
+    ]
+    return lane | {"examples": [*examples, {"flows": {"voice": {"match": {"dscp": "ef"}, "loss": "1%"}}}]}
+
+
+def _settings_schema(form: type[LaneForm | FlowForm]) -> dict[str, Any]:
+    """The settings that a lane and a flow have in common: an RTT, and those of both directions or of one."""
+    common = {name for name in DirectionForm.model_fields if name != "delay"}
+    schema = _partial(name for name in form.model_fields if name == "rtt" or name in common)
+    schema["properties"] |= {side: _partial(DirectionForm.model_fields) for side in DIRECTIONS}
+    return schema
+
+
+def _partial(names: Iterable[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {} for name in names}, "additionalProperties": False}
+
+
+def _performed(done: Performed) -> Response:
+    answer = PlanAnswer(
+        summary=done.summary,
+        changed=bool(done.steps),
+        performed=done.performed,
+        steps=step_answers(done.steps),
+        warnings=list(done.warnings),
+    )
+    response = make_response(answer.model_dump_json())
+    response.content_type = JSON
+    response.headers["ETag"] = done.etag
+    return response
+
+
+def _own_addresses() -> tuple[str, ...]:
+    """This machine's address that the client talks to: the port that has it must not be taken away."""
+    remote = request.remote_addr or ""
+    with (
+        suppress(OSError),
+        socket.socket(socket.AF_INET6 if ":" in remote else socket.AF_INET, socket.SOCK_DGRAM) as sock,
+    ):
+        sock.connect((remote, 9))  # no packet is sent: the kernel only says by which way
+        return (str(sock.getsockname()[0]),)
+    return ()
+
+
+def _if_match() -> str:
+    return request.headers.get("If-Match", "")
+
+
+def _topology() -> Topology:
+    """The topology in the body: YAML as in a file, or the same as JSON. Raises InputError."""
+    if request.mimetype == JSON:
+        return loader.build(yaml_source.of_json(json_body(), "request"))
+    if request.mimetype not in (YAML, "application/x-yaml", "text/yaml", "text/plain"):
+        raise UnsupportedMediaType(f"send the topology as {YAML} or {JSON}")
+    try:
+        return loader.loads(request.get_data().decode(), "topology")
+    except UnicodeDecodeError:
+        raise InputError.single("is not a text in UTF-8", "topology") from None
+
+
+@table("GET", "/api/topology", YAML, etag=True, problems=(404,))
+def get_topology() -> Response:
+    """The topology that is asked for, as YAML."""
+    topology = here().usecases.topology()
+    if topology is None:
+        raise NotFound("nothing is up")
+    return Response(loader.dumps(topology), content_type=YAML, headers={"ETag": here().usecases.etag()})
+
+
+@table(
+    "PUT",
+    "/api/topology",
+    PlanAnswer,
+    body=TopologyForm,
+    body_types=(JSON, YAML),
+    query={"dry_run": DRY_RUN, "confirm": CONFIRM},
+    etag=True,
+    problems=(409, 503),
+)
+def put_topology(dry_run: bool = False, confirm: float | None = None) -> Response:
+    """Make the machine be this topology, or leave it as it was."""
+    done = here().usecases.up(
+        _topology(), if_match=_if_match(), dry_run=dry_run, confirm_s=confirm, sessions=_own_addresses()
+    )
+    return _performed(done)
+
+
+@table("DELETE", "/api/topology", PlanAnswer, query={"dry_run": DRY_RUN}, etag=True, problems=(409, 503))
+def delete_topology(dry_run: bool = False) -> Response:
+    """Take everything of ours down and give the ports back."""
+    return _performed(here().usecases.down(if_match=_if_match(), dry_run=dry_run))
+
+
+@table(
+    "PATCH",
+    "/api/lanes/<name>",
+    PlanAnswer,
+    body=_patch_schema(),
+    query={"dry_run": DRY_RUN, "confirm": CONFIRM},
+    etag=True,
+    problems=(409, 503),
+)
+def patch_lane(name: str, dry_run: bool = False, confirm: float | None = None) -> Response:
+    """Change a lane in use; only what is named changes, null takes a setting away."""
+    patch = json_body()
+    if not isinstance(patch, dict):
+        raise InputError.single("an object was expected", "request")
+    usecases = here().usecases
+    topology = usecases.topology()
+    if topology is not None and name not in topology.sites:
+        raise NotFound(f"no lane {name!r}; there are {', '.join(topology.sites) or 'none'}")
+    done = usecases.patch(name, patch, if_match=_if_match(), dry_run=dry_run, confirm_s=confirm)
+    return _performed(done)
+
+
+@table("GET", "/api/status", StatusAnswer, problems=(503,))
+def get_status() -> Response:
+    """Every lane: asked, installed, counted; and what drifted."""
+    daemon = here()
+    status = daemon.usecases.status()
+    if daemon.told is None or daemon.told[0] is not status:
+        daemon.told = status, _status().model_dump_json()
+    return Response(daemon.told[1], content_type=JSON)
+
+
+def _status() -> StatusAnswer:
+    usecases = here().usecases
+    status = usecases.status()
+    return status_answer(status, etag_of(status.topology), usecases.blocked(status), usecases.seconds_left(status))
+
+
+@table("GET", "/api/nics", NicsAnswer, problems=(503,))
+def nics() -> NicsAnswer:
+    """The machine's interfaces, and why they may not be used."""
+    return NicsAnswer(nics=here().usecases.nics())
+
+
+@table("POST", "/api/confirm", StatusAnswer, problems=(409, 503))
+def confirm() -> StatusAnswer:
+    """Keep the change that waits to be confirmed."""
+    here().usecases.confirm()
+    return _status()
+
+
+@table("POST", "/api/undo", PlanAnswer, problems=(409, 503))
+def undo() -> Response:
+    """Back to the topology before the last change; that is a change too."""
+    return _performed(here().usecases.undo())
+
+
+@table("GET", "/api/history", HistoryAnswer, problems=(503,))
+def history() -> HistoryAnswer:
+    """The last changes: when, who, what."""
+    return HistoryAnswer(entries=[_entry(change) for change in here().usecases.history()])
+
+
+def _entry(change: Change) -> EntryAnswer:
+    author = AuthorAnswer(**asdict(change.author))
+    said = {name: getattr(change, name) for name in ("number", "when", "summary", "times", "diff")}
+    return EntryAnswer(author=author, **said)
+
+
+@table("GET", "/api/certificates", CertificatesAnswer)
+def certificates() -> CertificatesAnswer:
+    """The certificates that were made, the newest first."""
+    return here().certificates.all()
+
+
+ECHOES = {"count": Query(whole(1, 100), {"type": "string", "examples": ["10"]}, "echoes per pair of hosts")}
+
+
+@table("POST", "/api/certificates", CertificateAnswer, status=201, query=ECHOES, problems=(409, 503))
+def make_certificate(count: int = 10) -> CertificateAnswer:
+    """Ping every pair of hosts now and keep the certificate."""
+    return here().certificates.make(here().usecases.status, count)
+
+
+@table("GET", "/api/certificates/<name>", CertificateAnswer)
+def certificate(name: str) -> CertificateAnswer:
+    """One certificate."""
+    try:
+        return here().certificates.get(name)
+    except KeyError:
+        raise NotFound(f"no certificate {name!r}") from None
+
+
+@table("GET", "/api/openapi.json", JSON, role=OPEN)
+def openapi_document() -> Response:
+    """This document."""
+    return jsonify(openapi.document(current_app.extensions["endpoints"]))
+
+
+@table("GET", "/metrics", "text/plain; version=0.0.4; charset=utf-8", problems=(503,))
+def prometheus() -> bytes:
+    """The lanes for Prometheus."""
+    daemon = here()
+    look = daemon.live.looks[-1] if daemon.live.looks else None
+    return metrics.text(daemon.usecases.status(), look, daemon.runs.states(), daemon.live.channel.watchers)
+
+
+@table("GET", "/healthz", HealthAnswer, role=OPEN)
+def healthz() -> HealthAnswer:
+    """Whether the daemon is there and still looks at the lanes."""
+    daemon = here()
+    now = daemon.clock()
+
+    def ago_s(then: float | None) -> float | None:
+        return None if then is None else round(now - then, 3)
+
+    uptime_s, sampled, watched = round(now - daemon.started, 3), daemon.live.looked_at, daemon.watched_at()
+    return HealthAnswer(
+        status="ok", version=__version__, uptime_s=uptime_s, sampled_s_ago=ago_s(sampled), watched_s_ago=ago_s(watched)
+    )

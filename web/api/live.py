@@ -1,0 +1,134 @@
+"""The endpoints of what goes on: the event stream, the last hour, test runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response
+from werkzeug.exceptions import NotFound, ServiceUnavailable
+
+from emulator.errors import InputError
+from emulator.experiment import grid
+from emulator.experiment.cell_result import CellSpec
+from web.api.routing import DRY_RUN, JSON, Query, Table, form_body, whole
+from web.api.run_schemas import MOST_CELLS, RunAnswer, RunForm, RunsAnswer, run_answer
+from web.api.schemas import Answer
+from web.context import here
+from web.live import MOST_WATCHERS, columns
+from web.runs import Run
+
+table = Table()
+REPORTS = {
+    "md": "text/markdown; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "json": JSON,
+}
+REPORT_CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
+"""A report is one file with its styles and figures inside, and never runs a script nor acts as one of our pages."""
+
+
+class PastAnswer(Answer):
+    """One lane's last hour at most, as columns of equal length; null where nothing is known."""
+
+    lane: str
+    columns: dict[str, list[int | None]]
+
+
+@table("GET", "/api/events", "text/event-stream", problems=(503,))
+def events() -> Response:
+    """Server-sent events: `look` every second (RTT, rates, queues, drops, drift), `run` on progress, `trouble`."""
+    channel = here().live.channel
+    if channel.watchers >= MOST_WATCHERS:
+        raise ServiceUnavailable(f"{MOST_WATCHERS} clients watch already", retry_after=10)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Response(channel.watch(), content_type="text/event-stream", headers=headers, direct_passthrough=True)
+
+
+LAST = {"seconds": Query(whole(1, 3600), {"type": "string", "examples": ["300"]}, "how far back")}
+
+
+@table("GET", "/api/lanes/<name>/past", PastAnswer, query=LAST)
+def past(name: str, seconds: int = 300) -> PastAnswer:
+    """The graphs' data: what was seen of a lane, second by second."""
+    topology = here().usecases.topology()
+    if topology is None or name not in topology.sites:
+        raise NotFound(f"no lane {name!r}")
+    return PastAnswer(lane=name, columns=columns(list(here().live.looks)[-seconds:], name))
+
+
+def _run_schema() -> dict[str, Any]:
+    """The form as JSON: texts with units, as in a topology file."""
+    fields = {name: {"description": f.description} if f.description else {} for name, f in RunForm.model_fields.items()}
+    examples = [{"rtts": ["0ms", "32ms", "80ms"], "profiles": ["default", "max"], "streams": [1], "in_lab": True}]
+    return {"type": "object", "properties": fields, "additionalProperties": False, "examples": examples}
+
+
+@table("POST", "/api/runs", RunAnswer, status=201, body=_run_schema(), query={"dry_run": DRY_RUN}, problems=(409, 503))
+def start_run(dry_run: bool = False) -> RunAnswer:
+    """Start a test run; dry_run only tells its cells and how long they will take."""
+    daemon, form = here(), form_body(RunForm)
+    if form.in_lab and not daemon.lab:
+        raise InputError.single("there is no lab here: leave it out", "request", "in_lab")
+    specs = daemon.runs.grid(form)
+    if len(specs) > MOST_CELLS:
+        raise InputError.single(f"{len(specs)} cells are too many: {MOST_CELLS} at most", "request")
+    if dry_run:
+        return _planned(specs, form.in_lab)
+    return run_answer(daemon.runs.start(form))
+
+
+def _planned(specs: list[CellSpec], in_lab: bool) -> RunAnswer:
+    answer = run_answer(Run("", "planned", in_lab, specs, {}))
+    return answer.model_copy(update={"left_s": round(grid.cost_s(specs, 1, in_lab=in_lab), 1)})
+
+
+@table("GET", "/api/runs", RunsAnswer)
+def runs() -> RunsAnswer:
+    """All test runs, the newest first."""
+    return RunsAnswer(runs=here().runs.names())
+
+
+@table("GET", "/api/runs/<name>", RunAnswer)
+def run(name: str) -> RunAnswer:
+    """One test run with its cells, as far as it is."""
+    return run_answer(_found(name))
+
+
+@table("DELETE", "/api/runs/<name>", "", status=204)
+def delete_run(name: str) -> str:
+    """Cancel a run that is at work; forget one that has ended."""
+    _found(name)
+    here().runs.remove(name)
+    return ""
+
+
+@table("POST", "/api/runs/<name>/resume", RunAnswer, problems=(409, 503))
+def resume_run(name: str) -> RunAnswer:
+    """Go on with a run that was stopped; finished cells stay."""
+    _found(name)
+    return run_answer(here().runs.resume(name))
+
+
+def _format(text: str) -> str:
+    if text not in REPORTS:
+        raise ValueError(f"{text!r} is none of {', '.join(REPORTS)}")
+    return text
+
+
+FORMAT = {"format": Query(_format, {"type": "string", "enum": list(REPORTS)}, "md unless said")}
+
+
+@table("GET", "/api/runs/<name>/report", tuple(REPORTS.values()), query=FORMAT)
+def run_report(name: str, format: str = "md") -> Response:
+    """A run as tables (Markdown, CSV), as one page with figures (HTML), or with every figure measured (JSON)."""
+    _found(name)
+    headers = {"Content-Security-Policy": REPORT_CSP} if format == "html" else {}
+    return Response(here().runs.report(name, format), content_type=REPORTS[format], headers=headers)
+
+
+def _found(name: str) -> Run:
+    try:
+        return here().runs.get(name)
+    except KeyError:
+        raise NotFound(f"no run {name!r}") from None

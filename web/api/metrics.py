@@ -1,0 +1,120 @@
+"""The lanes for Prometheus. Names and units follow its conventions: seconds, bytes, totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
+from emulator.model.lateness import BUCKETS_NS, Lateness
+from emulator.model.topology import P32, Impairment
+from web.live import Look
+
+NS = 1e9
+SIDES = ("outbound", "inbound")
+LABELS = ["lane", "flow", "direction"]
+"""Of all that a direction has; an empty flow is what belongs to none."""
+
+
+class Lanes(Collector):
+    """What is known of the lanes at one moment."""
+
+    def __init__(self, status: Status, look: Look | None, runs: dict[str, int], watchers: int) -> None:
+        self._status, self._look, self._runs, self._watchers = status, look, runs, watchers
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        lanes = self._status.lanes
+        asked = GaugeMetricFamily("longhaul_lane_rtt_asked_seconds", "Round-trip time asked for", labels=LABELS[:2])
+        for one in lanes:
+            asked.add_metric([one.lane.name, ""], one.lane.rtt_ns / NS)
+            for flow in one.lane.flows:
+                asked.add_metric([one.lane.name, flow.name], (flow.outbound.delay_ns + flow.inbound.delay_ns) / NS)
+        yield asked
+        yield self._measured()
+        yield from _gauges(lanes)
+        yield from _counters(lanes)
+        yield GaugeMetricFamily("longhaul_drift_steps", "Steps back to what was asked", value=len(self._status.drift))
+        borrowed = int(self._status.borrowed)
+        yield GaugeMetricFamily("longhaul_lanes_borrowed", "Whether a test run has the lanes", value=borrowed)
+        if self._status.lateness:
+            yield _lateness(self._status.lateness)
+        runs = GaugeMetricFamily("longhaul_runs", "Test runs by state", labels=["state"])
+        for state, count in self._runs.items():
+            runs.add_metric([state], count)
+        yield runs
+        yield GaugeMetricFamily("longhaul_event_watchers", "Clients of the event stream", value=self._watchers)
+
+    def _measured(self) -> Metric:
+        family = GaugeMetricFamily(
+            "longhaul_lane_rtt_measured_seconds", "Round-trip time measured over the last second", labels=["lane", "of"]
+        )
+        for name, lane in (self._look.lanes if self._look else {}).items():
+            for of in ("min", "median", "p99"):
+                value = getattr(lane, f"{of}_ns")
+                if value is not None:
+                    family.add_metric([name, of], value / NS)
+        return family
+
+
+def _lateness(late: Lateness) -> Metric:
+    ends = [*(str(end / NS) for end in BUCKETS_NS), "+Inf"]
+    return HistogramMetricFamily(
+        "longhaul_schedule_lateness_seconds",
+        "How late the schedule's changes were applied",
+        buckets=list(zip(ends, accumulate(late.histogram), strict=True)),
+        sum_value=late.total_ns / NS,
+    )
+
+
+def _directions(lanes: tuple[LaneStatus, ...]) -> Iterator[tuple[list[str], Impairment, DirectionCounters]]:
+    """Every direction of every lane, and of each flow in it: its labels, what is asked of it, what it counted."""
+    for one in lanes:
+        for side in SIDES:
+            whole: DirectionStatus = getattr(one, side)
+            yield [one.lane.name, "", side], getattr(one.lane, side), whole.counters
+            for flow, part in zip(one.lane.flows, whole.flows, strict=False):
+                yield [one.lane.name, flow.name, side], getattr(flow, side), part.counters
+
+
+def _gauges(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
+    families = {
+        "queued_packets": GaugeMetricFamily("longhaul_queue_packets", "Packets on the way and queued", labels=LABELS),
+        "limit_packets": GaugeMetricFamily("longhaul_queue_limit_packets", "Packets there may be", labels=LABELS),
+        "queued_bytes": GaugeMetricFamily("longhaul_queue_bytes", "Bytes on the way and queued", labels=LABELS),
+    }
+    loss = GaugeMetricFamily("longhaul_loss_asked_ratio", "Loss asked for", labels=LABELS)
+    for labels, asked, counters in _directions(lanes):
+        for field, family in families.items():
+            family.add_metric(labels, getattr(counters, field))
+        loss.add_metric(labels, asked.loss_p32 / P32)
+    yield from families.values()
+    yield loss
+
+
+def _counters(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
+    traffic = {
+        "bytes": CounterMetricFamily("longhaul_sent_bytes", "Bytes that left", labels=LABELS),
+        "packets": CounterMetricFamily("longhaul_sent_packets", "Packets (skbs) that left", labels=LABELS),
+    }
+    drops = CounterMetricFamily("longhaul_dropped_packets", "Packets dropped, by cause", labels=[*LABELS, "cause"])
+    for labels, _, counters in _directions(lanes):
+        for field, family in traffic.items():
+            family.add_metric(labels, getattr(counters, field))
+        for cause in ("limit", "buffer", "loss"):
+            value = getattr(counters, f"drops_{cause}")
+            if value is not None:
+                drops.add_metric([*labels, cause], value)
+    yield from traffic.values()
+    yield drops
+
+
+def text(status: Status, look: Look | None, runs: dict[str, int], watchers: int) -> bytes:
+    """The exposition format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Lanes(status, look, runs, watchers))
+    return generate_latest(registry)

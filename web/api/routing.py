@@ -1,0 +1,182 @@
+"""The table of endpoints: what each needs and answers is said once, for routing, roles and the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flask import Flask, Response, current_app, request
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from emulator import units
+from emulator.config import yaml_source
+from emulator.errors import InputError, Mistake
+from web.auth.tokens import READ, WRITE
+
+JSON = "application/json"
+YAML = "application/yaml"
+View = Callable[..., Any]
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Query:
+    """One parameter in the address: how it is read, and its JSON Schema."""
+
+    read: Callable[[str], Any]
+    schema: Schema
+    text: str
+
+
+def _flag(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError(f"{text!r} is neither 0 nor 1")
+    return text == "1"
+
+
+def _seconds(text: str) -> float:
+    seconds = units.parse_duration_ns(text) / 1e9
+    if not 1 <= seconds <= 3600:
+        raise ValueError(f"{text!r} is not within 1s and 1h")
+    return seconds
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """A reader of whole numbers between two bounds."""
+
+    def read(text: str) -> int:
+        number = units.parse_count(text)
+        if not low <= number <= high:
+            raise ValueError(f"{text!r} is not within {low} and {high}")
+        return number
+
+    return read
+
+
+DRY_RUN = Query(_flag, {"type": "string", "enum": ["0", "1"]}, "1: only make the plan")
+CONFIRM = Query(_seconds, {"type": "string", "examples": ["60s"]}, "take the change back unless confirmed so soon")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One method of one path. `answer` is a model, or the media types of what is none."""
+
+    method: str
+    path: str
+    summary: str
+    answer: type[BaseModel] | tuple[str, ...]
+    role: str
+    status: int = 200
+    body: Schema | type[BaseModel] | None = None
+    body_types: tuple[str, ...] = (JSON,)
+    query: Mapping[str, Query] = field(default_factory=dict)
+    etag: bool = False
+    problems: tuple[int, ...] = ()
+
+
+class Table:
+    """Collects endpoints, then routes them."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Endpoint, View]] = []
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        answer: type[BaseModel] | str | tuple[str, ...],
+        *,
+        role: str | None = None,
+        **said: Any,
+    ) -> Callable[[View], View]:
+        """A decorator: the view's docstring is the summary; its arguments are those of the path and the query."""
+
+        def keep(view: View) -> View:
+            needed = role or (READ if method == "GET" else WRITE)
+            summary = (view.__doc__ or "").strip()
+            kinds = (answer,) if isinstance(answer, str) else answer
+            self.rows.append((Endpoint(method, path, summary, kinds, needed, **said), view))
+            return view
+
+        return keep
+
+    def install(self, app: Flask, left_out: frozenset[str] = frozenset()) -> None:
+        """Route all but the views named in `left_out`; what is routed stands in app.extensions["endpoints"]."""
+        for endpoint, view in self.rows:
+            if view.__name__ in left_out:
+                continue
+            runner = _runner(endpoint, view)
+            app.add_url_rule(endpoint.path, view.__name__, runner, methods=[endpoint.method])
+            app.extensions.setdefault("endpoints", []).append(endpoint)
+
+
+def _runner(endpoint: Endpoint, view: View) -> View:
+    def run(**of_path: str) -> Response:
+        answer = view(**of_path, **_read_query(endpoint.query))
+        if isinstance(answer, Response):
+            return answer
+        text = answer.model_dump_json() if isinstance(answer, BaseModel) else answer
+        kind = JSON if isinstance(endpoint.answer, type) else endpoint.answer[0]
+        return current_app.response_class(text, endpoint.status, content_type=kind)
+
+    run.role = endpoint.role  # type: ignore[attr-defined]
+    return run
+
+
+def _read_query(known: Mapping[str, Query]) -> dict[str, Any]:
+    """The parameters of the address. Raises InputError with every mistake in them."""
+    values: dict[str, Any] = {}
+    mistakes = []
+    for name in request.args:
+        given = request.args.getlist(name)
+        try:
+            if name not in known:
+                raise ValueError(f"unknown parameter; {', '.join(known) or 'none'} are known here")
+            if len(given) > 1:
+                raise ValueError("given twice")
+            values[name] = known[name].read(given[0])
+        except ValueError as error:
+            mistakes.append(Mistake("query", name, str(error)))
+    if mistakes:
+        raise InputError(mistakes)
+    return values
+
+
+def json_body() -> Any:
+    """The request's body as JSON. Raises InputError, and 415 by Flask when it is of another kind."""
+    if request.mimetype != JSON:
+        from werkzeug.exceptions import UnsupportedMediaType
+
+        raise UnsupportedMediaType(f"send the body as {JSON}")
+    import json
+
+    try:
+        return json.loads(request.get_data())
+    except (ValueError, RecursionError) as error:
+        raise InputError.single(f"not JSON: {error}", "request") from None
+
+
+def form_body(form: type[BaseModel]) -> Any:
+    """The body as a form of texts and lists of texts. Raises InputError with every mistake."""
+    source = yaml_source.of_json(json_body(), "request")
+    source.raise_mistakes()
+    try:
+        return TypeAdapter(form).validate_python(source.tree)
+    except ValidationError as invalid:
+        found = [
+            Mistake("request", ".".join(map(str, one["loc"])), _words(one, form)) for one in invalid.errors()
+        ]  # fmt: skip
+        raise InputError(found) from None
+
+
+def _words(error: Any, form: type[BaseModel]) -> str:
+    match error["type"]:
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case "extra_forbidden":
+            return f"unknown key; {', '.join(form.model_fields)} are known here"
+        case "missing":
+            return "is missing"
+        case _:
+            return str(error["msg"])

@@ -1,0 +1,211 @@
+"""What the API answers: the shapes, from which the OpenAPI document is made, and how they are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from emulator.config import lane_patch
+from emulator.control.status import DirectionStatus, LaneStatus, Status
+from emulator.plan.ops import Step
+from emulator.system.dataclass_json import to_plain
+
+
+class Answer(BaseModel):
+    """Every field is always there."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
+
+
+class StepAnswer(Answer):
+    """One operation: the ip or tc command that it stands for, and why."""
+
+    command: str
+    why: str
+
+
+class PendingAnswer(Answer):
+    """A change that will be taken back unless it is confirmed."""
+
+    seconds_left: float
+
+
+class PlanAnswer(Answer):
+    """A plan, performed or (with dry_run) only made."""
+
+    summary: str
+    changed: bool
+    performed: bool
+    steps: list[StepAnswer]
+    warnings: list[str] = Field(description="what will be done although it is likely not meant")
+
+
+class DirectionAnswer(Answer):
+    """One direction of a lane as the kernel has it; drops that cannot be told apart are null."""
+
+    port: str
+    netem: dict[str, Any] | None = Field(description="sch_netem's attributes in the kernel's own integers")
+    tbf: dict[str, Any] | None = Field(description="sch_tbf's attributes: the bottleneck; null without one")
+    aqm: dict[str, Any] | None = Field(
+        description="an active queue's attributes behind the bottleneck; null without one"
+    )
+    packets: int
+    bytes: int
+    queued_packets: int
+    queued_bytes: int
+    limit_packets: int
+    drops_limit: int | None
+    drops_buffer: int
+    drops_loss: int | None
+
+
+class FlowAnswer(Answer):
+    """Both directions of a flow, as DirectionAnswer for a lane."""
+
+    outbound: DirectionAnswer
+    inbound: DirectionAnswer
+
+
+class LaneAnswer(Answer):
+    """A lane: asked (`rtt_ns`, `settings` as in a topology file) and present.
+
+    Of a lane with flows, `outbound` and `inbound` tell of what belongs to none of them.
+    """
+
+    name: str
+    rtt_ns: int
+    settings: dict[str, Any]
+    outbound: DirectionAnswer
+    inbound: DirectionAnswer
+    flows: dict[str, FlowAnswer] = Field(description="by name, in the order in which they are tried")
+
+
+class StatusAnswer(Answer):
+    """What is asked for and how it stands; `drift` are the steps back to what was asked."""
+
+    topology: str | None
+    hub: str | None
+    etag: str
+    lanes: list[LaneAnswer]
+    drift: list[StepAnswer]
+    blocked: dict[str, str] = Field(description="by lane, why it cannot be put right at present")
+    pending: PendingAnswer | None
+    borrowed: bool = Field(description="a test run has the lanes: whatever would change them is refused until it ends")
+    back_to: str | None = Field(
+        description="the topology that comes back when the test run ends, or when what is pending is not confirmed; "
+        "null for none"
+    )
+    datapath: str = Field(description="what moves the frames: netem or wire")
+
+
+class HealthAnswer(Answer):
+    """The daemon is there; its last look at the lanes is so old, and the watchdog's (every 10 s at least)."""
+
+    status: str
+    version: str
+    uptime_s: float
+    sampled_s_ago: float | None
+    watched_s_ago: float | None
+
+
+class AuthorAnswer(Answer):
+    """Who asked for a change; `command` is the command line, or `watchdog`, `revert`."""
+
+    user: str
+    uid: int
+    pid: int
+    command: str
+
+
+class EntryAnswer(Answer):
+    """One change of the past; `times` counts the repairs in a row that one entry stands for."""
+
+    number: int
+    when: str
+    author: AuthorAnswer
+    summary: str
+    times: int
+    diff: str
+
+
+class HistoryAnswer(Answer):
+    """The last changes, the newest first."""
+
+    entries: list[EntryAnswer]
+
+
+class NicsAnswer(Answer):
+    """The machine's interfaces."""
+
+    nics: list[dict[str, Any]]
+
+
+class MistakeAnswer(Answer):
+    """One thing wrong in a request: where, at which field, and what was expected."""
+
+    where: str
+    path: str
+    text: str
+
+
+class ProblemAnswer(Answer):
+    """RFC 9457 problem details, with every mistake."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    mistakes: list[MistakeAnswer]
+
+
+def step_answers(steps: Sequence[Step]) -> list[StepAnswer]:
+    """Steps as the commands they stand for."""
+    return [StepAnswer(command=str(step.op), why=step.why) for step in steps]
+
+
+def status_answer(status: Status, etag: str, blocked: dict[str, str], seconds_left: float | None) -> StatusAnswer:
+    """The status, asked and present."""
+    topology = status.topology
+    lanes = [
+        LaneAnswer(
+            name=one.lane.name,
+            rtt_ns=one.lane.rtt_ns,
+            settings=lane_patch.lane_tree(topology, one.lane.name),
+            outbound=_direction(one.outbound),
+            inbound=_direction(one.inbound),
+            flows=_flows(one),
+        )
+        for one in status.lanes
+        if topology
+    ]
+    return StatusAnswer(
+        topology=topology.name if topology else None,
+        hub=topology.hub if topology else None,
+        etag=etag,
+        lanes=lanes,
+        drift=step_answers(status.drift),
+        blocked=blocked,
+        pending=None if seconds_left is None else PendingAnswer(seconds_left=seconds_left),
+        borrowed=status.borrowed,
+        back_to=status.pending.back_to if status.pending else None,
+        datapath=status.datapath,
+    )
+
+
+def _flows(one: LaneStatus) -> dict[str, FlowAnswer]:
+    """The flows of a lane that are there in both directions."""
+    both = zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
+    return {flow.name: FlowAnswer(outbound=_direction(out), inbound=_direction(back)) for flow, out, back in both}
+
+
+def _direction(direction: DirectionStatus) -> DirectionAnswer:
+    return DirectionAnswer(
+        port=direction.port,
+        netem=to_plain(direction.netem),
+        tbf=to_plain(direction.shaper),
+        aqm=to_plain(direction.aqm),
+        **asdict(direction.counters),
+    )

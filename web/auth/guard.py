@@ -1,0 +1,164 @@
+"""Who may ask what: host, origin, token or session, role, CSRF; and the headers that every answer carries."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from flask import Flask, Response, g, request, session
+
+from web.api.problems import Denied
+from web.auth.throttle import Throttle
+from web.auth.tokens import READ, WRITE, Tokens
+
+TRUSTED = "longhaul.trusted"
+"""Set in the WSGI environment of requests that came by the unix socket: the file's mode has let them in."""
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+OPEN = "open"
+SESSION_S = 12 * 3600
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+@dataclass
+class Guard:
+    """`hosts` are the names by which we may be called besides localhost and IP addresses; `https`: a TLS proxy is in
+    front. `login` False opens everything to whoever reaches us: for the demo, which holds nothing of the machine's.
+    """
+
+    tokens: Tokens
+    hosts: frozenset[str] = frozenset()
+    https: bool = False
+    login: bool = True
+    clock: Callable[[], float] = time.monotonic
+    throttle: Throttle = field(default_factory=Throttle)
+
+    def install(self, app: Flask) -> None:
+        """Guard every request of the application."""
+        app.secret_key = self.tokens.session_key
+        app.config.update(
+            SESSION_COOKIE_NAME="longhaul", SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Strict",
+            SESSION_COOKIE_SECURE=self.https, PERMANENT_SESSION_LIFETIME=SESSION_S,
+        )  # fmt: skip
+        app.before_request(self.check)
+        app.after_request(self.dress)
+
+    def check(self) -> None:
+        """Let the request pass or raise Denied."""
+        trusted = bool(request.environ.get(TRUSTED))
+        if not trusted:
+            self._check_host()
+            self._check_origin()
+        g.role, g.by_session = self._identify(trusted)
+        needed = _needed_role()
+        if needed == OPEN:
+            return
+        if g.role is None:
+            raise Denied(401, "log in, or send the token as Authorization: Bearer TOKEN")
+        if needed == WRITE and g.role != WRITE:
+            raise Denied(403, "this token may only look: use the one that may change things")
+        if g.by_session and request.method not in SAFE:
+            self.check_csrf(request.headers.get("X-CSRF-Token", ""))
+
+    def check_csrf(self, given: str) -> None:
+        """Compare what a form or a script sent with the session's own. Raises Denied."""
+        if not hmac.compare_digest(given.encode(), str(session.get("csrf", secrets.token_hex())).encode()):
+            raise Denied(403, "the page is too old or the request was not made by it: reload the page")
+
+    def login_with(self, token: str) -> str | None:
+        """The role that a token gives. Counts failures; raises Denied when there were too many."""
+        address, now_s = request.remote_addr or "", self.clock()
+        if wait_s := self.throttle.wait_s(address, now_s):
+            raise Denied(429, f"too many wrong tokens: wait {wait_s} s", wait_s)
+        role = self.tokens.role_of(token)
+        if role is None:
+            self.throttle.failed(address, now_s)
+        return role
+
+    def start_session(self, role: str) -> None:
+        """From now on the browser is known by its cookie."""
+        session.clear()
+        session.permanent = True
+        session.update(role=role, csrf=secrets.token_urlsafe(32))
+
+    def dress(self, response: Response) -> Response:
+        """Add the security headers; nothing of the API is kept by caches."""
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        if self.https:
+            response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+        if not request.path.startswith("/static/"):
+            response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    def _identify(self, trusted: bool) -> tuple[str | None, bool]:
+        """The role of who asks, and whether a session's cookie says so."""
+        if trusted or not self.login:
+            return WRITE, not trusted and "csrf" in session
+        header = request.headers.get("Authorization", "")
+        if header:
+            scheme, _, token = header.partition(" ")
+            role = self.login_with(token.strip()) if scheme.lower() == "bearer" else None
+            if role is None:
+                raise Denied(401, "this token is not known: it stands in the file 'token' of the state folder")
+            return role, False
+        role = session.get("role")
+        return (role, True) if role in (READ, WRITE) else (None, False)
+
+    def _check_host(self) -> None:
+        """A name that we do not know may be somebody's who made it point here (DNS rebinding)."""
+        name = (urlsplit(f"//{request.host}").hostname or "") if _plain(request.host) else ""
+        if name != "localhost" and name not in self.hosts and not _is_address(name):
+            raise Denied(421, "not called by this name: start longhaul serve with --host NAME")
+
+    def _check_origin(self) -> None:
+        """A page of another site may not make the browser ask us."""
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != request.host:
+            raise Denied(403, "asked by a page of another site")
+        if request.headers.get("Sec-Fetch-Site") == "cross-site" and request.method not in SAFE:
+            raise Denied(403, "asked by a page of another site")
+
+
+def _plain(host: str) -> bool:
+    """Whether a Host header can be taken apart at all."""
+    try:
+        urlsplit(f"//{host}").hostname  # noqa: B018 (raises on brackets that do not match)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _needed_role() -> str:
+    """The role that the view asks for: what does not say needs to write; what is not there is told to anybody known."""
+    from flask import current_app
+
+    if request.endpoint is None:
+        return READ
+    if request.endpoint == "static":
+        return OPEN
+    return str(getattr(current_app.view_functions[request.endpoint], "role", WRITE))

@@ -1,0 +1,47 @@
+"""All that a request may need, in one value kept by the Flask application."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from flask import current_app
+
+from emulator.control.status import Status
+from web.certificates import Certificates
+from web.live import Live
+from web.runs import Runs
+from web.service import UseCases
+
+
+@dataclass
+class Daemon:
+    """The parts of the server. `lab`: runs may be measured in labs; `demo`: the whole machine is one."""
+
+    usecases: UseCases
+    live: Live
+    runs: Runs
+    certificates: Certificates
+    lab: bool = True
+    demo: bool = False
+    clock: Callable[[], float] = time.monotonic
+    watched_at: Callable[[], float | None] = lambda: None
+    """When the watchdog looked last, by `clock`."""
+    started: float = field(init=False)
+    told: tuple[Status, str] | None = None
+    """The last status as JSON: many who ask within a moment are told the same."""
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    def stop(self) -> None:
+        """End what runs beside the requests."""
+        self.live.stop()
+        self.runs.stop()
+
+
+def here() -> Daemon:
+    """The daemon that this request came to."""
+    return cast(Daemon, current_app.extensions["longhaul"])

@@ -1,0 +1,238 @@
+"""The appliance as the web server uses it: one thread at a time, and with ETags.
+
+Use cases that this appliance does not have are not in `can`; their endpoints are not there either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from emulator.config import lane_patch, loader
+from emulator.control.appliance import Appliance
+from emulator.control.change_log import Change
+from emulator.control.intent_store import Store
+from emulator.control.schedule_player import Follower
+from emulator.control.status import Status
+from emulator.errors import InputError
+from emulator.model.topology import Topology
+from emulator.plan.ops import Step
+from emulator.plan.repair import Tended
+from emulator.system.timer import Alarm
+from web.api.problems import Conflict
+
+OPTIONAL = ("confirm", "undo", "history", "nics")
+FRESH_S = 0.25
+"""How old a status may be: many clients that ask at once share one look at the kernel."""
+
+SURVEY_S = 5.0
+"""How old all but the counters may be for who looks all the time and hears of changes."""
+
+
+@dataclass(frozen=True)
+class Performed:
+    """A change that was made, or with `performed` False only planned."""
+
+    summary: str
+    steps: Sequence[Step]
+    performed: bool
+    etag: str
+    warnings: Sequence[str] = ()
+
+
+class UseCases:
+    """Every method raises what the appliance raises, and Conflict when `if_match` names another state."""
+
+    def __init__(self, appliance: Appliance, clock: Callable[[], float] = time.monotonic) -> None:
+        self._appliance, self._clock = appliance, clock
+        self._lock = threading.RLock()
+        self._status: tuple[float, Status] | None = None
+        self.can = frozenset(name for name in OPTIONAL if hasattr(appliance, name))
+        self._store = Store(appliance.state_dir)
+        self._stamp = self._store.stamp()
+        self.changes = 0
+        """Counts changes, made here or by others, so that watchers know that something is new."""
+
+    def topology(self) -> Topology | None:
+        """What is asked for."""
+        with self._lock:
+            return self._appliance.topology()
+
+    def etag(self) -> str:
+        """Names what is asked for now; another topology has another."""
+        return etag_of(self.topology())
+
+    def status(self) -> Status:
+        """How things stand, at most FRESH_S old."""
+        cached = self._status
+        if cached and self._clock() - cached[0] < FRESH_S:
+            return cached[1]
+        with self._lock:
+            cached = self._status
+            if cached is None or self._clock() - cached[0] >= FRESH_S:
+                if self._store.stamp() != self._stamp:
+                    self._changed()
+                cached = self._status = (self._clock(), self._appliance.status())
+            return cached[1]
+
+    def look(self) -> Status:
+        """For who looks all the time: all of it when something is new and every SURVEY_S, else the counters alone.
+
+        The watchdog hears of what others do to the lanes and looks at once: that is something new.
+        """
+        with self._lock:
+            cached = self._status
+            if cached is None or self._clock() - cached[0] >= SURVEY_S or self._store.stamp() != self._stamp:
+                return self.status()
+            if cached[1].pending or (cached[1].topology and cached[1].topology.schedule):
+                return self.status()
+            return self._appliance.recounted(cached[1])
+
+    def seconds_left(self, status: Status) -> float | None:
+        """Until a change that was not confirmed is taken back; None when none waits."""
+        left_ns = status.pending.left_ns if status.pending else None
+        return None if left_ns is None else max(0.0, round(left_ns / 1e9, 3))
+
+    def blocked(self, status: Status) -> dict[str, str]:
+        """By lane, why it cannot be put right at present."""
+        return dict(status.blocked)
+
+    def up(
+        self,
+        topology: Topology,
+        *,
+        if_match: str = "",
+        dry_run: bool = False,
+        confirm_s: float | None = None,
+        sessions: Collection[str] = (),
+    ) -> Performed:
+        """Make the machine be this topology, or only plan it. `sessions`: our addresses that clients talk to."""
+        with self._changing(if_match, dry_run):
+            warned = self._appliance.warnings(topology)
+            return replace(self._up(topology, dry_run, confirm_s, sessions), warnings=warned)
+
+    def patch(
+        self,
+        lane: str,
+        patch: Mapping[str, Any],
+        *,
+        if_match: str = "",
+        dry_run: bool = False,
+        confirm_s: float | None = None,
+    ) -> Performed:
+        """Change a lane in use; only what is named changes."""
+        with self._changing(if_match, dry_run):
+            topology = self._appliance.topology()
+            if topology is None:
+                raise InputError.single("nothing is up: bring a topology up first", "request", f"lanes.{lane}")
+            changed = lane_patch.patched(topology, lane, patch)
+            if dry_run:
+                return self._up(changed, dry_run, confirm_s)
+            steps = self._appliance.set_lane(changed.lane(lane), **self._unless_confirmed(confirm_s))
+            return self._done(f"{lane} is changed", steps, False)
+
+    def down(self, *, if_match: str = "", dry_run: bool = False) -> Performed:
+        """Take everything of ours away."""
+        with self._changing(if_match, dry_run):
+            steps = self._appliance.plan_down() if dry_run else self._appliance.down()
+            return self._done("down", steps, dry_run)
+
+    def confirm(self) -> None:
+        """Keep the change that waits for it."""
+        with self._changing("", False):
+            self._appliance.confirm()
+
+    def undo(self) -> Performed:
+        """Back to the topology before the last change."""
+        with self._changing("", False):
+            return self._done("undone", self._appliance.undo(), False)
+
+    def history(self) -> Sequence[Change]:
+        """The last changes, the newest first."""
+        with self._lock:
+            return self._appliance.history()
+
+    def nics(self) -> list[dict[str, Any]]:
+        """The machine's interfaces."""
+        with self._lock:
+            rows = self._appliance.nics()
+        return [
+            {"name": row.name, "usable": not row.reasons, "reasons": list(row.reasons), "owner": row.owner}
+            | asdict(row.nic)
+            | {"altnames": list(row.nic.altnames), "offloads": sorted(row.nic.offloads)}
+            for row in rows
+        ]  # fmt: skip
+
+    def tend(self, *, restore: bool | None = None) -> Tended:
+        """What the watchdog does (see `Appliance.tend`); what it changed is new to watchers."""
+        with self._lock:
+            found = self._appliance.tend(restore=restore)
+            self._status = None
+            if found.mended or found.reverted:
+                self._changed()
+            return found
+
+    def pending_ns(self) -> int | None:
+        """The time left to confirm what waits for it."""
+        with self._lock:
+            return self._appliance.pending_ns()
+
+    def borrower(self) -> int | None:
+        """The process of the test run that has the lanes, None when nobody has borrowed them."""
+        return self._store.borrower()
+
+    def follower(self, alarm: Alarm) -> Follower:
+        """Whoever plays the schedule of what is up, in turn with the requests."""
+        return self._appliance.follower(alarm, self._lock)
+
+    @property
+    def state_dir(self) -> Path:
+        """Where what is asked for is kept."""
+        return self._appliance.state_dir
+
+    def _up(
+        self, topology: Topology, dry_run: bool, confirm_s: float | None, sessions: Collection[str] = ()
+    ) -> Performed:
+        if dry_run:
+            return self._done(f"{topology.name} would be up", self._appliance.plan(topology), True)
+        steps = self._appliance.up(topology, **self._unless_confirmed(confirm_s), sessions=sessions)
+        return self._done(f"{topology.name} is up", steps, False)
+
+    def _unless_confirmed(self, confirm_s: float | None) -> dict[str, Any]:
+        """What makes a change wait to be confirmed. Raises InputError where there is no such thing."""
+        if confirm_s is None:
+            return {}
+        if "confirm" not in self.can:
+            raise InputError.single("changes cannot wait to be confirmed here: leave it out", "query", "confirm")
+        return {"confirm_s": confirm_s}
+
+    def _done(self, what: str, steps: Sequence[Step], dry_run: bool) -> Performed:
+        count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}" if steps else "nothing to change"
+        return Performed(f"{what}: {count}", steps, not dry_run, etag_of(self._appliance.topology()))
+
+    @contextmanager
+    def _changing(self, if_match: str, dry_run: bool) -> Iterator[None]:
+        with self._lock:
+            if if_match and if_match not in ("*", etag_of(self._appliance.topology())):
+                raise Conflict("somebody else changed it meanwhile: read it again, then change it")
+            try:
+                yield
+            finally:
+                if not dry_run:
+                    self._changed()
+
+    def _changed(self) -> None:
+        self._status, self._stamp = None, self._store.stamp()
+        self.changes += 1
+
+
+def etag_of(topology: Topology | None) -> str:
+    """A strong entity tag of what is asked for (RFC 9110, 8.8.3)."""
+    text = loader.dumps(topology) if topology else ""
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'

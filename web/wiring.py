@@ -1,0 +1,82 @@
+"""The daemon's parts put together around an appliance."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from functools import partial
+from pathlib import Path
+
+from emulator.control.appliance import Appliance
+from emulator.control.rtt_monitor import Echoes
+from emulator.control.watchdog_thread import Watchdog
+from emulator.system import log as journal
+from web.api.run_schemas import run_answer
+from web.app import create_app
+from web.auth.guard import Guard
+from web.certificates import Certificates
+from web.context import Daemon
+from web.live import Channel, Live
+from web.runs import Run, Runs, local_runners
+from web.server import Server
+from web.service import UseCases
+
+
+def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = False) -> Daemon:
+    """All parts, none of them at work yet."""
+    usecases = UseCases(appliance)
+    live = Live(usecases, Echoes())
+
+    def say(run: Run) -> None:
+        live.channel.send("run", run_answer(run).model_dump(mode="json"))
+
+    runners = partial(local_runners, instead=demo)
+    runs = Runs(state / "runs", usecases, runners, say, set_aside=demo)
+    return Daemon(usecases, live, runs, Certificates(state / "certificates"), lab, demo)
+
+
+def telling(log: journal.Log, channel: Channel) -> journal.Log:
+    """What the watchdog says, to the journal and to all who watch the event stream (`watchdog`)."""
+
+    def tell(priority: int, event: str, **fields: object) -> None:
+        log(priority, event, **fields)
+        said = {name: value if isinstance(value, int | float) else str(value) for name, value in fields.items()}
+        channel.send("watchdog", {"level": journal.NAMES[priority], "event": event, **said})
+
+    return tell
+
+
+class LiveServer(Server):
+    """A server whose daemon and watchdog are at work while it runs."""
+
+    parts: Daemon
+    watchdog: Watchdog
+
+    def run(self) -> None:
+        """Serve until `end` is called; the event stream ends first."""
+        self.watchdog.start()
+        self.parts.live.start()
+        try:
+            super().run()
+        finally:
+            self.parts.stop()
+            self.watchdog.stop()
+
+    def end(self) -> None:
+        """As Server; watchers of the event stream go at once."""
+        self.parts.live.channel.close()
+        super().end()
+
+
+def server(
+    appliance: Appliance, state: Path, guard: Guard, listen: str | socket.socket | None, unix: Path | None = None, *,
+    lab: bool = True, demo: bool = False, as_json: bool = False,
+) -> LiveServer:  # fmt: skip
+    """The server over an appliance, listening already; it logs to stderr. Raises MissingError when it cannot."""
+    parts = daemon(appliance, state, lab=lab, demo=demo)
+    made = LiveServer(create_app(parts, guard), listen, unix)
+    log = journal.logger(sys.stderr, os.environ, as_json)
+    made.parts, made.watchdog = parts, Watchdog(parts.usecases, telling(log, parts.live.channel))
+    parts.watched_at = lambda: made.watchdog.daemon.looked_at
+    return made
