@@ -24,11 +24,11 @@ PROFILE = Profile(
 LEASE_S = 5
 HOLDS = """\
 import pathlib, sys, time
-from emulator.hosts import connection, profiles, ssh
-from emulator.model import Profile
-far = connection.Connection("far-machine", pathlib.Path(sys.argv[1]))
+from emulator.hosts import ssh, ssh_connection, tcp_profiles
+from emulator.model.tcp_profile import Profile
+far = ssh_connection.Connection("far-machine", pathlib.Path(sys.argv[1]))
 far.open()
-with profiles.applied(Profile("p", tcp_rmem=(4096, 5000, 6000), initcwnd=7), ssh.SshHost("far", "10.77.0.3", far)):
+with tcp_profiles.applied(Profile("p", tcp_rmem=(4096, 5000, 6000), initcwnd=7), ssh.SshHost("far", "10.77.0.3", far)):
     time.sleep(9999)
 """
 """Holds a profile for ever."""

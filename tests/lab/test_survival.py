@@ -28,7 +28,7 @@ STAR = ROOT / "topologies/new-york.yaml"
 GLANCE_S = 0.0001
 DIES_AT_ITS_TWENTIETH_STEP = """
 import os, signal, sys
-from emulator.cli import main
+from emulator.cli.main import main
 from emulator.kernel.netlink import NetlinkKernel
 
 plain, done = NetlinkKernel.apply, []
