@@ -1,7 +1,7 @@
-"""Whether two path profiles are of the same path, as far as both recordings can tell. Pure.
+"""Whether two path profiles describe the same path, as far as both recordings can tell. Pure.
 
-Each figure is alike when the difference is within both intervals of 99.9 % together (the root of their squares); two
-distributions when Kolmogorov's distance of the tables is below what 99.9 % of pairs of such samples stay below.
+Two figures agree when their difference lies within both 99.9 % intervals together (the root of the sum of squares). Two
+distributions agree when the Kolmogorov distance of their tables is below the 99.9 % bound for two such samples.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from emulator.record.path_profile import Direction, PathProfile
 
 @dataclass(frozen=True)
 class Likeness:
-    """One figure of both profiles, and how far apart they may be. `unit` is "ms", "%", "packets" or none."""
+    """One figure of both profiles and the difference allowed between them. `unit` is "ms", "%", "packets" or ""."""
 
     direction: str
     what: str
@@ -29,12 +29,12 @@ class Likeness:
 
     @property
     def alike(self) -> bool:
-        """Whether the two are as near as they must be."""
+        """Whether the difference is allowed."""
         return abs(self.one - self.other) <= self.allowed
 
 
 def compared(one: PathProfile, other: PathProfile, slack_ns: int) -> list[Likeness]:
-    """Every figure of both directions. `slack_ns`: by how much a delay may be measured wrong each time."""
+    """Compare every figure of both directions. `slack_ns` is the measurement error of a delay in one recording."""
     return [
         row
         for name in ("outbound", "inbound")
@@ -61,5 +61,5 @@ def _row(name: str, what: str, unit: str, one: Estimate, other: Estimate, scale:
 
 
 def played(one: Direction) -> list[float]:
-    """The delays that netem plays, each as likely as the others."""
+    """The equally likely delays that netem plays."""
     return [one.delay_ns + deviation_ns(one.jitter_ns, entry) for entry in one.table or (0,)]

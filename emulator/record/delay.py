@@ -1,4 +1,4 @@
-"""Recorded delays as netem plays them: a middle, a jitter and a table of quantiles; and how sure they are. Pure."""
+"""Recorded delays as netem plays them: a delay, a jitter and a table of quantiles, and their confidence. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.model.impairment import MAX_JITTER_NS
 from emulator.model.jitter_distribution import SCALE, SIZE, Table
 
 NOISE_NS = 10_000
-"""What clocks and timers add by themselves: delays that are within it are one delay."""
+"""The noise of clocks and timers: delays that differ by no more count as one delay."""
 
 REACH = 32767
 """The largest deviation in a table, in jitters / 8192."""
@@ -28,10 +28,10 @@ class Shape:
 
 
 def shaped(delays: Sequence[int], size: int = SIZE) -> Shape:
-    """The delays as `size` equally likely ones. Raises ValueError without any.
+    """Convert the delays to `size` equally likely ones. Raises ValueError without any delay.
 
-    The middle is the median, or a fifth of the longest where that is more: a table reaches no further than four
-    jitters, and a jitter must not exceed its delay.
+    The delay is the median, or a fifth of the longest delay where that is more: a table reaches at most four jitters
+    from the delay, and the jitter must not exceed the delay.
     """
     ordered = sorted(delays)
     if not ordered:
@@ -50,7 +50,7 @@ def _entry(deviation_ns: float, jitter_ns: int) -> int:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The value below which `share` of the values lie, in between by a straight line."""
+    """The value below which `share` of the values lie, interpolated linearly."""
     place = min(len(ordered) - 1.0, max(0.0, share * len(ordered) - 0.5))
     low = math.floor(place)
     if place == low:
@@ -59,9 +59,9 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def quantile_estimate(delays: Sequence[float], share: float, correlation: float = 0.0) -> Estimate:
-    """A quantile and the order statistics between which the true one lies with 99.9 %.
+    """A quantile and the order statistics that enclose the true one with 99.9 %.
 
-    `correlation` of each delay with the next one makes fewer of them count.
+    `correlation` of each delay with the next reduces the number of independent delays.
     """
     ordered = sorted(delays)
     half = Z * math.sqrt(share * (1 - share) / independent(len(ordered), correlation))
@@ -71,14 +71,13 @@ def quantile_estimate(delays: Sequence[float], share: float, correlation: float 
 
 
 def independent(count: int, correlation: float) -> float:
-    """How many independent values tell as much as `count` that are correlated with the next one."""
+    """How many independent values carry as much information as `count` values with this correlation at lag 1."""
     bound = min(0.999, max(0.0, correlation))
     return max(1.0, count * (1 - bound) / (1 + bound))
 
 
 def correlation(runs: Sequence[Sequence[int]]) -> float:
-    """Of each delay with the next one (autocorrelation at lag 1) over several uninterrupted series; 0 when all are
-    alike."""
+    """The autocorrelation of the delays at lag 1 over several uninterrupted series; 0 when all delays are equal."""
     every = [delay for delays in runs for delay in delays]
     if len(every) < 2:
         return 0.0
@@ -89,6 +88,6 @@ def correlation(runs: Sequence[Sequence[int]]) -> float:
 
 
 def variation_ns(runs: Sequence[Sequence[int]]) -> float:
-    """The mean difference of a delay and the next one (as RFC 3550's jitter, not smoothed)."""
+    """The mean difference of a delay and the next one, in ns (RFC 3550's jitter, not smoothed)."""
     steps = [abs(after - one) for delays in runs for one, after in pairwise(delays)]
     return sum(steps) / len(steps) if steps else 0.0

@@ -1,8 +1,8 @@
-"""A path profile on disk: a folder with profile.yaml, the tables of delays and the traces over time beside it.
+"""A path profile on disk: a folder with profile.yaml, the tables of delays and the traces over time.
 
-PATH/recording.json       what is recorded, from when on; PATH/probes.csv  every probe, written as it comes
+PATH/recording.json       what is recorded and when it began; PATH/probes.csv  every probe, written when it completes
 PATH/profile.yaml         the profile; its keys are those of a topology's lane
-PATH/outbound.dist        the delays' table in tc's format; inbound.dist
+PATH/outbound.dist        the table of delays in tc's format; inbound.dist
 PATH/outbound.csv         the direction over time, for a schedule's `trace`; inbound.csv
 """
 
@@ -39,7 +39,7 @@ _PER_LINE = 16
 
 
 def load(path: str | Path) -> PathProfile:
-    """The profile in a folder, or of a file. Raises InputError with every mistake."""
+    """Read the profile from a folder or a file. Raises InputError with every mistake."""
     file = _file(path)
     source = yaml_source.read(_text(file), str(file))
     try:
@@ -59,12 +59,12 @@ def load(path: str | Path) -> PathProfile:
 
 
 def load_trace(path: str | Path, direction: str) -> tuple[Key, ...]:
-    """The keys of a direction's trace. Raises InputError when there is none."""
+    """The keys of a direction's trace. Raises InputError when the profile has none."""
     file = _file(path)
     tree = yaml.safe_load(_text(file))
     name = tree.get(direction, {}).get("trace")
     if not name:
-        raise InputError.single("there is no trace", str(file), direction)
+        raise InputError.single("the profile has no trace for this direction", str(file), direction)
     try:
         return traces.read_csv(_text(file.parent / str(name)))
     except ValueError as error:
@@ -121,7 +121,7 @@ def _found(form: FoundForm) -> Found:
 
 
 def dumps(profile: PathProfile) -> str:
-    """The profile's YAML; tables and traces are named as `save` writes them."""
+    """The profile as YAML; it names tables and traces as `save` writes them."""
     return yaml.safe_dump(tree(profile), sort_keys=False, default_flow_style=None, width=120)
 
 
@@ -183,7 +183,7 @@ def _three(one: Estimate, text: Any) -> dict[str, Any]:
 
 
 def save(folder: Path, profile: PathProfile, traces_of: Mapping[str, str]) -> None:
-    """Write the profile, its tables and traces; profile.yaml comes last, so that it names nothing that is missing."""
+    """Write the profile, its tables and traces. profile.yaml is written last, so that it never names a missing file."""
     for name in DIRECTIONS:
         table: Table | None = getattr(profile, name).table
         if table:
@@ -199,25 +199,25 @@ def dist(table: Table) -> str:
 
 
 def begin(folder: Path, source: Source) -> None:
-    """Make the folder of a recording. Raises InputError when there is one already."""
+    """Create the folder of a recording. Raises InputError when it exists already."""
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise InputError.single(f"cannot be made: {error.strerror}; name another with --output", str(folder)) from None
+        raise InputError.single(f"cannot create: {error.strerror}; name another with --output", str(folder)) from None
     write_atomically(folder / RECORDING, json.dumps({"format": FORMAT, **vars(source)}) + "\n")
     (folder / PROBES).write_text(probes.HEADER + "\n")
 
 
 def keep_rates(folder: Path, rates_bps: tuple[int, int]) -> None:
-    """Write down what was measured of the rates, there and back."""
+    """Save the measured rates of both directions."""
     facts = json.loads(_text(folder / RECORDING)) | {"rates_bps": list(rates_bps)}
     write_atomically(folder / RECORDING, json.dumps(facts) + "\n")
 
 
 def recorded(folder: Path) -> tuple[Source, list[Probe], tuple[int | None, int | None]]:
-    """What a folder has of a recording, even of one that was cut off, and the rates there and back if they are known.
+    """What a folder holds of a recording, even an interrupted one, and the rates of both directions where measured.
 
-    Raises InputError.
+    Raises InputError when a file is missing or malformed.
     """
     facts = json.loads(_text(folder / RECORDING))
     if facts.pop("format", None) != FORMAT:
@@ -230,7 +230,7 @@ def recorded(folder: Path) -> tuple[Source, list[Probe], tuple[int | None, int |
 
 
 def has_answers(folder: Path) -> bool:
-    """Whether a folder has a recording with at least one probe that was answered."""
+    """Whether a folder holds a recording with at least one answered probe."""
     return (folder / PROBES).exists() and any(p.rtt_ns is not None for p in recorded(folder)[1])
 
 

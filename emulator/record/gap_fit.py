@@ -1,4 +1,4 @@
-"""How well a law fits the gaps between losses: chi-square over classes of gap lengths. Pure."""
+"""How well a distribution fits the gaps between losses: chi-square over classes of gap lengths. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from statistics import NormalDist
 
 MOST_CLASSES = 20
 FEWEST_EXPECTED = 5
-"""In a class, or chi-square does not hold (Cochran's rule)."""
+"""The least expected count of a class; below it chi-square does not hold (Cochran's rule)."""
 
 
 @dataclass(frozen=True)
 class Goodness:
-    """Chi-square, its degrees of freedom, and the chance of a fit as bad as this or worse if the model is right."""
+    """Chi-square, its degrees of freedom, and the chance of a fit this bad or worse if the model is right."""
 
     chi_square: float
     freedom: int
@@ -23,9 +23,9 @@ class Goodness:
 
 
 def against_gaps(gaps: Counter[int], survival: Callable[[int], float], parameters: int) -> Goodness | None:
-    """The gaps against the law that gives P(gap >= g); `parameters` were fitted to them. A gap of 0 is a loss in a row.
+    """Test the gaps against the distribution that gives P(gap >= g). `parameters` counts what was fitted to them.
 
-    None when there are too few gaps for a degree of freedom.
+    A gap of 0 means two losses in a row. Returns None when there are too few gaps for one degree of freedom.
     """
     total = gaps.total()
     classes = list(_classes(total, survival))
@@ -41,8 +41,8 @@ def against_gaps(gaps: Counter[int], survival: Callable[[int], float], parameter
 
 
 def _classes(total: int, survival: Callable[[int], float]) -> Iterator[tuple[int, int | None]]:
-    """From a length to before another, each expected often enough; but for losses in a row, about equally likely.
-    The last one has no end."""
+    """Classes of gap lengths as (from, to before): each is expected often enough, and apart from the gap of 0 they are
+    about equally likely. The last class has no upper end."""
     share = max(FEWEST_EXPECTED / total, survival(1) / MOST_CLASSES) if total else 1.0
     first = 0
     while survival(first) >= 2 * share:
@@ -55,7 +55,7 @@ def _classes(total: int, survival: Callable[[int], float]) -> Iterator[tuple[int
 
 
 def _first_below(survival: Callable[[int], float], level: float, start: int) -> int:
-    """The first length above `start` at which the survival has come down to the level."""
+    """The first length above `start` at which the survival function is at or below the level."""
     step = 1
     while survival(start + step) > level:
         step *= 2
@@ -67,6 +67,6 @@ def _first_below(survival: Callable[[int], float], level: float, start: int) -> 
 
 
 def p_value(chi_square: float, freedom: int) -> float:
-    """The chance of a chi-square that large or larger, by Wilson and Hilferty's cube root."""
+    """The chance of a chi-square this large or larger, by the Wilson-Hilferty cube root."""
     part = 2 / (9 * freedom)
     return 1 - NormalDist().cdf((math.cbrt(chi_square / freedom) - (1 - part)) / math.sqrt(part))

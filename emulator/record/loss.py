@@ -1,16 +1,16 @@
-"""A loss model fitted to a recorded series by maximum likelihood, and how well it fits. Pure.
+"""Fits a loss model to a recorded series by maximum likelihood and reports how well it fits. Pure.
 
-Three models, each within the next: losses by chance (one parameter); Gilbert's with a bad state that loses all (p, r);
-Gilbert's with a bad state that loses some (p, r, 1-h). In all of them the good state loses nothing, so a loss tells
-the state, and the gaps between losses (how many packets came through, 0 or more) are independent of each other. Their
-law is a mix of two geometric ones:
+There are three nested models: independent losses (one parameter); Gilbert's with a bad state that loses every packet
+(p, r); Gilbert's with a bad state that loses some packets (p, r, 1-h). In all three the good state loses nothing.
+Each loss therefore reveals the state, and the gaps between losses (the number of packets that arrived, 0 or more) are
+independent of each other. The gaps follow a mixture of two geometric distributions:
 
-    P(gap = g) = A (1-J) J^g + (1-A) (1-L) L^g
+P(gap = g) = A (1-J) J^g + (1-A) (1-L) L^g
 
-from which p, r and h follow (E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39, 1960). The gap after the
-last loss is only known to be that long at least: A J^g + (1-A) L^g; a series that begins without a loss is taken to
-begin in the good state. Of several models the one with the lowest BIC is taken. The 4-parameter model, whose good
-state loses too, is not fitted: its gaps are not independent.
+p, r and h follow from it (E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39, 1960). The gap after the last
+loss is censored: its length is at least g with probability A J^g + (1-A) L^g. A series that begins without a loss is
+assumed to begin in the good state. The model with the lowest BIC is chosen. The 4-parameter model, whose good state
+also loses packets, is not fitted: its gaps are not independent.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from emulator.record.gap_fit import Goodness, against_gaps
 Loss = int | GilbertElliott
 
 FEWEST_GAPS = 10
-"""With fewer losses there is no telling a third parameter."""
+"""The least number of losses for the third parameter; fewer cannot determine it."""
 
 ROUNDS, ENOUGH = 2_000, 1e-9
-"""Of expectation and maximisation; it ends when no round changes the log-likelihood by more than that, per gap."""
+"""Expectation-maximisation ends when a round changes the log-likelihood by no more than this, per gap."""
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """The gaps between losses: how often each length occurred. `cut` are those that the end of a series cut off.
+    """The gaps between losses: how often each length occurred. `cut` holds the gaps that the end of a series cut off.
 
-    `entered` series began in the good state and left it; `calm` packets came through in that state before, and in
-    series without any loss.
+    `entered` counts the series that began in the good state and left it. `calm` counts the packets that arrived before,
+    and those of series without any loss.
     """
 
     whole: Counter[int]
@@ -50,7 +50,7 @@ class Gaps:
 
     @classmethod
     def of(cls, runs: Sequence[Sequence[bool]]) -> Gaps:
-        """Of several uninterrupted series, True for a loss."""
+        """Count the gaps of several uninterrupted series; True is a loss."""
         whole, cut, entered, calm = Counter[int](), Counter[int](), 0, 0
         for events in runs:
             at = [number for number, lost in enumerate(events) if lost]
@@ -66,8 +66,8 @@ class Gaps:
 
 @dataclass(frozen=True)
 class Mix:
-    """Gilbert's law of the gaps, and its log-likelihood. `weight` is A; `short` 0 means that the bad state loses all,
-    `weight` 1 that there is no bad state at all."""
+    """Gilbert's distribution of the gaps, and its log-likelihood. `weight` is A. With `short` 0 the bad state loses
+    every packet; with `weight` 1 there is no bad state."""
 
     weight: float
     long: float
@@ -76,11 +76,11 @@ class Mix:
     likelihood: float
 
     def survival(self, gap: int) -> float:
-        """The chance that a gap is that long at least."""
+        """The chance that a gap is at least this long."""
         return self.weight * self.long**gap + (1 - self.weight) * self.short**gap
 
     def gilbert(self) -> tuple[float, float, float] | None:
-        """p, r and 1-h; None when no such chain makes these gaps."""
+        """p, r and 1-h; None when no such chain produces these gaps."""
         if self.weight >= 1:
             return None
         come = self.weight * self.long + (1 - self.weight) * self.short
@@ -93,8 +93,8 @@ class Mix:
 
 @dataclass(frozen=True)
 class Fit:
-    """A loss as impairments hold it (a plain probability in parts per 2^32 - 1, or a model), what was counted, each
-    with the interval that holds 99.9 %, and how well the model fits; None where there are too few losses to tell."""
+    """The loss in an impairment's form (a plain probability in parts per 2^32 - 1, or a model), the counts with their
+    99.9 % intervals, and the goodness of fit; None where there are too few losses for one."""
 
     loss: Loss
     share: Estimate
@@ -104,7 +104,7 @@ class Fit:
 
 
 def fit(runs: Sequence[Sequence[bool]]) -> Fit:
-    """The likeliest model of several uninterrupted series, True for a loss."""
+    """The likeliest model for several uninterrupted series; True is a loss."""
     flat = [lost for events in runs for lost in events]
     lengths = [length for events in runs for length in statistics.runs(events)]
     share = statistics.share_of_run(flat)
@@ -117,13 +117,13 @@ def fit(runs: Sequence[Sequence[bool]]) -> Fit:
 
 
 def _burst(bursts: int, lost: int) -> Estimate:
-    """The losses in a row: in all three models, each is the last one of its burst with the same chance."""
+    """The losses in a row: in all three models each loss ends its burst with the same probability."""
     last = statistics.share(bursts, lost)
     return Estimate(1 / last.value, 1 / last.high, 1 / last.low)
 
 
 def _chosen(gaps: Gaps, share: float) -> tuple[Mix, Loss]:
-    """The best of the models, as a mix and as a loss."""
+    """The best model, as a mixture and as a loss."""
     candidates: list[tuple[Mix, Loss]] = [(_by_chance(gaps), _p32(share))]
     found = [_all_lost(gaps)]
     if gaps.whole.total() >= FEWEST_GAPS:
@@ -142,13 +142,13 @@ def _p32(share: float) -> int:
 
 def _by_chance(gaps: Gaps) -> Mix:
     passed = sum(g * n for g, n in (gaps.whole + gaps.cut).items()) + gaps.calm
-    # At least one loss there was, even if it stands at the very start of the series.
+    # The series has at least one loss, even when it is the first packet.
     losses = max(1, gaps.whole.total() + gaps.entered)
     return _mix(gaps, 1.0, passed / (passed + losses), 0.0, 1)
 
 
 def _all_lost(gaps: Gaps) -> Mix | None:
-    """The bad state loses all: a gap of 0 is another loss in it, a longer one a stay in the good state."""
+    """The bad state loses every packet: a gap of 0 stays in it, and a longer gap is a stay in the good state."""
     came = sum(n for g, n in gaps.whole.items() if g)
     left = came + sum(n for g, n in gaps.cut.items() if g)
     stayed = sum((g - 1) * n for g, n in (gaps.whole + gaps.cut).items() if g) + gaps.calm
@@ -161,7 +161,7 @@ def _all_lost(gaps: Gaps) -> Mix | None:
 
 
 def _some_lost(gaps: Gaps) -> Mix | None:
-    """By expectation and maximisation of the mix of two geometric laws."""
+    """Fit the mixture of two geometric distributions by expectation-maximisation."""
     mean = sum(g * n for g, n in gaps.whole.items()) / gaps.whole.total()
     weight, long, short, before = 0.5, max(0.5, mean * 2 / (mean * 2 + 1)), 0.3, -math.inf
     for _ in range(ROUNDS):
@@ -177,7 +177,7 @@ def _some_lost(gaps: Gaps) -> Mix | None:
 
 
 Shares = dict[tuple[int, bool], float]
-"""By a gap's length and whether it is whole: the chance that it belongs to the long ones."""
+"""For each (gap length, whether complete): the chance that the gap belongs to the long component."""
 
 
 def _shares(gaps: Gaps, weight: float, long: float, short: float) -> Shares:
@@ -209,7 +209,7 @@ def _mix(gaps: Gaps, weight: float, long: float, short: float, parameters: int) 
 
 
 def _likelihood(gaps: Gaps, weight: float, long: float, short: float) -> float:
-    """The logarithm of the chance of these very gaps."""
+    """The log-likelihood of these gaps."""
     total = gaps.calm * math.log(max(long, 1e-300)) + gaps.entered * math.log(1 - long)
     for counted, ends in ((gaps.whole, (1 - long, 1 - short)), (gaps.cut, (1.0, 1.0))):
         for gap, times in counted.items():

@@ -1,6 +1,6 @@
-"""A path profile: what was recorded of a path, as impairments for both directions of a lane. Pure.
+"""A path profile: a recorded path as impairments for both directions of a lane. Pure.
 
-What it is made of stands beside it: how sure each figure is (99.9 %), and how well the loss model fits.
+It also holds the 99.9 % interval of each figure and how well the loss model fits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from emulator.record.gap_fit import Goodness
 from emulator.record.probes import Probe, Way
 
 ONE_CLOCK, TWO_CLOCKS, ROUND_TRIPS = "measured", "variation", "assumed"
-"""How the round trip was split: each way measured on one clock; its changes measured, its least assumed to be half;
-or all that changes taken for the way there."""
+"""How the round trip was split. measured: one clock timed each direction. variation: each direction's changes were
+measured, and its least delay is assumed to be half the least round trip. assumed: all variation is attributed to the
+outbound direction."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What was recorded: from which host, by which tool, when (ISO 8601), how the ways were told apart."""
+    """What was recorded: the host, the tool, the start (ISO 8601), the interval, and how it split round trips."""
 
     host: str
     tool: str
@@ -35,8 +36,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Found:
-    """What was counted in one direction. `delays` are those that are known, `correlation` is of each with the next,
-    `variation_ns` the mean difference of the two; `bursts` the times that packets were lost in a row."""
+    """What was counted in one direction. `delays` is the number of known delays. `correlation` is that of each delay
+    with the next, and `variation_ns` their mean difference. `bursts` is how often packets were lost in a row."""
 
     delays: int
     least_ns: int
@@ -53,7 +54,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction as netem plays it: `table` None without jitter, `rate_bps` None where it was not measured."""
+    """One direction as netem plays it. `table` is None without jitter, `rate_bps` is None where it was not measured."""
 
     delay_ns: int
     jitter_ns: int
@@ -63,7 +64,7 @@ class Direction:
     found: Found
 
     def onto(self, now: Impairment) -> Impairment:
-        """A direction of a lane with this delay, jitter and loss, and the rate if there is one; the rest stays."""
+        """The impairment with this delay, jitter and loss, and this rate where one was measured; the rest stays."""
         return replace(
             now,
             delay_ns=self.delay_ns,
@@ -81,22 +82,22 @@ class PathProfile:
 
     source: Source
     rtt_ns: tuple[int, Estimate, Estimate]
-    """The least, the median, and the 99th percentile."""
+    """The least, the median and the 99th percentile of the round trip, in ns."""
     outbound: Direction
     inbound: Direction
 
 
 def ways_of(source: Source, recorded: Sequence[Probe]) -> tuple[Way, Way]:
-    """There and back. Raises ValueError when nothing was answered."""
+    """The outbound and the inbound direction. Raises ValueError when no probe was answered."""
     return probes.ways(probes.complete(recorded, source.every_ns), one_clock=source.ways == ONE_CLOCK)
 
 
 def profiled(
     source: Source, recorded: Sequence[Probe], rates_bps: tuple[int | None, int | None] = (None, None)
 ) -> PathProfile:
-    """The profile of what was recorded, with the rates there and back where they were measured.
+    """Build the profile from the recorded probes, with the rates of both directions where they were measured.
 
-    Raises ValueError when nothing was answered.
+    Raises ValueError when no probe was answered.
     """
     there, back = ways_of(source, recorded)
     answered = [p for p in recorded if p.rtt_ns is not None]

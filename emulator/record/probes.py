@@ -1,4 +1,4 @@
-"""Recorded probes: the lines of a file that grows while it is measured, and the two directions they tell of. Pure."""
+"""Recorded probes: the lines of a file that grows during the recording, and both directions derived from them. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ THERE, BACK, SOMEWHERE = "there", "back", "somewhere"
 
 @dataclass(frozen=True)
 class Probe:
-    """One probe. `run` counts the uninterrupted series, `number` the probes in it, `sent_ns` is since the recording
-    began. Each way stands in the clocks of both ends. `lost` says where, "" for what was answered."""
+    """One probe. `run` counts the uninterrupted series, `number` the probes in it; `sent_ns` is since the recording
+    began. `there_ns` and `back_ns` compare the clocks of both ends. `lost` says in which direction, "" when
+    answered."""
 
     run: int
     number: int
@@ -26,13 +27,13 @@ class Probe:
     lost: str = ""
 
     def line(self) -> str:
-        """As it stands in a file."""
+        """The probe as one line of the file."""
         values = (self.run, self.number, self.sent_ns, self.rtt_ns, self.there_ns, self.back_ns, self.lost)
         return ",".join("" if value is None else str(value) for value in values)
 
 
 def parse(text: str) -> list[Probe]:
-    """The probes of a file; a last line that was cut off is left out. Raises ValueError with the line."""
+    """Read the probes of a file, without a truncated last line. Raises ValueError with the number of a bad line."""
     lines = text.split("\n")
     if lines[0] != HEADER:
         raise ValueError(f"line 1: {HEADER} was expected")
@@ -43,7 +44,7 @@ def parse(text: str) -> list[Probe]:
             delays = (_maybe(rtt), _maybe(there), _maybe(back))
             found.append(Probe(int(run), int(place), int(sent), *delays, lost))
         except ValueError:
-            raise ValueError(f"line {number}: {line[:40]!r} is no probe") from None
+            raise ValueError(f"line {number}: {line[:40]!r} is not a probe") from None
     return found
 
 
@@ -52,7 +53,7 @@ def _maybe(text: str) -> int | None:
 
 
 def complete(probes: Iterable[Probe], every_ns: int) -> list[list[Probe]]:
-    """The series, each in the order of sending, with the probes that left no line: they were lost somewhere."""
+    """Group the probes into series in the order of sending. A probe that left no line counts as lost somewhere."""
     return [
         list(_filled(sorted(group, key=lambda p: p.number), every_ns))
         for _, group in groupby(sorted(probes, key=lambda p: p.run), key=lambda p: p.run)
@@ -60,7 +61,7 @@ def complete(probes: Iterable[Probe], every_ns: int) -> list[list[Probe]]:
 
 
 def _filled(run: Sequence[Probe], every_ns: int) -> Iterator[Probe]:
-    """Between two that are there, the missing ones left at even distances: a tool may be slower than it was asked."""
+    """Fill the gap between two recorded probes at even intervals: a tool may send more slowly than requested."""
     before = Probe(run[0].run, -1, max(0, run[0].sent_ns - run[0].number * every_ns) - every_ns)
     for probe in run:
         apart = probe.number - before.number
@@ -74,7 +75,7 @@ def _filled(run: Sequence[Probe], every_ns: int) -> Iterator[Probe]:
 
 @dataclass(frozen=True)
 class Point:
-    """One packet in one direction: sent when, whether it was lost, and its delay where that is known."""
+    """One packet in one direction: when it was sent, whether it was lost, and its delay where known."""
 
     sent_ns: int
     lost: bool
@@ -83,13 +84,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Way:
-    """One direction: its uninterrupted series."""
+    """One direction: its uninterrupted series of packets."""
 
     runs: tuple[tuple[Point, ...], ...]
 
     @property
     def delays(self) -> list[list[int]]:
-        """Of what arrived at a known time."""
+        """The known delays of each series, in ns."""
         return [[p.delay_ns for p in run if p.delay_ns is not None] for run in self.runs]
 
     @property
@@ -99,11 +100,11 @@ class Way:
 
 
 def ways(runs: Sequence[Sequence[Probe]], *, one_clock: bool) -> tuple[Way, Way]:
-    """There and back. Raises ValueError when no probe was answered.
+    """Derive both directions, outbound first. Raises ValueError when no probe was answered.
 
-    Where each way is known, it is taken as it is on `one_clock`; else the clocks are set so that in every series the
-    shortest way there is as long as the shortest back. Where only round trips are known, the way back is half the
-    shortest one and the way there has all the rest, so that together they are what was seen.
+    With `one_clock` the one-way delays are used as measured. With two clocks, each series sets their offset such that
+    the least delay is equal in both directions. Where only round trips are known, every inbound delay is half the least
+    round trip and the outbound delay is the rest, so that their sum is the measured round trip.
     """
     answered = [p for run in runs for p in run if p.rtt_ns is not None]
     if not answered:
@@ -127,7 +128,7 @@ def _homeward(run: Sequence[Probe], half_ns: int) -> list[Point]:
 def _apart(run: Sequence[Probe], *, one_clock: bool) -> tuple[list[Point], list[Point]]:
     both = [(p.there_ns, p.back_ns) for p in run if p.there_ns is not None and p.back_ns is not None]
     ahead = 0 if one_clock or not both else (min(t for t, _ in both) - min(b for _, b in both)) // 2
-    # What is lost on the way back was there, though nobody knows when.
+    # A packet lost on the way back arrived outbound, at an unknown time.
     there = [
         Point(p.sent_ns, p.lost in (THERE, SOMEWHERE), None if p.there_ns is None else p.there_ns - ahead) for p in run
     ]
@@ -141,7 +142,7 @@ def _apart(run: Sequence[Probe], *, one_clock: bool) -> tuple[list[Point], list[
 
 @dataclass(frozen=True)
 class Moment:
-    """One step of a time trace: mean and spread of the delays (None: none arrived), and the share lost."""
+    """One step of a trace: mean and spread of the delays (None: no packet arrived), and the share of lost packets."""
 
     at_ns: int
     delay_ns: int | None
@@ -150,7 +151,7 @@ class Moment:
 
 
 def moments(way: Way, step_ns: int) -> list[Moment]:
-    """The direction over time. The jitter is that of the uniform shape with the same variance as was seen."""
+    """The direction over time. The jitter is that of the uniform shape with the measured variance."""
     steps: dict[int, list[Point]] = defaultdict(list)
     for run in way.runs:
         for point in run:
@@ -169,7 +170,7 @@ def _moment(at_ns: int, points: Sequence[Point]) -> Moment:
 
 
 def trace(moments: Sequence[Moment]) -> str:
-    """As a schedule reads it (`traces.read_csv`)."""
+    """The trace in the format of `traces.read_csv`."""
     lines = ["time_ns,delay_ns,jitter_ns,loss_percent"]
     for one in moments:
         delay, jitter = ("" if value is None else str(value) for value in (one.delay_ns, one.jitter_ns))

@@ -1,6 +1,6 @@
-"""The rate of a path by a short iperf3 each way: several TCP streams, whose slow start is left out.
+"""Measures the rate of a path with a short iperf3 in each direction: several TCP streams, without their slow start.
 
-It loads the path for that time, so it is only done where it is asked for.
+The measurement loads the path, so it only runs when the user asks for it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from emulator.record.recorder import End
 
 SECONDS, OMITTED_S, STREAMS = 8, 4, 4
 FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448
-"""Of a full packet at an MTU of 1500: what the bottleneck counts, and what iperf3 does."""
+"""Of a full packet at an MTU of 1500: the bottleneck counts the frame, iperf3 counts the payload."""
 
 _PATIENCE_S = 60.0
 
 
 def measured(end: End, address: str, server: Callable[[], AbstractContextManager[object]]) -> tuple[int, int]:
-    """What a bottleneck of the path lets through there and back, in bit/s with link headers, to four digits.
+    """The rate of the path's bottleneck outbound and inbound, in bit/s with link headers, to four digits.
 
-    `server` runs iperf3's for one test. Raises MeasureError with iperf3's own words.
+    `server` runs an iperf3 server for one test. Raises MeasureError with iperf3's own message.
     """
     there, back = (_one(end, address, server, way) for way in ([], ["-R"]))
     return there, back

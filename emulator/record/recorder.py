@@ -1,4 +1,4 @@
-"""Recording a path: probes on a fixed grid by ping or irtt, every one written to the folder as it comes."""
+"""Records a path: ping or irtt sends probes at a fixed interval, and each probe is written when it completes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from emulator.record.file import PROBES
 from emulator.record.probes import BACK, SOMEWHERE, THERE, Probe
 
 FASTEST_NS = 10_000_000
-"""Between two probes: a hundred a second load no path that is worth recording."""
+"""The shortest interval between two probes: 100 probes/s add no relevant load to a path."""
 
 SERIES_NS = 60 * 10**9
-"""irtt tells nothing before it ends, so it is asked for a minute at a time."""
+"""irtt prints its results when it ends, so each series lasts one minute."""
 
 _PATIENCE_S = 30.0
 _LOST = {"true_up": THERE, "true_down": BACK, "true": SOMEWHERE}
@@ -29,14 +29,14 @@ class End(Protocol):
     """The host that sends the probes."""
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """Run a program there to its end."""
+        """Run a program on this host to its end."""
 
     def start(self, argv: Sequence[str]) -> Running:
-        """Start a program there."""
+        """Start a program on this host."""
 
 
 class Here:
-    """This machine, in the namespace that we are in."""
+    """This machine, in the current network namespace."""
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
         """Run a program to its end. Raises MissingError, MeasureError."""
@@ -48,14 +48,14 @@ class Here:
 
 
 class Notebook:
-    """The probes of a folder's file, which has a line for each the moment it is known. A context manager."""
+    """Appends each probe to the folder's file as soon as it is known. A context manager."""
 
     def __init__(self, folder: Path, told: Callable[[Probe], None]) -> None:
         self.probes: list[Probe] = []
         self._file, self._told = (folder / PROBES).open("a"), told
 
     def add(self, probe: Probe) -> None:
-        """Keep one."""
+        """Save one probe."""
         self.probes.append(probe)
         self._file.write(probe.line() + "\n")
         self._file.flush()
@@ -70,7 +70,7 @@ class Notebook:
 
 @dataclass(frozen=True)
 class Task:
-    """What to probe: from which end to which address, how often, how long."""
+    """What to probe: the sending end, the address, the interval and the duration, in ns."""
 
     end: End
     address: str
@@ -79,7 +79,7 @@ class Task:
 
 
 def by_ping(task: Task, notebook: Notebook) -> None:
-    """Record by one ping. Raises MeasureError when it fails; what was answered before stays."""
+    """Record with one ping. Raises MeasureError when ping fails; probes answered before stay recorded."""
     precise = task.end.run(ping.precise_argv(), _PATIENCE_S).exit_code == 0
     count = max(1, task.for_ns // task.every_ns)
     argv = ping.stamped_argv(task.address, count, task.every_ns / 1e9, precise)
@@ -97,7 +97,7 @@ def by_ping(task: Task, notebook: Notebook) -> None:
         done = program.wait(_PATIENCE_S)
     if done.exit_code >= _PING_FAILED:
         done.checked()
-    # Had it more to send, it was cut off, and the last ones were still on their way.
+    # ping still had probes to send: it was cut off, and its last probes were still in flight.
     if notebook.probes and max(seen) <= count and ping.sent(last) == count + 1:
         final = max(notebook.probes, key=lambda probe: probe.number)
         late_ns = (count - 1 - final.number) * task.every_ns
@@ -105,7 +105,8 @@ def by_ping(task: Task, notebook: Notebook) -> None:
 
 
 def by_irtt(task: Task, notebook: Notebook) -> None:
-    """Record by irtt, a series a minute. Raises MeasureError when the first one fails: a later one is an outage."""
+    """Record with irtt, one series a minute. Raises MeasureError when the first series fails; a later failure counts as
+    an outage."""
     begin_ns: int | None = None
     started_ns, run = time.monotonic_ns(), 0
     while (passed_ns := time.monotonic_ns() - started_ns) < task.for_ns:
@@ -120,7 +121,7 @@ def by_irtt(task: Task, notebook: Notebook) -> None:
         if stopped:
             raise KeyboardInterrupt
         if not trips:
-            # No connection at all: whatever had been sent would have been lost. A refusal comes at once.
+            # irtt could not connect: probes would have been lost. A refused connection returns at once, so wait.
             time.sleep(1)
             now_ns = time.monotonic_ns() - started_ns
             notebook.add(Probe(run, (now_ns - passed_ns) // task.every_ns, now_ns, lost=SOMEWHERE))
@@ -128,7 +129,7 @@ def by_irtt(task: Task, notebook: Notebook) -> None:
 
 
 def _series(task: Task, series_ns: int) -> tuple[Completed, bool]:
-    """One series, and whether it was cut off by Ctrl-C: irtt then still tells what it has."""
+    """Run one series; also return whether Ctrl-C interrupted it: irtt then still prints its results."""
     seconds = series_ns / 1e9
     with task.end.start(irtt.client_argv(task.address, seconds, task.every_ns / 1e9)) as program:
         try:
@@ -139,7 +140,7 @@ def _series(task: Task, series_ns: int) -> tuple[Completed, bool]:
 
 
 def answers_irtt(end: End, address: str) -> bool:
-    """Whether irtt is here, and its server there."""
+    """Whether irtt is installed here and an irtt server answers at the address."""
     try:
         said = end.run(irtt.client_argv(address, 0.1, 0.05), _PATIENCE_S)
     except (MissingError, MeasureError):

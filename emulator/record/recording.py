@@ -1,4 +1,4 @@
-"""One recording from its beginning to the profile: which end, which tool, and what becomes of it when it is cut off."""
+"""One recording, from the choice of end and tool to the finished profile, also when it is interrupted."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True)
 class Ends:
-    """Where probes are sent from and to, whether irtt can send them, and whether both ends are on one clock. `server`
-    sees to iperf3's at the far end for one test; where we do not command that end, it runs already or does not."""
+    """The sending end and the address, whether irtt is available, and whether both ends share one clock.
+
+    `server` runs an iperf3 server at the far end for one test. Where we do not control that end, it does nothing: a
+    server must already run there.
+    """
 
     end: End
     address: str
@@ -39,9 +42,9 @@ class Ends:
 
 @contextlib.contextmanager
 def to_host(address: str, by: str) -> Iterator[Ends]:
-    """From this machine to any address or name. Raises MeasureError when it is not known."""
+    """From this machine to an address or a host name. Raises MeasureError when the name cannot be resolved."""
     end = Here()
-    # The first packet pays for ARP, and shows whether the name means anything.
+    # The first packet waits for ARP, and shows whether the name resolves.
     said = end.run(["ping", "-n", "-q", "-c", "1", "-W", "2", "--", address], _PATIENCE_S)
     if said.exit_code >= _UNKNOWN_HOST:
         said.checked()
@@ -50,17 +53,17 @@ def to_host(address: str, by: str) -> Iterator[Ends]:
 
 @contextlib.contextmanager
 def over_lane(topology: Topology, name: str, by: str) -> Iterator[Ends]:
-    """From the hub's host to a site's. Raises InputError when there is no such lane, or no host at it."""
+    """From the hub's host to a site's host. Raises InputError without such a lane or without a host at both ends."""
     if name not in topology.sites:
-        raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", "--lane", name)
+        raise InputError.single(f"no such lane; the lanes are {', '.join(topology.sites) or 'none'}", "--lane", name)
     with resolve.reached(topology) as hosts:
         if not any({topology.hub, name} <= set(group) for group in resolve.groups(topology)):
-            raise InputError.single("there is no host at both ends: give the lane a host", "--lane", name)
+            raise InputError.single("a recording needs a host at both ends: give the lane a host", "--lane", name)
         address, hub = str(topology.address(name).ip), hosts[topology.hub]
         precise = hub.run(ping.precise_argv(), _PATIENCE_S).exit_code == 0
         with between(hub, hosts[name], address, topology.lane(name).rtt_ns, precise) as prober:
             if prober.by_irtt and by != "ping":
-                # Its server may still be starting.
+                # The irtt server may still be starting.
                 prober.idle()
             virtual = name in {lane.name for lane in topology.virtual_lanes}
             yield Ends(hub, address, prober.by_irtt and by != "ping", virtual, lambda: server(hosts[name]))
@@ -69,12 +72,12 @@ def over_lane(topology: Topology, name: str, by: str) -> Iterator[Ends]:
 def record(
     ends: Ends, label: str, at: str, folder: Path, by: str, every_ns: int, for_ns: int, told: Callable[[Probe], None]
 ) -> None:
-    """Record into a new folder. Raises MeasureError, InputError; KeyboardInterrupt when it is cut off.
+    """Record into a new folder. Raises MeasureError, InputError; KeyboardInterrupt when the user interrupts it.
 
-    Whatever was answered until then stands in the folder.
+    Probes answered until then stay in the folder.
     """
     if by == "irtt" and not ends.has_irtt:
-        raise MeasureError(f"irtt does not reach {label}: there, run irtt server; or leave --by away for ping")
+        raise MeasureError(f"irtt does not reach {label}: run irtt server there, or omit --by to use ping")
     split = (ONE_CLOCK if ends.one_clock else TWO_CLOCKS) if ends.has_irtt else ROUND_TRIPS
     file.begin(folder, Source(label, "irtt" if ends.has_irtt else "ping", at, every_ns, split))
     with Notebook(folder, told) as notebook:
@@ -82,14 +85,14 @@ def record(
 
 
 def measure_rates(ends: Ends, folder: Path) -> None:
-    """Load the path for half a minute and write its rates down. Raises MeasureError."""
+    """Load the path for half a minute and save its rates. Raises MeasureError."""
     file.keep_rates(folder, measured(ends.end, ends.address, ends.server))
 
 
 def finish(folder: Path, step_ns: int) -> PathProfile:
-    """Work out what a folder has of a recording and write the profile beside it.
+    """Compute the profile from a recording's folder and write it there.
 
-    Raises InputError when nothing was answered.
+    Raises InputError when no probe was answered.
     """
     source, recorded, rates_bps = file.recorded(folder)
     try:

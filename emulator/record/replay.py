@@ -1,6 +1,7 @@
-"""A path profile onto a lane: its statistics as impairments, or its trace as a schedule. Pure.
+"""Applies a path profile to a lane: its statistics as impairments, or its traces as a schedule. Pure.
 
-Netem draws each delay and loss anew, by the profile's table and model; a trace keeps their order in time.
+Impairments draw each delay and loss at random from the profile's table and loss model. A trace keeps their order in
+time.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from emulator.record.path_profile import PathProfile
 
 
 def onto(lane: Lane, profile: PathProfile) -> Lane:
-    """The lane with the delays, jitter and losses of the profile, and the rate where it has one; the rest stays.
+    """The lane with the profile's delays, jitter and losses, and its rate where it has one; the rest stays.
 
-    Raises ValueError when that would contradict itself.
+    Raises ValueError when the resulting lane is contradictory.
     """
     return replace(
         lane, outbound=profile.outbound.onto(lane.outbound), inbound=profile.inbound.onto(lane.inbound), off=False
@@ -27,10 +28,11 @@ def onto(lane: Lane, profile: PathProfile) -> Lane:
 def scheduled(
     topology: Topology, lane: str, profile: PathProfile, traces: Mapping[str, Sequence[Key]], *, loop: bool
 ) -> tuple[Topology, int]:
-    """The topology with a schedule: the traces of both directions (`outbound`, `inbound`) on a lane, from now on. And
-    how long the longer one is: its last key lasts as long as the one before. With `loop` they then begin anew.
+    """The topology with both directions' traces (`outbound`, `inbound`) as a schedule of the lane, and the length in
+    ns.
 
-    Raises ValueError when a trace would make the lane impossible.
+    The length is that of the longer trace; a trace's last key lasts as long as the key before it. With `loop` the
+    traces repeat. Raises ValueError when a trace would make the lane invalid.
     """
     tracks = tuple(Track((lane,), tuple(keys), direction) for direction, keys in traces.items())
     calm = topology.with_lane(_uniform(onto(topology.lane(lane), profile)))
@@ -46,7 +48,7 @@ def _length_ns(keys: Sequence[Key]) -> int:
 
 
 def _uniform(lane: Lane) -> Lane:
-    """The traces' jitter is that of the uniform shape; everything else that a profile says changes with them."""
+    """The lane without jitter and losses, which the traces set; a trace's jitter has the uniform shape."""
     halves = [
         replace(one, distribution="uniform", jitter_ns=0, loss_p32=0, loss_model=None)
         for one in (lane.outbound, lane.inbound)

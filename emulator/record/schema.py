@@ -1,4 +1,4 @@
-"""The forms of a path profile's file: which keys there are and how each value is written."""
+"""The schema of a path profile's file: its keys and the form of each value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Split = Annotated[str, text_field(one_of(*SPLITS), "a word"), WithJsonSchema({"t
 
 
 class TimeForm(Form):
-    """A time, and the two between which the true one lies with 99.9 %."""
+    """A time and its 99.9 % interval."""
 
     value: Duration
     low: Duration
@@ -40,7 +40,7 @@ class TimeForm(Form):
 
 
 class ShareForm(Form):
-    """A share, and the two between which the true one lies with 99.9 %."""
+    """A share and its 99.9 % interval."""
 
     value: Probability
     low: Probability
@@ -48,7 +48,7 @@ class ShareForm(Form):
 
 
 class NumberForm(Form):
-    """A number, and the two between which the true one lies with 99.9 %."""
+    """A number and its 99.9 % interval."""
 
     value: Number
     low: Number
@@ -61,10 +61,10 @@ class SourceForm(Form):
     host: Word
     tool: Word = Field(description="ping or irtt")
     at: Word = Field(description="when the recording began, ISO 8601")
-    every: Duration = Field(description="between two probes; losses in a row count in probes that far apart")
+    every: Duration = Field(description="interval between two probes; it is the unit of losses in a row")
     ways: Split = Field(
-        description="measured: each way, on one clock; variation: its changes, the least is half the round trip; "
-        "assumed: all that changes is taken for the way there"
+        description="measured: one clock timed each direction; variation: each direction's changes were measured, and "
+        "its least is half the round trip's; assumed: all variation is attributed to the outbound direction"
     )
 
 
@@ -87,11 +87,11 @@ class FitForm(Form):
 class FoundForm(Form):
     """What was counted in one direction."""
 
-    delays: Count = Field(description="how many are known")
+    delays: Count = Field(description="number of known delays")
     least: Duration
     median: TimeForm
     p99: TimeForm
-    correlation: Number = Field(description="of each delay with the next one; netem plays none, a trace does")
+    correlation: Number = Field(description="of each delay with the next one; only a trace replays it")
     variation: Duration = Field(description="mean difference of a delay and the next one")
     packets: Count
     lost: ShareForm
@@ -101,14 +101,14 @@ class FoundForm(Form):
 
 
 class PathForm(Form):
-    """One direction, in the keys of a topology's lane, and what they are made of."""
+    """One direction in the keys of a topology's lane, and the counts behind them."""
 
     delay: Duration
     jitter: Duration | None = None
-    distribution: Shape | None = Field(default=None, description="a file of tc's format beside this one, or a table")
+    distribution: Shape | None = Field(default=None, description="a file in tc's format in this folder, or a table")
     loss: Loss | None = None
     rate: Rate | None = None
-    trace: Word | None = Field(default=None, description="a CSV beside this file, as a schedule's trace")
+    trace: Word | None = Field(default=None, description="a CSV file in this folder, as a schedule's trace")
     found: FoundForm
 
 
@@ -131,5 +131,5 @@ _FORMS: dict[str, type[Form]] = {
 
 
 def form_at(path: tuple[str, ...]) -> type[Form]:
-    """The form that a path of the file is read with."""
+    """The form that reads this path of the file."""
     return _FORMS[path[-1]] if path else PathProfileForm

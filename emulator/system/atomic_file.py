@@ -1,4 +1,4 @@
-"""Files that are old or new after a crash, never half: the only way in which anything of ours is written to keep."""
+"""Writes files that hold the old or the new content after a crash, never half. The product's only way to save files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 
 
 def write(file: Path, content: bytes, *, mode: int = 0o600, draft: Path | None = None) -> None:
-    """Into a draft, to the disk, renamed, and the folder to the disk. Raises OSError; then the old content stands.
+    """Replace a file's content atomically: write a draft, fsync it, rename it, fsync the folder.
 
-    `mode` is a new file's, less the umask. Where two may write at once each needs a `draft` of its own in that folder.
+    Raises OSError; the file then still holds the old content.
+
+    `mode` applies to a new file, less the umask. Processes that may write at once each need their own `draft` in the
+    same folder.
     """
     draft = draft or file.with_suffix(".partial")
     fd = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, mode)

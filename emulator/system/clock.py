@@ -1,4 +1,4 @@
-"""What time it is, and in which life of the machine. Handed in wherever time matters, so that tests may turn it."""
+"""The time of day, the time since boot and the boot's id. Callers receive a clock, so that tests can set the time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The time of day for people, CLOCK_BOOTTIME in ns for deadlines, and the boot's id to tell one life from another.
+    """`today` for people, `unix_ns` (ns since 1970) for schedules, `boottime_ns` (CLOCK_BOOTTIME) for deadlines.
 
-    `unix_ns` is ns since 1970, the clock of schedules.
-
-    CLOCK_BOOTTIME goes on while the machine sleeps and is never set; it begins anew with each boot.
+    CLOCK_BOOTTIME counts while the machine sleeps and cannot be set. It restarts at each boot, so `boot_id` tells
+    whether two readings belong to the same boot.
     """
 
     def today(self) -> datetime: ...
@@ -26,14 +25,14 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """This machine's."""
+    """The clocks of this machine."""
 
     def today(self) -> datetime:
-        """With the local offset, to the second."""
+        """The local time with its UTC offset, to the second."""
         return datetime.now().astimezone().replace(microsecond=0)
 
     def boottime_ns(self) -> int:
-        """ns since the machine was started, time asleep included."""
+        """ns since boot, including the time asleep."""
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def unix_ns(self) -> int:
@@ -41,5 +40,5 @@ class SystemClock:
         return time.time_ns()
 
     def boot_id(self) -> str:
-        """A new one after every start."""
+        """The kernel's boot id; it changes at every boot."""
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,7 +1,7 @@
-"""Frozen dataclasses as plain JSON values and back, guided by their type hints. Pure.
+"""Converts frozen dataclasses to plain JSON values and back by their type hints. Pure.
 
-For files of our own that must be read quickly: no YAML, no schema library. What a user writes goes through
-`topologyfile` instead, which tells every mistake with its line.
+It serves the product's own files, which must be read quickly: it needs no YAML and no schema library. `config.loader`
+reads what a user writes and reports every mistake with its line.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, TypeVar, Union, cast
 T = TypeVar("T")
 ATOMS = (type(None), bool, int, float, str)
 TEXTS = (IPv4Address, IPv4Network, IPv6Network)
-"""Classes written as text, which their constructor reads back."""
+"""Classes that are written as text; their constructors read that text back."""
 
 
 def to_plain(value: object) -> Any:
-    """The value as dicts, lists, numbers and texts. Raises TypeError on what has no plain form."""
+    """The value as dicts, lists, numbers and strings. Raises TypeError for a class that has no such form."""
     if isinstance(value, ATOMS):
         return value
     if isinstance(value, TEXTS):
@@ -36,7 +36,7 @@ def to_plain(value: object) -> Any:
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
-    """The inverse of `to_plain`; a field that is missing takes its default. Raises ValueError on anything else."""
+    """The inverse of `to_plain`; a missing field takes its default. Raises ValueError for any other mismatch."""
     try:
         return cast(T, _read(kind, plain))
     except TypeError as error:
@@ -93,6 +93,6 @@ def _expect(right: bool, kind: Any, plain: Any) -> None:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """The fields of a dataclass, with their types."""
+    """The fields of a dataclass and their types."""
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}

@@ -1,4 +1,4 @@
-"""Log lines for the journal: key=value, or JSON, with the priority in front where the journal reads it."""
+"""Log lines as key=value or JSON. Lines for the systemd journal start with their priority."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = {ERROR: "error", WARNING: "warning", NOTICE: "notice", INFO: "info"}
 
 
 def logger(stream: TextIO, environment: Mapping[str, str], as_json: bool = False) -> Log:
-    """A function `log(priority, event, **fields)` that writes one line each to `stream`."""
+    """Return a function `log(priority, event, **fields)` that writes one line to `stream` per call."""
     prefixed = is_read(environment)
 
     def log(priority: int, event: str, **fields: object) -> None:
@@ -27,11 +27,11 @@ def logger(stream: TextIO, environment: Mapping[str, str], as_json: bool = False
 
 
 def is_read(environment: Mapping[str, str]) -> bool:
-    """Whether it is the journal that reads what we print (systemd.exec(5))."""
+    """Whether the systemd journal reads our output (systemd.exec(5))."""
     return "JOURNAL_STREAM" in environment
 
 
 def quoted(value: object) -> str:
-    """A value as one word: in quotes, with its newlines escaped, when it is more than one."""
+    """The value as one word: quoted and with newlines escaped when it holds more than one word."""
     text = str(value)
     return text if text and not set(text) & set(" \"=\n\t'") else json.dumps(text, ensure_ascii=False)

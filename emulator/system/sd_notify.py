@@ -1,4 +1,4 @@
-"""Tell the service manager how we are (sd_notify(3)), over the datagram socket that it names in the environment."""
+"""Reports our state to the service manager (sd_notify(3)) over the datagram socket that the environment names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 class Notifier:
-    """Silent where there is no service manager. `ping_s` is how often it wants to hear of us, None for never."""
+    """Does nothing without a service manager. `ping_s`: the watchdog's interval in seconds, None without a watchdog."""
 
     def __init__(self, environment: Mapping[str, str], pid: int) -> None:
         self._address = environment.get("NOTIFY_SOCKET", "")
@@ -16,7 +16,7 @@ class Notifier:
         self.ping_s = limit_us / 2e6 if limit_us else None
 
     def tell(self, *lines: str) -> None:
-        """READY=1, WATCHDOG=1, STATUS=..., STOPPING=1. A manager that does not listen is no reason to fail."""
+        """Send READY=1, WATCHDOG=1, STATUS=... or STOPPING=1. A manager that does not listen causes no error."""
         if not self._address:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address

@@ -1,4 +1,4 @@
-"""Where things are kept."""
+"""The folder for intent and history."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ STATE_DIR = "/var/lib/longhaul"
 
 
 def state_dir() -> Path:
-    """The folder of desire and history: $LONGHAUL_STATE, or /var/lib/longhaul."""
+    """The folder for intent and history: $LONGHAUL_STATE, or /var/lib/longhaul."""
     return Path(os.environ.get("LONGHAUL_STATE", STATE_DIR))

@@ -1,4 +1,4 @@
-"""Wake up at a time of day to the nanosecond, as far as the kernel can; and how long reading the clock takes."""
+"""Sleep until a time of day, as exactly as the kernel can, and measure how long one clock reading takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Timespec(ctypes.Structure):
 
 
 class Alarm(Protocol):
-    """Time since 1970 in ns, and waiting for one. `reading_ns` is what reading the clock takes by itself."""
+    """ns since 1970, and sleeping until such a time. `reading_ns` is how long one reading of the clock takes."""
 
     @property
     def reading_ns(self) -> int: ...
@@ -31,21 +31,21 @@ class Alarm(Protocol):
 
 
 class RealAlarm:
-    """The machine's own; virtual in the lab, where every reading of the clock takes 256 ns (timer_read of UML)."""
+    """The machine's clock. In the lab time is virtual and each reading takes 256 ns (timer_read of UML)."""
 
     def __init__(self) -> None:
         readings = [time.time_ns() for _ in range(9)]
         self.reading_ns = min(b - a for a, b in pairwise(readings))
 
     def now_ns(self) -> int:
-        """Since 1970."""
+        """ns since 1970."""
         return time.time_ns()
 
     def sleep_until(self, at_ns: int) -> None:
-        """Wait; at once when the time has passed, and right even if somebody sets the clock meanwhile.
+        """Sleep until `at_ns`; return at once if it has passed. The wake-up stays right when somebody sets the clock.
 
-        time.sleep would read the clock twice, and then wake up to 50 us late: a thread's timers have that slack
-        unless it says otherwise (prctl(2), PR_SET_TIMERSLACK).
+        time.sleep would read the clock twice and wake up to 50 us late: a thread's timers have that slack
+        by default (prctl(2), PR_SET_TIMERSLACK).
         """
         with suppress(OSError):
             Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1")

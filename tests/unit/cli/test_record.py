@@ -129,7 +129,7 @@ def test_against_another_path_the_answer_is_no(
         (["a", "--for", "10ms"], "--for: not even one probe would be sent"),
         (["a", "--step", "10ms"], "--step: a step of the trace is no shorter than from probe to probe"),
         (["a", "--against", "nowhere"], "nowhere: cannot be read: No such file or directory; longhaul record writes"),
-        (["--lane", "berlin"], "--lane: berlin: no such lane; there are california, london, japan"),
+        (["--lane", "berlin"], "--lane: berlin: no such lane; the lanes are california, london, japan"),
         (["--again", "nowhere"], "nowhere/recording.json: cannot be read"),
         (["--", "-f"], "HOST: -f: a host's name or address was expected"),
     ],
@@ -143,7 +143,7 @@ def test_what_record_refuses(
 
 def test_irtt_that_does_not_answer_is_told(tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([*RECORD, str(tmp_path / "p"), "--by", "irtt"]) == 7
-    assert "irtt does not reach paris: there, run irtt server; or leave --by away for ping" in capsys.readouterr().err
+    assert "irtt does not reach paris: run irtt server there, or omit --by to use ping" in capsys.readouterr().err
 
 
 def notebook(tmp_path: Path) -> recording.Notebook:

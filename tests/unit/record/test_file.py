@@ -64,7 +64,7 @@ def test_a_ping_has_all_that_changes_on_the_way_there(tmp_path: Path) -> None:
 def test_a_recording_of_nothing_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no probe was answered: is paris up, and does it answer ping"):
         folder(tmp_path / "p", [])
-    with pytest.raises(InputError, match="cannot be made: File exists; name another with --output"):
+    with pytest.raises(InputError, match="cannot create: File exists; name another with --output"):
         folder(tmp_path / "p", [])
 
 
@@ -88,7 +88,7 @@ def test_what_is_no_recording_is_told(tmp_path: Path, paris: Path) -> None:
         file.recorded(tmp_path)
     (tmp_path / "recording.json").write_text((paris / "recording.json").read_text())
     (tmp_path / "probes.csv").write_text(f"{HEADER}\nx\n")
-    with pytest.raises(InputError, match="line 2: 'x' is no probe"):
+    with pytest.raises(InputError, match="line 2: 'x' is not a probe"):
         file.recorded(tmp_path)
 
 
