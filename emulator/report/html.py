@@ -1,4 +1,4 @@
-"""report.html: one file with everything in it, that prints well and follows the reader's light or dark."""
+"""report.html: one self-contained file that prints well and follows the reader's light or dark theme."""
 
 from __future__ import annotations
 
@@ -70,20 +70,20 @@ def page(
     said: Sequence[str],
     figures: Sequence[Figure],
 ) -> str:
-    """The whole report. `facts` is run.json, `machine` machine.json."""
+    """The whole report. `facts` is run.json, `machine` is machine.json."""
     name = specs[0].topology.name if specs else "no cells"
     title = f"Longhaul: throughput against RTT, {name}"
     sections = [
         ("summary", "Summary", _list(summary.sentences(specs, found))),
-        ("objections", "What must not be overlooked", _list(said, "bad") if said else ""),
+        ("objections", "Problems of this run", _list(said, "bad") if said else ""),
         ("overview", "Steady throughput", _table(tables.overview(specs, found)) + _words([tables.LEGEND])),
         ("published", "Published, measured, theory", _published(presets.side_by_side(specs, found))),
         ("figures", "Figures", "".join(map(_figure, figures))),
         ("cells", "Every cell", "".join(map(_table, tables.details(specs, found)))),
-        ("reasons", "What limited each cell, and what would lift it", _table(_evidence(found))),
-        ("findings", "To know when reading this", _list(tables.findings(found)) if tables.findings(found) else ""),
+        ("reasons", "What limited each cell, and which setting would raise its throughput", _table(_evidence(found))),
+        ("findings", "Notes on the measurements", _list(tables.findings(found)) if tables.findings(found) else ""),
         ("certificate", "Certificate", _table(summary.certificate(specs, found))),
-        ("machine", "The machine it was measured with", _machine(machine)),
+        ("machine", "The machine that ran the measurements", _machine(machine)),
     ]
     written = [section for section in sections if section[2]]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
@@ -106,11 +106,11 @@ def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping
     tools = sorted({result.tool for result in found.values()})
     clock = "virtual time" if machine.get("virtual_time") else "real time"
     most = facts.get("most_repeats", 1)
-    order = "the longest cells first, equal ones" if facts.get("in_lab") else "cells"
+    order = "longest first, equal ones in random order" if facts.get("in_lab") else "in random order"
     return escape(
-        f"Made {facts.get('created', 'at an unknown time')} by Longhaul {facts.get('version', '')}, Linux "
-        f"{', '.join(kernels)}, {', '.join(tools)}, {clock}; {order} in the order of seed "
-        f"{facts.get('order_seed', 0)}, each measured {'once' if most == 1 else f'{most} times at most'}."
+        f"Created {facts.get('created', 'at an unknown time')} by Longhaul {facts.get('version', '')}, Linux "
+        f"{', '.join(kernels)}, {', '.join(tools)}, {clock}. The cells ran {order} (seed "
+        f"{facts.get('order_seed', 0)}). Each cell was measured {'once' if most == 1 else f'at most {most} times'}."
     )
 
 
@@ -124,7 +124,7 @@ def _list(lines: Sequence[str], style: str = "") -> str:
 
 
 def _table(table: Table) -> str:
-    """A table that scrolls by itself where it is wider than the page; whoever has no mouse can scroll it too."""
+    """A table that scrolls on its own where it is wider than the page, also with the keyboard."""
     styles = [' class="words"' if name in table.left else "" for name in table.header]
     head = "".join(
         f'<th scope="col"{style}>{_unbroken(text)}</th>' for text, style in zip(table.header, styles, strict=True)
@@ -138,7 +138,7 @@ def _table(table: Table) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """No line ends between a number and its unit."""
+    """Escape the text, with a no-break space between a number and its unit."""
     return re.sub(r"(\d) (?=m?s\b)", "\\1\N{NO-BREAK SPACE}", escape(text))
 
 
@@ -166,19 +166,19 @@ def _published(published: presets.Published | None) -> str:
 
 
 def _evidence(found: Mapping[str, CellResult]) -> Table:
-    header = ("cell", "limited by", "because", "what would lift it")
+    header = ("cell", "limited by", "because", "which setting would raise it")
     rows = tuple((id, result.kind, result.evidence, result.advice or "-") for id, result in found.items())
     return Table("Evidence and advice", header, rows, header)
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
-    """Each group of machine.json as a table; of the offloads those that can be switched, by how they are."""
+    """Each group of machine.json as a table; switchable offloads are grouped by their state."""
     groups = {name: dict(values) for name, values in machine.items() if isinstance(values, Mapping)}
     offloads = groups.pop("offloads", {})
     groups["offloads"] = {way: ", ".join(name for name, is_ in offloads.items() if is_ == way) for way in ("on", "off")}
     groups["others"] = {name: value for name, value in machine.items() if not isinstance(value, Mapping)}
     known = {name: tuple((key, str(value)) for key, value in group.items() if value) for name, group in groups.items()}
-    titles = {"sysctls": "sysctls, under the profile of the cell that was measured first"}
+    titles = {"sysctls": "sysctls, under the profile of the first measured cell"}
     return "".join(
         _table(Table(titles.get(name, name), ("name", "value"), rows, ("name", "value")))
         for name, rows in known.items()

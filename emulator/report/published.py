@@ -1,4 +1,5 @@
-"""The two published results that this project began with, beside ours and theory's, and why they differ. Pure."""
+"""Compares our results with the two published results that started this project and with theory, and explains the
+differences. Pure."""
 
 from __future__ import annotations
 
@@ -16,46 +17,47 @@ FOUNDING = {
     0: (1162, 1157), 2: (1053, 1136), 4: (513, 1076), 8: (248, 1075), 16: (103, 691), 22: (91, 366), 32: (47, 358),
     44: (31, 208), 64: (8.2, 64), 128: (0.8, 26), 130: (0.7, 26),
 }  # fmt: skip
-"""RTT in ms: MB/s under the default and the maximal settings, iperf, 10 s, a 10 Gbit/s bridge with netem."""
+"""RTT in ms: MB/s under the default and the maximal settings; iperf, 10 s, a 10 Gbit/s bridge with netem."""
 WINDOW_LAW_UNTIL_MS = 22
-"""Up to this RTT their default column is the window law: what was in flight stayed the same."""
+"""Up to this RTT their default column follows the window law: bytes in flight stay constant."""
 LIMIT_FROM_MS = 16
-"""From this RTT on netem's limit of 1000 packets held their other column down."""
+"""From this RTT on netem's limit of 1000 packets bounds their maximal column."""
 AGREE = 0.15
-"""What differs by less needs no reason."""
+"""A smaller difference needs no explanation."""
 
 NOTHING = 0.005
 WINDOW_SLACK = 0.1
-"""A window within this share of the published one is meant to be it."""
+"""A window within this share of the published one counts as the same."""
 
 TRANSCONTINENTAL = {(256 * 1024, 1): 29.4, (1024 * 1024, 1): 118.0, (1024 * 1024, 7): 826.0}
 """(effective window in bytes, streams): Mbit/s over 1 Gbit/s and 71 ms."""
 
 FOUNDING_WORDS = (
-    "In flight is throughput x RTT: what a window law keeps constant, whatever the RTT.",
-    "Their default column up to 22 ms is the window law, as ours is; the windows differ with the kernels' buffers.",
-    "Their other column falls from 16 ms on because netem held 1000 packets at most and dropped the rest: "
-    "an artefact of their emulator, not physics. Ours sizes the limit from the bandwidth-delay product, and no packet "
-    "was dropped by it.",
-    "Theirs are means of 10 s with the slow start in them; ours stand beside as first 10 s, and as the steady rate.",
+    "Bytes in flight are throughput x RTT. A window law keeps them constant at every RTT.",
+    "Their default column follows the window law up to 22 ms, and so does ours. The windows differ because the "
+    "kernels' default buffers differ.",
+    "Their maximal column falls from 16 ms on because their netem queued at most 1000 packets and dropped the rest: an "
+    "artefact of their emulator, not physics. Our limit is sized from the bandwidth-delay product and dropped no "
+    "packet.",
+    "Theirs are means over 10 s that include the slow start. We show our first 10 s and our steady rate beside them.",
 )
 TRANSCONTINENTAL_WORDS = (
-    "What counts is the effective window. iperf3 -w 256K here gives a socket buffer of twice that, of which the kernel "
-    "offers three quarters or more: 42.5 Mbit/s, and 164.7 for -w 1M. The profiles of this run set the buffer so that "
-    "the window is the published one.",
+    "The effective window decides. iperf3 -w 256K sets a socket buffer of twice that size here, and the kernel offers "
+    "three quarters of it or more: 42.5 Mbit/s, and 164.7 Mbit/s for -w 1M. This run's profiles set the buffer such "
+    "that the window equals the published one.",
 )
 
 
 @dataclass(frozen=True)
 class Published:
-    """A table of theirs, ours and theory's, and the sentences that explain the difference."""
+    """A table of published, measured and theoretical figures, and sentences that explain the differences."""
 
     table: Table
     words: tuple[str, ...]
 
 
 def theirs(cell: CellResult) -> float | None:
-    """What was published for a cell like this, in bytes/s; None when nothing was, or this is another experiment."""
+    """The published throughput of such a cell in bytes/s; None when none was published or the experiment differs."""
     if cell.spec.topology.name == FOUNDING_10G:
         rtt_ms, rest_ns = divmod(cell.spec.lane.rtt_ns, 10**6)
         both = None if rest_ns else FOUNDING.get(rtt_ms)
@@ -70,7 +72,7 @@ def theirs(cell: CellResult) -> float | None:
 
 
 def side_by_side(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Published | None:
-    """The comparison, if these cells are of a published experiment (the topology's name says so)."""
+    """The comparison, if the topology's name shows that these cells belong to a published experiment."""
     name = specs[0].topology.name if specs else ""
     cells = [found[spec.id] for spec in specs if spec.id in found]
     if name == FOUNDING_10G:
@@ -95,9 +97,9 @@ def _founding(cells: Sequence[CellResult]) -> Table:
         rows.append((*row, _why_founding(cell, published)))
     header = (
         "profile", "RTT", "theirs", "ours, first 10 s", "ours, steady", "theory", "in flight, theirs", "ours",
-        "the difference",
+        "difference",
     )  # fmt: skip
-    return Table("The founding table: MiB/s, and MiB in flight", header, tuple(rows), ("profile", "the difference"))
+    return Table("The founding table: MiB/s, and MiB in flight", header, tuple(rows), ("profile", "difference"))
 
 
 def _in_flight(bytes_per_s: float | None, rtt_s: float) -> str:
@@ -105,7 +107,7 @@ def _in_flight(bytes_per_s: float | None, rtt_s: float) -> str:
 
 
 def _why_founding(cell: CellResult, published: float | None) -> str:
-    """By how much ours of the same 10 s differs from theirs, and why, where that is more than a little."""
+    """How far our first 10 s differ from the published 10 s, and why, where the difference is relevant."""
     if published is None:
         return "not published"
     share = cell.first_10s_bytes_per_s / published - 1
@@ -113,9 +115,9 @@ def _why_founding(cell: CellResult, published: float | None) -> str:
     if _is_max(cell):
         why = "their limit of 1000 packets" if rtt_ms >= LIMIT_FROM_MS else "unknown"
     elif rtt_ms <= WINDOW_LAW_UNTIL_MS:
-        why = "another kernel's buffers, another window"
+        why = "another kernel's default buffers, hence another window"
     else:
-        why = "they kept less in flight than their own window: packets must have been lost"
+        why = "fewer bytes in flight than their window: they must have lost packets"
     return _difference(share, why)
 
 
@@ -134,8 +136,8 @@ def _transcontinental(cells: Sequence[CellResult]) -> Table:
         mbits = [f"{value * 8 / MB:.1f}" for value in ours]
         window = f"{cell.peer_window_bytes / 1024:.0f} KiB"
         rows.append((window, str(cell.spec.streams), shown, *mbits, _why_transcontinental(cell, published)))
-    header = ("effective window", "streams", "theirs", "ours, first 10 s", "ours, steady", "theory", "the difference")
-    return Table("1 Gbit/s, 71 ms: Mbit/s", header, tuple(rows), ("the difference",))
+    header = ("effective window", "streams", "theirs", "ours, first 10 s", "ours, steady", "theory", "difference")
+    return Table("1 Gbit/s, 71 ms: Mbit/s", header, tuple(rows), ("difference",))
 
 
 def _why_transcontinental(cell: CellResult, published: float | None) -> str:

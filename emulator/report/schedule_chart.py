@@ -1,4 +1,4 @@
-"""A schedule as lines of text: one row per figure that changes, as high as its value. Pure."""
+"""A schedule as lines of text: one row for each figure that changes, with one column's height for each value. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIGURES: dict[str, tuple[Callable[[Impairment], float], Callable[[float], str]]]
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of one lane over the whole span, its least and greatest value, and its line."""
+    """One figure of one lane over the whole span: its least and greatest value, and its row of columns."""
 
     lane: str
     direction: str
@@ -33,12 +33,12 @@ class Row:
 
 
 def span_ns(timeline: Timeline) -> int:
-    """What a chart shows: one loop, or up to a little after the last key."""
+    """The span of the chart in ns: one loop, or from the start until shortly after the last key."""
     return timeline.schedule.loop_ns or timeline.schedule.last_ns * 21 // 20 or 10**9
 
 
 def rows(timeline: Timeline, width: int) -> list[Row]:
-    """Every figure that is not the same all the time. A column shows the furthest from the rest that is in it."""
+    """Every figure that changes. A column shows the value in its interval that differs most from the rest."""
     span = span_ns(timeline)
     edges = [span * column // width for column in range(width)]
     times = sorted({*edges, *(t for t in timeline.breakpoints() if t < span)})
@@ -48,7 +48,7 @@ def rows(timeline: Timeline, width: int) -> list[Row]:
     for lane in timeline.topology.sites:
         for figure, (of, text) in FIGURES.items():
             both = [[of(getattr(moment.lane(lane), way)) for moment in moments] for way in DIRECTIONS]
-            # Of an odd RTT, one direction has a nanosecond more.
+            # An odd RTT gives one direction one nanosecond more.
             slack = int(figure == "delay")
             same = all(abs(a - b) <= slack for a, b in zip(*both, strict=True))
             for direction, values in zip(["both"] if same else DIRECTIONS, both, strict=False):
@@ -66,7 +66,7 @@ def _line(values: list[float], starts: list[int], *, lowest: bool) -> str:
 
 
 def changes(timeline: Timeline) -> int:
-    """How many instants one span has at which something may change."""
+    """The number of instants in the span at which a value may change."""
     at, count = 0, 0
     while (after := timeline.next_change(at)) is not None and after <= span_ns(timeline):
         at, count = after, count + 1

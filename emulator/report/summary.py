@@ -1,4 +1,4 @@
-"""A run in a few sentences: what was measured, how far it can be trusted, and what came out. Pure text."""
+"""A run in a few sentences: what was measured, how reliable it is, and the results. Pure text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.report.tables import Table, label, mib, several_lanes
 
 
 def sentences(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[str]:
-    """The whole run, then each column."""
+    """Sentences about the whole run, then one about each column."""
     cells = [found[spec.id] for spec in specs if spec.id in found]
     if not cells:
         return ["Nothing has been measured yet."]
@@ -27,7 +27,7 @@ def _measured(specs: Sequence[CellSpec], cells: Sequence[CellResult]) -> str:
     said = f"{len(cells)} of {len(specs)} cells were measured, each {often}; {invalid or 'none'} of them invalid."
     widths = [cell.half_width_bytes_per_s / cell.steady_bytes_per_s for cell in cells if cell.steady_bytes_per_s]
     if most > 1 and (known := [width for width in widths if math.isfinite(width)]):
-        said += f" The means are known to ±{max(known):.1%} at 99 % confidence."
+        said += f" Repeated means are known to ±{max(known):.1%} or better at 99 % confidence."
     return said
 
 
@@ -35,14 +35,12 @@ def _dropped(cells: Sequence[CellResult]) -> str:
     by_limit = sum(cell.drops_limit or 0 for cell in cells)
     unknown = sum(cell.drops_limit is None for cell in cells)
     said = f"The emulator's own limit dropped {by_limit or 'no'} packets"
-    return (
-        f"{said}; where there is loss ({unknown} of {len(cells)} cells) it cannot be told." if unknown else f"{said}."
-    )
+    return f"{said}; it is unknown in {unknown} of {len(cells)} cells, which have loss." if unknown else f"{said}."
 
 
 def _rtt(cells: Sequence[CellResult]) -> str:
     worst = max(abs(cell.rtt_ns - cell.spec.lane.rtt_ns) for cell in cells)
-    return f"The RTT was as asked to {worst / 1000:.1f} us in every cell."
+    return f"The measured RTT of every cell is within {worst / 1000:.1f} us of the requested one."
 
 
 def _column(name: str, cells: Sequence[CellResult]) -> str:
@@ -58,7 +56,7 @@ CERTIFICATE = ("RTT asked", "measured", "outbound asked", "outbound", "inbound a
 
 
 def certificate(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Table:
-    """Every RTT asked against measured, and each way of it where irtt could tell them apart."""
+    """Every RTT as requested and as measured, and each direction where irtt could separate them."""
     rows: dict[str, tuple[str, ...]] = {}
     for cell in (found[spec.id] for spec in specs if spec.id in found):
         lane, (there, back) = cell.spec.lane, cell.ways_ns

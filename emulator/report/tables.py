@@ -22,9 +22,9 @@ WAYS = (OUTBOUND, INBOUND)
 INVALID_MARK = "✗"
 UNSETTLED_MARK = "~"
 LEGEND = (
-    "MiB/s of payload at the receiver, ± at 99 % confidence; RTT loaded is the 99th percentile beside the streams; "
-    "packets dropped by the emulator's limit and by the bottleneck's buffer. "
-    f"{INVALID_MARK}: invalid, reasons below. {UNSETTLED_MARK}: the rate still drifted when the run ended."
+    "MiB/s of payload at the receiver, ± at 99 % confidence; RTT loaded is its 99th percentile while the streams run; "
+    "by limit, by buffer: packets dropped by the emulator's limit and by the bottleneck's buffer. "
+    f"{INVALID_MARK}: invalid, reasons below. {UNSETTLED_MARK}: the rate was still drifting when the run ended."
 )
 
 
@@ -39,7 +39,7 @@ class Table:
 
 
 def mib(bytes_per_s: float) -> str:
-    """A throughput in MiB/s to four digits or one decimal: "1140", "43.5"."""
+    """A throughput in MiB/s, rounded to an integer from 100 on and to one decimal below: "1140", "43.5"."""
     value = bytes_per_s / MIB
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
 
@@ -51,13 +51,13 @@ def steady_text(result: CellResult) -> str:
 
 
 def label(spec: CellSpec, several_names: bool) -> str:
-    """What a row is called: the RTT, after the lane's name where lanes of a topology are compared."""
+    """A row's label: the RTT, preceded by the lane's name where lanes of a topology are compared."""
     rtt = units.format_duration(spec.lane.rtt_ns)
     return f"{spec.lane.name} {rtt}" if several_names else rtt
 
 
 def overview(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Table:
-    """Steady throughput: one row an RTT, one column each of the others. A cell that is not there is "-"."""
+    """Steady throughput: one row for each RTT, one column for each other combination. A missing cell is "-"."""
     columns = list(dict.fromkeys(spec.column for spec in specs))
     rows: dict[str, dict[str, str]] = {}
     for spec in specs:
@@ -65,19 +65,20 @@ def overview(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Tabl
         rows.setdefault(label(spec, several_lanes(specs)), {})[spec.column] = text
     body = tuple((row, *(cells.get(column, "-") for column in columns)) for row, cells in rows.items())
     if len(body) == 1 and len(columns) > 1:
-        # A single row reads better downwards.
+        # A table of one row is easier to read transposed.
         ((label_of_all, *values),) = body
         return Table("steady MiB/s", ("profile", label_of_all), tuple(zip(columns, values, strict=True)), ("profile",))
     return Table("steady MiB/s", ("RTT", *columns), body)
 
 
 def several_lanes(specs: Sequence[CellSpec]) -> bool:
-    """Whether the rows are lanes with names worth showing, and not one lane at several RTTs."""
+    """Whether the rows are named lanes rather than one lane at several RTTs."""
     return len({spec.lane.name.split("-")[0] for spec in specs}) > 1
 
 
 def details(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Table]:
-    """One table a column: every figure of each cell, and what limited it. Columns of one cell each share one table."""
+    """One table for each column with every figure of its cells and their limiter. Columns of one cell share one
+    table."""
     both = any(result.ways for result in found.values())
     header = (*DETAILS[:-1], *(WAYS if both else ()), DETAILS[-1])
     columns: dict[str, list[tuple[str, ...]]] = {spec.column: [] for spec in specs}
@@ -113,7 +114,7 @@ def uncertainty(result: CellResult) -> str:
 
 
 def objections(specs: Sequence[CellSpec], found: Mapping[str, CellResult], failures: Mapping[str, str]) -> list[str]:
-    """Everything that must not be overlooked: invalid cells with reasons, failed cells, means that are not sure."""
+    """Problems of the run: invalid cells with reasons, failed cells and uncertain means, and notes."""
     said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.invalid]
     said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
     said += [f"{id}: {result.unsure}" for id, result in found.items() if result.unsure]
@@ -122,12 +123,12 @@ def objections(specs: Sequence[CellSpec], found: Mapping[str, CellResult], failu
 
 
 def advice(found: Mapping[str, CellResult]) -> list[str]:
-    """What would lift each cell that can be lifted."""
+    """For each cell whose throughput a setting can raise: that setting."""
     return [f"{id}: {result.advice}" for id, result in found.items() if result.advice]
 
 
 def findings(found: Mapping[str, CellResult]) -> list[str]:
-    """What the detectors said that does not spoil the number, each kind once with the cells it is about."""
+    """What the validity checks found that does not void the cell: one line for each kind, with its cells."""
     by_name: dict[str, list[str]] = {}
     for id, result in found.items():
         for text in result.findings:
@@ -154,7 +155,7 @@ PLAN = ("cell", "RTT", "runs for", "steady", "whole run", "limited by")
 
 
 def planned(specs: Sequence[CellSpec]) -> Table:
-    """What theory says of cells that were not measured yet."""
+    """The prediction for cells that were not measured yet."""
     rows = []
     for spec in specs:
         said = spec.prediction
@@ -165,11 +166,11 @@ def planned(specs: Sequence[CellSpec]) -> Table:
 
 
 Lines = tuple[str, Sequence[str]]
-"""A heading, and what stands below it, one item each."""
+"""A heading and the items below it."""
 
 
 def markdown(title: str, tables: Sequence[Table], lists: Sequence[Lines]) -> str:
-    """All tables and then the lists as one Markdown document; what is empty is left out."""
+    """All tables and then the lists as one Markdown document, without empty ones."""
     parts = [f"# {title}", LEGEND]
     for table in tables:
         parts.append(f"## {table.title}")
@@ -192,14 +193,14 @@ CSV_COLUMNS = (
 
 
 def _of_way(result: CellResult, direction: str, show: Callable[[float], str], nothing: str) -> str:
-    """The steady mean in one direction; `nothing` where nothing was sent that way."""
+    """The steady mean in one direction; `nothing` where no data was sent in it."""
     if result.spec.direction == direction:
         return show(result.steady_bytes_per_s)
     return next((show(way.steady_bytes_per_s) for way in result.ways if way.direction == direction), nothing)
 
 
 def csv_text(results: Sequence[CellResult]) -> str:
-    """One line a cell, integers and full precision, for a spreadsheet."""
+    """CSV for a spreadsheet: one line for each cell, in integers or full precision."""
     out = io.StringIO()
     writer = csv.DictWriter(out, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

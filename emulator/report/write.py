@@ -1,4 +1,4 @@
-"""A run's tables and report on disk: table.md, table.csv, report.html and the figures."""
+"""Writes a run's tables and report to disk: table.md, table.csv, report.html and the figures."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ TITLE = "Throughput against RTT"
 
 
 def markdown(specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]) -> str:
-    """All of the report that is text as one document: tables, summary, objections, advice, findings."""
+    """All text of the report as one document: tables, summary, problems, explanations, advice, notes."""
     published = presets.side_by_side(specs, found)
     tables = [report.overview(specs, found), *([published.table] if published else []), *report.details(specs, found)]
     lists = [
         ("Summary", summary.sentences(specs, found)),
-        ("What must not be overlooked", said),
-        ("Why theirs differ", published.words if published else ()),
-        ("What would lift a cell", report.advice(found)),
-        ("To know when reading this", report.findings(found)),
+        ("Problems of this run", said),
+        ("Why the published figures differ", published.words if published else ()),
+        ("Which setting would raise a cell's throughput", report.advice(found)),
+        ("Notes on the measurements", report.findings(found)),
     ]
     return report.markdown(TITLE, tables, lists)
 
@@ -32,7 +32,7 @@ def markdown(specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: S
 def write_all(
     folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]
 ) -> list[Path]:
-    """Write the tables, then report.html and figures/; returns these two. Raises MissingError without matplotlib."""
+    """Write the tables, then report.html and figures/; return both paths. Raises MissingError without matplotlib."""
     folder.write("table.md", markdown(specs, found, said))
     folder.write("table.csv", report.csv_text(list(found.values())))
     from emulator.report import html
@@ -51,13 +51,13 @@ def write_all(
 
 
 def page(folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]) -> str:
-    """report.html as far as it can be made here: where figures cannot be drawn, without them, and saying so."""
+    """report.html with as much as is possible here. Without matplotlib it has no figures and says so."""
     from emulator.report import html
 
     try:
         return write_all(folder, specs, found, said)[0].read_text("utf-8")
     except MissingError as error:
-        lacking = [*said, f"There are no figures: {error}"]
+        lacking = [*said, f"This report has no figures: {error}"]
         text = html.page(folder.facts(), folder.machine(), specs, found, lacking, [])
         folder.write("report.html", text)
         return text

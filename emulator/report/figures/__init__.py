@@ -1,1 +1,1 @@
-"""The figures of a run: `style` draws all of them alike, one module a figure, `draw` writes them to files."""
+"""The figures of a run. `style` sets what they share, each other module draws one figure, `draw` writes the files."""

@@ -1,4 +1,4 @@
-"""Histograms of the round trip, idle and under load: what the streams' own queue adds to the RTT."""
+"""Histograms of the round trip, idle and under load: they show how much the streams' own queue adds to the RTT."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 BINS = 40
 LEAST_SHARE, LEAST_MS = 0.02, 0.2
-"""The chart is at least this share of the RTT wide, so that microseconds of jitter do not look like a queue."""
+"""The chart is at least this share of the RTT wide, so that jitter of microseconds does not look like a queue."""
 IDLE, LOADED = style.COLOURS[0], style.COLOURS[1]
 
 
 def chosen(cells: Sequence[CellResult]) -> list[CellResult]:
-    """Two rows of three at most, the RTTs of each column well apart."""
+    """At most two rows of three charts; the RTTs of each column are well apart."""
     columns = style.columns_of(cell for cell in cells if cell.idle and cell.loaded)
     some = style.spread(list(columns.values()), style.LINES)
     each = max(1, style.LINES // max(1, len(some)))
@@ -28,7 +28,7 @@ def chosen(cells: Sequence[CellResult]) -> list[CellResult]:
 
 
 def histograms(cells: Sequence[CellResult], canvas: Canvas) -> None:
-    """One chart a cell."""
+    """Draw one chart for each cell."""
     rows = -(-len(cells) // style.PANELS)
     charts: Any = canvas.subplots(rows, min(len(cells), style.PANELS), squeeze=False)
     names, shared = style.names_of(dict.fromkeys(cell.spec.column for cell in cells))

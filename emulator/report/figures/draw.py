@@ -1,4 +1,4 @@
-"""The figures of a run, by matplotlib: SVG for the report, PNG for everything else. Lines, no 3-D."""
+"""Draws the figures of a run with matplotlib: SVG for the report, PNG for other uses. Lines only, no 3-D."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """One drawing: its title, and the sentence that stands below it and says how to read it."""
+    """One drawing: its title, and the caption below it that explains how to read it."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What `Figure` will be, and the function that paints it on a canvas of so many inches in height."""
+    """A `Figure` before it is drawn, and the function that draws it on a canvas of this height in inches."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ class Drawing:
 
 
 def draw(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Figure]:
-    """Every figure that these cells give. Raises MissingError without matplotlib."""
+    """Every figure that these cells allow. Raises MissingError without matplotlib."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -60,9 +60,9 @@ def _rendered(drawing: Drawing) -> Figure:
     canvas: Canvas = NewCanvas(figsize=(plots_style.WIDTH_INCHES, drawing.height), layout="constrained")
     drawing.paint(canvas)
     svg, png = io.StringIO(), io.BytesIO()
-    # No date: the same run gives the same bytes. Nor anything else that names where the drawing comes from.
+    # The files hold no date and no creator, so the same run gives the same bytes.
     canvas.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    # Laid out once; doing it again would cost as much as the drawing and change nothing.
+    # The layout is computed once: a second pass would cost as much as the drawing and change nothing.
     canvas.set_layout_engine("none")
     canvas.savefig(png, format="png", dpi=150, metadata={"Software": None})
     return Figure(drawing.name, drawing.title, drawing.caption, svg.getvalue(), png.getvalue())
@@ -71,15 +71,15 @@ def _rendered(drawing: Drawing) -> Figure:
 def _throughput(cells: Sequence[CellResult]) -> Drawing:
     name, title = "throughput", "Throughput against RTT"
     rtts = {cell.spec.lane.rtt_ns for cell in cells}
-    zero = " An RTT of 0 stands apart at the left." if 0 in rtts else ""
+    zero = " An RTT of 0 is drawn apart, at the left." if 0 in rtts else ""
     if len(rtts) > 1:
         caption = (
-            "Steady throughput against RTT, both axes logarithmic. Marks are measured, dotted lines are theory with "
-            "the windows that were measured, its bends where another limit takes over. "
+            "Steady throughput against RTT, both axes logarithmic. Marks are measurements. Dotted lines are theory for "
+            "the measured windows; they bend where another limit takes over. "
             f"{_certainty(cells)}{zero}"
         )
         return Drawing(name, title, caption, 5.2, lambda canvas: throughput.against_rtt(cells, canvas))
-    caption = f"Steady throughput, and what theory allows with the windows that were measured. {_certainty(cells)}"
+    caption = f"Steady throughput, and the theoretical limit for the measured windows. {_certainty(cells)}"
     height = 1.4 + 0.45 * len(cells)
     return Drawing(name, "Throughput", caption, height, lambda canvas: throughput.by_column(cells, canvas))
 
@@ -88,14 +88,14 @@ def _certainty(cells: Sequence[CellResult]) -> str:
     if all(len(cell.repeats) < 2 for cell in cells):
         return "Each cell was measured once, so there is no confidence interval."
     most = max(cell.half_width_bytes_per_s / cell.steady_bytes_per_s for cell in cells if len(cell.repeats) > 1)
-    return f"The 99 % confidence interval is drawn; it is \u00b1{most:.1%} at most."
+    return f"Error bars are 99 % confidence intervals; the widest is \u00b1{most:.1%}."
 
 
 def _ramp(cells: Sequence[CellResult]) -> Drawing | None:
     shown = ramp.drawable(cells)
     caption = (
-        "From the start of a run: throughput at the receiver, and the sender's congestion windows, all streams "
-        "together. On logarithmic axes the slow start, which doubles each round trip, is a straight line."
+        "From the start of a run: throughput at the receiver and the sender's congestion windows, summed over all "
+        "streams. The slow start doubles each round trip and is a straight line on logarithmic axes."
     )
     if not shown:
         return None
@@ -105,8 +105,8 @@ def _ramp(cells: Sequence[CellResult]) -> Drawing | None:
 def _delays(cells: Sequence[CellResult]) -> Drawing | None:
     shown = delays.chosen(cells)
     caption = (
-        "Histograms of the round trip: idle, and beside the streams, whose queue at the bottleneck everybody waits in. "
-        "Probes leave on a fixed grid, and those that a late prober left out are put in."
+        "Histograms of the round trip: idle, and beside the streams, whose queue at the bottleneck delays every "
+        "packet. Probes leave at fixed times; a correction adds the probes that a late prober skipped."
     )
     if not shown:
         return None
@@ -117,7 +117,7 @@ def _delays(cells: Sequence[CellResult]) -> Drawing | None:
 
 def _streams(cells: Sequence[CellResult]) -> Drawing | None:
     streams, _, panels = matrix.streams_panels(cells)
-    caption = "The share of the line that so many streams reach at each RTT, in percent; - where no cell is."
+    caption = "Throughput as a percentage of the line rate for each number of streams and RTT; - where no cell exists."
     if not panels:
         return None
     height = 1.6 + 0.45 * len(streams)
@@ -127,8 +127,8 @@ def _streams(cells: Sequence[CellResult]) -> Drawing | None:
 
 def _certificate(cells: Sequence[CellResult]) -> Drawing:
     caption = (
-        "The certificate: by how many microseconds the idle round trip, and each way of it, differs from what was "
-        "asked for; - where one way was not to be measured."
+        "The certificate: how many microseconds the idle round trip and each direction differ from the requested "
+        "delay; - where a direction could not be measured alone."
     )
     height = 1.2 + 0.32 * len({cell.spec.lane.rtt_ns for cell in cells})
     title = "RTT asked against measured"

@@ -1,4 +1,4 @@
-"""Two matrices: how much of the line streams and RTT leave, and the certificate of every RTT."""
+"""Two matrices: the share of the line rate by streams and RTT, and the certificate of every RTT."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 LEAST_US = 10.0
-"""The scale of the certificate is at least this wide: what a lab's RTT may be off."""
+"""The least range of the certificate's scale: the RTT error to expect in the lab."""
 
 Panel = tuple[str, list[list[float]]]
 
 
 def streams_panels(cells: Sequence[CellResult]) -> tuple[list[int], list[int], list[Panel]]:
-    """Streams, RTTs in ns, and for each profile the percentage of the line; NaN where no cell is.
+    """Streams, RTTs in ns, and for each profile the percentage of the line rate; NaN where no cell exists.
 
-    Without a second number of streams or RTT there is no panel.
+    Returns no panel unless both the number of streams and the RTT vary.
     """
     streams = sorted({cell.spec.streams for cell in cells})
     rtts = sorted({cell.spec.lane.rtt_ns for cell in cells})
@@ -42,7 +42,7 @@ def _without_streams(cell: CellResult) -> str:
 
 
 def streams_by_rtt(cells: Sequence[CellResult], canvas: Canvas) -> None:
-    """A heat map for each profile."""
+    """Draw a heat map for each profile."""
     streams, rtts, panels = streams_panels(cells)
     charts: Any = canvas.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (name, values) in zip(charts, panels, strict=True):
@@ -56,7 +56,7 @@ def streams_by_rtt(cells: Sequence[CellResult], canvas: Canvas) -> None:
 
 
 def certificate(cells: Sequence[CellResult], canvas: Canvas) -> None:
-    """How far the idle RTT is off, and each way of it: one row an RTT. Microseconds; NaN where no way was measured."""
+    """The error of the idle RTT and of each direction in microseconds, one row for each RTT; NaN where not measured."""
     rows = {cell.spec.lane.rtt_ns: cell for cell in sorted(cells, key=lambda cell: cell.spec.lane.rtt_ns)}
     values = [_differences_us(cell) for cell in rows.values()]
     axes: Axes = canvas.subplots()

@@ -1,4 +1,4 @@
-"""The ramp: throughput and congestion window over time, and so the slow start."""
+"""The ramp: throughput and congestion window over time, which shows the slow start."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ROOM = 1.3
 
 
 def drawable(cells: Sequence[CellResult]) -> list[CellResult]:
-    """Those whose ramp was seen."""
+    """The cells whose ramp was recorded."""
     return [cell for cell in cells if _rates(cell) and _windows(cell)]
 
 
 def panels(cells: Sequence[CellResult]) -> list[tuple[str, list[tuple[str, CellResult]]]]:
-    """What stands together: title and named lines of each panel. Whichever are more, RTTs or columns, are the lines."""
+    """Group the cells: title and named lines of each panel. The more numerous of RTTs and columns become the lines."""
     columns = style.columns_of(cells)
     names, shared = style.names_of(columns)
     by_rtt: dict[int, list[CellResult]] = {}
@@ -47,7 +47,7 @@ def panels(cells: Sequence[CellResult]) -> list[tuple[str, list[tuple[str, CellR
 
 
 def over_time(cells: Sequence[CellResult], canvas: Canvas) -> None:
-    """One column of two charts for each panel: throughput at the receiver above, the sender's windows below."""
+    """Draw two charts for each panel: throughput at the receiver above, the sender's windows below."""
     groups = panels(cells)
     charts: Any = canvas.subplots(2, len(groups), sharex="col", sharey="row", squeeze=False)
     by_name = {name: cell for _, lines in groups for name, cell in lines}
@@ -69,13 +69,13 @@ def over_time(cells: Sequence[CellResult], canvas: Canvas) -> None:
 
 
 def _rates(cell: CellResult) -> list[tuple[float, float]]:
-    """(seconds, MiB/s) at the receiver, as far as a logarithmic axis has them."""
+    """(seconds, MiB/s) at the receiver, without values that a logarithmic axis cannot show."""
     whole = tcp_path.whole(cell.intervals)
     return [(i.end_s, i.bytes_per_s / MIB) for i in whole if i.bytes_per_s / MIB >= LEAST_MIB]
 
 
 def _windows(cell: CellResult) -> list[tuple[float, float]]:
-    """(seconds, MiB) of all streams together."""
+    """(seconds, MiB) summed over all streams."""
     return [(m.end_s, m.cwnd_bytes / MIB) for m in cell.ramp if m.cwnd_bytes / MIB >= LEAST_MIB]
 
 

@@ -1,4 +1,4 @@
-"""What all figures have in common: size, colours, which cells they choose, and how RTTs are written on an axis."""
+"""What all figures share: size, colours, the choice of cells, and the labels of an RTT axis."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MIB = 2**20
 WIDTH_INCHES = 9.6
 INK, PAPER, RULE, BAD = "#1b1b1b", "#ffffff", "#c9c9c9", "#b00020"
 COLOURS = ("#0072b2", "#c44e00", "#00795a", "#a8507f", "#8a6d00", "#5b5b5b")
-"""After Okabe and Ito, told apart by the colour-blind, each with a contrast of 3 or more to the paper."""
+"""After Okabe and Ito: distinguishable for colour-blind readers, with a contrast of at least 3 to the paper."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""One more than colours: the pairs repeat only after 42 lines."""
+"""One more than the colours, so that a pair repeats only after 42 lines."""
 ON_DARK, ON_LIGHT = "#fefefe", "#010101"
-"""Figures on the colours of a matrix, which are the same by day and by night."""
+"""The colour of numbers on a matrix; the same in the light and the dark theme."""
 LINES = 6
-"""More in one panel nobody tells apart."""
+"""The most lines in one panel that a reader can tell apart."""
 PANELS = 3
 LONG_AXIS = 1e4
-"""Last over first value of a logarithmic axis on which only powers of ten have room for a label."""
+"""Ratio of last to first value above which a logarithmic axis has room for labels at powers of ten only."""
 
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "longhaul",
@@ -54,12 +54,12 @@ STYLE: dict[str, Any] = {
 
 
 def style_of(number: int) -> dict[str, Any]:
-    """Colour and marker of the line of that number."""
+    """Colour and marker of the line with this number."""
     return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
 
 
 def columns_of(cells: Iterable[CellResult]) -> dict[str, list[CellResult]]:
-    """The cells by column of the table, each by rising RTT."""
+    """The cells of each column of the table, by rising RTT."""
     columns: dict[str, list[CellResult]] = {}
     for cell in cells:
         columns.setdefault(cell.spec.column, []).append(cell)
@@ -67,7 +67,7 @@ def columns_of(cells: Iterable[CellResult]) -> dict[str, list[CellResult]]:
 
 
 def names_of(columns: Iterable[str]) -> tuple[dict[str, str], str]:
-    """What tells each column apart from the others, and what all have in common; a single one has all in its name."""
+    """What distinguishes each column, and what all columns share; a single column keeps everything in its name."""
     parts = {column: column.split(", ") for column in columns}
     shared = [part for part in next(iter(parts.values()), []) if all(part in other for other in parts.values())]
     if len(parts) < 2:
@@ -77,7 +77,7 @@ def names_of(columns: Iterable[str]) -> tuple[dict[str, str], str]:
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most so many of the items, the first and the last among them, the others evenly between."""
+    """At most this many of the items: the first, the last, and evenly spaced ones between them."""
     if len(items) <= most:
         return list(items)
     if most == 1:
@@ -86,7 +86,7 @@ def spread(items: Sequence[T], most: int) -> list[T]:
 
 
 def rtt_ms(cell: CellResult) -> float:
-    """The RTT that was asked for."""
+    """The cell's requested RTT as text."""
     return cell.spec.lane.rtt_ns / 1e6
 
 
@@ -96,7 +96,7 @@ def rtt_text(cell: CellResult) -> str:
 
 
 def plain_logarithmic(axes: Axes, which: str, low: float, high: float) -> None:
-    """Label a logarithmic axis with 1, 2, 5, 10... (1, 10, 100 where it is long), as far as they are in [low, high]."""
+    """Label a logarithmic axis at 1, 2, 5, 10... (at 1, 10, 100 where it is long) within [low, high]."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     steps = (1, 2, 5) if high / low < LONG_AXIS else (1,)
@@ -108,5 +108,5 @@ def plain_logarithmic(axes: Axes, which: str, low: float, high: float) -> None:
 
 
 def legend_below(canvas: Canvas, handles: Sequence[Any], title: str = "") -> None:
-    """The legend under the axes, where it covers nothing."""
+    """Draw the legend below the axes, where it covers nothing."""
     canvas.legend(handles=handles, loc="outside lower center", ncols=min(LINES, len(handles)), title=title or None)

@@ -1,4 +1,4 @@
-"""Throughput against RTT, measured and by theory; where there is but one RTT, by what else was varied."""
+"""Throughput against RTT, measured and in theory; with a single RTT, throughput by the other axes of the sweep."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 GBIT_PER_MIB = MIB * 8 / 1e9
 ZERO_SHARE = 0.4
-"""RTT 0, which a logarithmic axis cannot have, stands left of the least RTT by this factor, cut off from the lines."""
+"""RTT 0 has no place on a logarithmic axis: it is drawn left of the least RTT by this factor, without a line to it."""
 BELOW, ABOVE = 0.7, 1.5
-"""The room below the least throughput and above the greatest."""
+"""The margins below the least and above the greatest throughput."""
 
 
 def against_rtt(cells: Sequence[CellResult], canvas: Canvas) -> None:
-    """One line a column on log-log axes: measured with its confidence band, theory, and what was published."""
+    """Draw one line for each column on log-log axes: measured with its confidence band, theory, and published
+    values."""
     from matplotlib.lines import Line2D
 
     axes: Axes = canvas.subplots()
@@ -51,7 +52,7 @@ def _column(axes: Axes, cells: Sequence[CellResult], name: str, number: int, zer
     low, high = ([max(1e-3, v + sign * w) for v, w in zip(y, widths, strict=True)] for sign in (-1, 1))
     axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
     curve = model_curve.theory(model_curve.Point(cell.spec.lane.rtt_ns, cell.laws) for cell in far)
-    # On top: theory and measurement mostly cover each other.
+    # On top, because theory and measurement mostly coincide.
     axes.plot([ns / 1e6 for ns, _ in curve], [v / MIB for _, v in curve], ":", color=style.INK, zorder=3)
     for cell in (cell for cell in cells if cell.invalid):
         axes.plot(style.rtt_ms(cell) or zero, cell.steady_bytes_per_s / MIB, "x", color=style.BAD, markersize=10)
@@ -63,7 +64,7 @@ def _points(cells: Sequence[CellResult]) -> tuple[list[float], list[float]]:
 
 
 def _published(axes: Axes, cells: Sequence[CellResult], look: dict[str, Any], name: str, zero: float) -> list[Any]:
-    """Their figures, hollow and dashed, where this experiment has been published."""
+    """Draw the published figures, hollow and dashed, where this experiment was published."""
     theirs = [(style.rtt_ms(cell), value / MIB) for cell in cells if (value := published.theirs(cell)) is not None]
     if not theirs:
         return []
@@ -75,7 +76,7 @@ def _published(axes: Axes, cells: Sequence[CellResult], look: dict[str, Any], na
 
 
 def _limits(axes: Axes, cells: Sequence[CellResult], zero: float, longest: float) -> None:
-    """All that is drawn, with room around it; RTT 0 at its own place."""
+    """Fit the axes to the data with margins; RTT 0 has its own place."""
     values = [value for cell in cells for value in (cell.steady_bytes_per_s, published.theirs(cell)) if value]
     if not values:
         return
@@ -92,7 +93,7 @@ def _limits(axes: Axes, cells: Sequence[CellResult], zero: float, longest: float
 
 
 def _gbit(axes: Axes) -> None:
-    """The same in Gbit/s at the right."""
+    """Add an axis in Gbit/s at the right."""
     from matplotlib.ticker import NullLocator
 
     def to_gbit(mib: Any) -> Any:
@@ -109,7 +110,7 @@ def _gbit(axes: Axes) -> None:
 
 
 def by_column(cells: Sequence[CellResult], canvas: Canvas) -> None:
-    """One bar a cell, with its confidence interval; theory and what was published as marks on it."""
+    """Draw one bar for each cell with its confidence interval; theory and published values are marks on it."""
     axes: Axes = canvas.subplots()
     names, shared = style.names_of(cell.spec.column for cell in cells)
     places = range(len(cells))

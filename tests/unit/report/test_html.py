@@ -64,7 +64,7 @@ def figures(grid: tuple[list[CellSpec], dict[str, CellResult]]) -> list[draw.Fig
 
 def test_every_figure_is_there_in_both_forms(figures: list[draw.Figure]) -> None:
     assert [figure.name for figure in figures] == ["throughput", "ramp", "delays", "streams", "certificate"]
-    assert figures[0].caption.endswith("An RTT of 0 stands apart at the left.")
+    assert figures[0].caption.endswith("An RTT of 0 is drawn apart, at the left.")
     for figure in figures:
         assert "<svg" in figure.svg
         assert "//matplotlib.org" not in figure.svg
@@ -132,8 +132,8 @@ def test_the_founding_table_stands_beside_ours() -> None:
     ("rtt_ms", "profile", "mib", "difference"),
     [
         (2, "default", 1140, "+10%"),
-        (8, "default", 340, "+39%: another kernel's buffers, another window"),
-        (64, "default", 43, "x 5.33: they kept less in flight than their own window: packets must have been lost"),
+        (8, "default", 340, "+39%: another kernel's default buffers, hence another window"),
+        (64, "default", 43, "x 5.33: fewer bytes in flight than their window: they must have lost packets"),
         (4, "max", 1200, "+13%"),
         (346, "max", 1140, "not published"),
     ],

@@ -16,9 +16,10 @@ def test_a_run_in_sentences() -> None:
     near = replace(near, kind="line", repeats=(1140.0 * MIB,) * 3)
     middle = replace(middle, rtt_ns=32 * MS + 1500, invalid=("because",), repeats=(87.4 * MIB, 87.5 * MIB, 87.6 * MIB))
     assert summary.sentences(specs, {result.spec.id: result for result in (near, middle)}) == [
-        "2 of 3 cells were measured, each 3 times; 1 of them invalid. The means are known to ±0.7% at 99 % confidence.",
+        "2 of 3 cells were measured, each 3 times; 1 of them invalid. "
+        "Repeated means are known to ±0.7% or better at 99 % confidence.",
         "The emulator's own limit dropped no packets.",
-        "The RTT was as asked to 1.5 us in every cell.",
+        "The measured RTT of every cell is within 1.5 us of the requested one.",
         "default, 1 stream: from 1140 MiB/s at 2 ms to 87.5 MiB/s at 32 ms; limited by line (1), send buffer (1).",
     ]
 
@@ -29,9 +30,7 @@ def test_what_is_not_known_is_said() -> None:
     lossy = replace(cell_result(spec), drops_limit=None)
     said = summary.sentences([spec], {spec.id: lossy})
     assert said[0] == "1 of 1 cells were measured, each once; none of them invalid."
-    assert (
-        said[1] == "The emulator's own limit dropped no packets; where there is loss (1 of 1 cells) it cannot be told."
-    )
+    assert said[1] == "The emulator's own limit dropped no packets; it is unknown in 1 of 1 cells, which have loss."
     assert said[3] == "default, 1 stream: 87.5 MiB/s at 32 ms; limited by send buffer."
 
 
