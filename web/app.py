@@ -7,13 +7,13 @@ from flask import Flask
 from web import pages
 from web.api import lanes, live, places, problems
 from web.auth.guard import Guard
-from web.context import Daemon
+from web.context import ServerContext
 from web.service import OPTIONAL
 
 LARGEST_BODY_BYTES = 256 * 1024
 
 
-def create_app(daemon: Daemon, guard: Guard) -> Flask:
+def create_app(daemon: ServerContext, guard: Guard) -> Flask:
     """The application over a daemon. What the appliance cannot do has no endpoint."""
     app = Flask(__name__, static_folder="static", template_folder="templates")
     app.config.update(MAX_CONTENT_LENGTH=LARGEST_BODY_BYTES, SEND_FILE_MAX_AGE_DEFAULT=0)

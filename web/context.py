@@ -17,7 +17,7 @@ from web.service import UseCases
 
 
 @dataclass
-class Daemon:
+class ServerContext:
     """The parts of the server. `lab`: runs may be measured in labs; `demo`: the whole machine is one."""
 
     usecases: UseCases
@@ -42,6 +42,6 @@ class Daemon:
         self.runs.stop()
 
 
-def here() -> Daemon:
+def here() -> ServerContext:
     """The daemon that this request came to."""
-    return cast(Daemon, current_app.extensions["longhaul"])
+    return cast(ServerContext, current_app.extensions["longhaul"])

@@ -32,7 +32,7 @@ IDLE_S, REQUEST_S = 30.0, 15.0
 """How long a connection may be silent, and how long a request may take to arrive."""
 
 
-class _Channel(HTTPChannel):  # type: ignore[misc]
+class _TimedChannel(HTTPChannel):  # type: ignore[misc]
     """A connection that knows when the request that is arriving began."""
 
     began: float | None = None
@@ -50,8 +50,8 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
 class _Strict:
     """Cuts connections that are slow to ask or to read, besides those that are idle."""
 
-    channel_class = _Channel
-    active_channels: dict[int, _Channel]
+    channel_class = _TimedChannel
+    active_channels: dict[int, _TimedChannel]
     request_s = REQUEST_S
     adj: Any
 

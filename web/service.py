@@ -16,7 +16,7 @@ from typing import Any
 
 from emulator.config import lane_patch, loader
 from emulator.control.appliance import Appliance
-from emulator.control.change_log import Change
+from emulator.control.change_log import LoggedChange
 from emulator.control.intent_store import Store
 from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
@@ -153,7 +153,7 @@ class UseCases:
         with self._changing("", False):
             return self._done("undone", self._appliance.undo(), False)
 
-    def history(self) -> Sequence[Change]:
+    def history(self) -> Sequence[LoggedChange]:
         """The last changes, the newest first."""
         with self._lock:
             return self._appliance.history()

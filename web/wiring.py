@@ -16,14 +16,14 @@ from web.api.run_schemas import run_answer
 from web.app import create_app
 from web.auth.guard import Guard
 from web.certificates import Certificates
-from web.context import Daemon
+from web.context import ServerContext
 from web.live import Channel, Live
 from web.runs import Run, Runs, local_runners
 from web.server import Server
 from web.service import UseCases
 
 
-def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = False) -> Daemon:
+def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = False) -> ServerContext:
     """All parts, none of them at work yet."""
     usecases = UseCases(appliance)
     live = Live(usecases, Echoes())
@@ -33,7 +33,7 @@ def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = 
 
     runners = partial(local_runners, instead=demo)
     runs = Runs(state / "runs", usecases, runners, say, set_aside=demo)
-    return Daemon(usecases, live, runs, Certificates(state / "certificates"), lab, demo)
+    return ServerContext(usecases, live, runs, Certificates(state / "certificates"), lab, demo)
 
 
 def telling(log: journal.Log, channel: Channel) -> journal.Log:
@@ -50,7 +50,7 @@ def telling(log: journal.Log, channel: Channel) -> journal.Log:
 class LiveServer(Server):
     """A server whose daemon and watchdog are at work while it runs."""
 
-    parts: Daemon
+    parts: ServerContext
     watchdog: Watchdog
 
     def run(self) -> None:

@@ -41,7 +41,7 @@ RATE_TOLERANCE = 0.005
 FEWEST_RUNS = 30
 
 
-class Seen(Protocol):
+class ReceivedFrame(Protocol):
     """One frame that came out of the lane (measure.stream.Arrival)."""
 
     @property
@@ -57,7 +57,7 @@ class Seen(Protocol):
 
 
 @dataclass(frozen=True)
-class Row:
+class ImpairmentCheck:
     """One figure of one direction. `unit` is how people read it: "%", "ms", "packets", "Mbit/s", "kB" or none."""
 
     what: str
@@ -73,8 +73,8 @@ class Row:
         return self.low <= self.asked <= self.high
 
 
-def _row(what: str, unit: str, asked: float, found: Estimate, scale: float = 1.0) -> Row:
-    return Row(what, unit, asked * scale, found.value * scale, found.low * scale, found.high * scale)
+def _row(what: str, unit: str, asked: float, found: Estimate, scale: float = 1.0) -> ImpairmentCheck:
+    return ImpairmentCheck(what, unit, asked * scale, found.value * scale, found.low * scale, found.high * scale)
 
 
 def spacing_ns(wish: Impairment) -> int:
@@ -94,8 +94,8 @@ def jitter_width_ns(wish: Impairment) -> int:
 
 
 def stream_rows(
-    lane: Lane, wish: Impairment, sent: int, seen: Sequence[Seen], slack_ns: int, switched_bytes: int = 0
-) -> list[Row]:
+    lane: Lane, wish: Impairment, sent: int, seen: Sequence[ReceivedFrame], slack_ns: int, switched_bytes: int = 0
+) -> list[ImpairmentCheck]:
     """All that a stream of single frames shows. `slack_ns`: by how much a measured delay may be off.
 
     `switched_bytes` is the frames' size where a switch stands behind the lane: it drops what comes from a group's
@@ -122,7 +122,7 @@ def stream_rows(
     return rows
 
 
-def _burst_rows(wish: Impairment, lost: Sequence[bool]) -> Iterator[Row]:
+def _burst_rows(wish: Impairment, lost: Sequence[bool]) -> Iterator[ImpairmentCheck]:
     lengths = runs(lost)
     if len(lengths) < FEWEST_RUNS:
         return
@@ -135,10 +135,10 @@ def _burst_rows(wish: Impairment, lost: Sequence[bool]) -> Iterator[Row]:
     if model is None or plain:
         chi, limit = chi_square_geometric(lengths, asked)
         if limit:
-            yield Row("lengths of these (chi2)", "", 0.0, chi, chi - limit, chi)
+            yield ImpairmentCheck("lengths of these (chi2)", "", 0.0, chi, chi - limit, chi)
 
 
-def overtakers(seen: Sequence[Seen]) -> int:
+def overtakers(seen: Sequence[ReceivedFrame]) -> int:
     """The frames that came before one that was sent earlier; of a frame that came twice, the first counts."""
     first = {one.number: index for index, one in reversed(list(enumerate(seen)))}
     least, found = math.inf, 0
@@ -148,7 +148,7 @@ def overtakers(seen: Sequence[Seen]) -> int:
     return found
 
 
-def _delay_rows(wish: Impairment, seen: Sequence[Seen], slack_ns: int) -> Iterator[Row]:
+def _delay_rows(wish: Impairment, seen: Sequence[ReceivedFrame], slack_ns: int) -> Iterator[ImpairmentCheck]:
     table = table_of(wish.distribution)
     asked = [max(0, wish.delay_ns + deviation_ns(wish.jitter_ns, value)) for value in table]
     # What overtakes has no delay; it is counted above.
@@ -158,12 +158,12 @@ def _delay_rows(wish: Impairment, seen: Sequence[Seen], slack_ns: int) -> Iterat
         return
     middle = delays[len(delays) // 2]
     if not wish.jitter_ns:
-        yield Row(
+        yield ImpairmentCheck(
             "delay", "ms", wish.delay_ns / 1e6, middle / 1e6, (middle - slack_ns) / 1e6, (middle + slack_ns) / 1e6
         )
     elif not wish.keep_order or spacing_ns(wish) >= jitter_width_ns(wish):
         apart, allowed = distance(delays, asked, slack_ns), distance_allowed(len(delays))
-        yield Row("jitter's shape (KS)", "", 0.0, apart, apart - allowed, apart)
+        yield ImpairmentCheck("jitter's shape (KS)", "", 0.0, apart, apart - allowed, apart)
 
 
 def train_frames(lane: Lane, wish: Impairment) -> int:
@@ -178,7 +178,9 @@ def train_frames(lane: Lane, wish: Impairment) -> int:
     return frames if frames <= TRAIN_FRAMES else 0
 
 
-def train_rows(lane: Lane, wish: Impairment, shaper: Shaper, sent: int, seen: Sequence[Seen]) -> list[Row]:
+def train_rows(
+    lane: Lane, wish: Impairment, shaper: Shaper, sent: int, seen: Sequence[ReceivedFrame]
+) -> list[ImpairmentCheck]:
     """What a train of full-size frames sent at once shows: the rate, and how deep the buffer is."""
     came = sorted(seen, key=lambda one: one.received_ns)
     later = came[len(came) // 2 :]
@@ -188,7 +190,7 @@ def train_rows(lane: Lane, wish: Impairment, shaper: Shaper, sent: int, seen: Se
         return []
     bps, asked = (len(later) - 1) * wire * 8e9 / took_ns, float(shaper.rate_bytes_per_s * 8)
     rows = [
-        Row(
+        ImpairmentCheck(
             "rate", "Mbit/s", asked / 1e6, bps / 1e6, bps * (1 - RATE_TOLERANCE) / 1e6, bps * (1 + RATE_TOLERANCE) / 1e6
         )
     ]
@@ -199,6 +201,8 @@ def train_rows(lane: Lane, wish: Impairment, shaper: Shaper, sent: int, seen: Se
         depth = waited_ns * shaper.rate_bytes_per_s / 1e9 * frame_bytes(lane.mtu) / wire
         room = 2 * frame_bytes(lane.mtu)
         rows.append(
-            Row("buffer", "kB", shaper.limit_bytes / 1e3, depth / 1e3, (depth - room) / 1e3, (depth + room) / 1e3)
+            ImpairmentCheck(
+                "buffer", "kB", shaper.limit_bytes / 1e3, depth / 1e3, (depth - room) / 1e3, (depth + room) / 1e3
+            )
         )
     return rows

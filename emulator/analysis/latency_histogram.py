@@ -18,7 +18,7 @@ LOWEST_NS, HIGHEST_NS, DIGITS = 1_000, 100_000_000_000, 4
 
 
 @dataclass(frozen=True)
-class Probe:
+class AnsweredProbe:
     """One probe that was answered: when it was sent, its round trip, and each way where it is known."""
 
     sent_ns: int
@@ -52,7 +52,7 @@ class Latency:
         return cls(**{**value, "histogram": tuple((int(ns), int(count)) for ns, count in value["histogram"])})
 
 
-def gaps(probes: Sequence[Probe], every_ns: int) -> list[int]:
+def gaps(probes: Sequence[AnsweredProbe], every_ns: int) -> list[int]:
     """The round trips of the probes that are missing in the grid."""
     missing = []
     for before, after in pairwise(probes):
@@ -62,7 +62,7 @@ def gaps(probes: Sequence[Probe], every_ns: int) -> list[int]:
     return missing
 
 
-def summarize(tool: str, probes: Sequence[Probe], lost: int, every_ns: int) -> Latency:
+def summarize(tool: str, probes: Sequence[AnsweredProbe], lost: int, every_ns: int) -> Latency:
     """The figures of one series, in the order of sending. Raises ValueError without a probe."""
     from hdrh.histogram import HdrHistogram
 

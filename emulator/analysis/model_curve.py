@@ -19,21 +19,21 @@ LOSS = "loss"
 
 
 @dataclass(frozen=True)
-class Point:
+class ModelPoint:
     """What each law allows at one RTT, in bytes/s; laws that allow anything are left out."""
 
     rtt_ns: int
     laws: Mapping[str, float]
 
 
-def theory(points: Iterable[Point]) -> list[tuple[float, float]]:
+def theory(points: Iterable[ModelPoint]) -> list[tuple[float, float]]:
     """(RTT in ns, bytes/s) along the curve, by rising RTT. RTT 0 has no place on it and is left out."""
     known = sorted((point for point in points if point.rtt_ns and point.laws), key=lambda point: point.rtt_ns)
     curve = [step for one, other in pairwise(known) if one.rtt_ns < other.rtt_ns for step in _between(one, other)]
     return [*curve, *((float(point.rtt_ns), min(point.laws.values())) for point in known[-1:])]
 
 
-def _between(one: Point, other: Point) -> Sequence[tuple[float, float]]:
+def _between(one: ModelPoint, other: ModelPoint) -> Sequence[tuple[float, float]]:
     """From one cell up to, not including, the next."""
     ratio = other.rtt_ns / one.rtt_ns
     left, right = _grouped(one), _grouped(other)
@@ -49,7 +49,7 @@ def _between(one: Point, other: Point) -> Sequence[tuple[float, float]]:
     ]
 
 
-def _grouped(point: Point) -> dict[str, float]:
+def _grouped(point: ModelPoint) -> dict[str, float]:
     """The laws by what they go by: Mathis and CUBIC take turns at one and the same loss."""
     return {LOSS if name in (MATHIS, CUBIC) else name: value for name, value in point.laws.items()}
 

@@ -36,7 +36,7 @@ EVENLY = ("-l", "16K", "--pacing-timer", "20000")
 """Small blocks, so that they come evenly; looked after every 20 ms and not every one, which cost more than the data."""
 
 
-class Traffic:
+class DemoTraffic:
     """One TCP stream per virtual lane from the hub to its site, begun again whenever it has ended.
 
     While a test run has borrowed the lanes there is none: what it measures is its own.
@@ -81,7 +81,7 @@ def main(listening: str = "") -> int:
     server = wiring.server(appliance, state, guard, listen, lab=False, demo=True)
     if not listening:
         threading.Thread(target=_forward, name="forward", daemon=True).start()
-    threading.Thread(target=_keep, args=(Traffic(Store(state)),), name="traffic", daemon=True).start()
+    threading.Thread(target=_keep, args=(DemoTraffic(Store(state)),), name="traffic", daemon=True).start()
     server.end_on_signals()
     server.run()
     return 0
@@ -96,7 +96,7 @@ def _forward() -> None:
         forward.step(60.0)
 
 
-def _keep(traffic: Traffic) -> None:
+def _keep(traffic: DemoTraffic) -> None:
     pause = threading.Event()
     while not pause.wait(LOOK_S):
         traffic.keep()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from emulator.analysis.impairment_statistics import Row
+from emulator.analysis.impairment_statistics import ImpairmentCheck
 from emulator.cli.output import emit_json, emit_table
 from emulator.control.appliance import Appliance
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
@@ -56,6 +56,6 @@ def _cells(proofs: Sequence[Proof]) -> list[list[str]]:
     return rows
 
 
-def _figure(row: Row, value: float) -> str:
+def _figure(row: ImpairmentCheck, value: float) -> str:
     """Of a time, six digits count; of anything that chance decides, four are more than enough."""
     return f"{value:.6g}" if row.unit == "ms" or abs(value) >= 1000 else f"{value:.4g}"

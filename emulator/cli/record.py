@@ -21,7 +21,7 @@ from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MeasureError
 if TYPE_CHECKING:
     from emulator.record.compare_profiles import Likeness
     from emulator.record.path_profile import Direction, PathProfile
-    from emulator.record.probes import Probe
+    from emulator.record.probes import RecordedProbe
     from emulator.record.recording import Ends
 
 FOUND = ("direction", "least", "median", "99 %", "jitter", "lost", "in a row", "loss model", "fit (p)", "rate")
@@ -111,12 +111,12 @@ def _ends(ctx: click.Context, host: str | None, lane: str | None, by: str) -> It
 
 
 @contextlib.contextmanager
-def _bar(label: str, for_ns: int) -> Iterator[Callable[[Probe], None]]:
+def _bar(label: str, for_ns: int) -> Iterator[Callable[[RecordedProbe], None]]:
     """The progress bar; where there is no terminal, a line for every tenth of the time."""
     with progress(10, f"record {label}") as advance:
         shown = 0
 
-        def told(probe: Probe) -> None:
+        def told(probe: RecordedProbe) -> None:
             nonlocal shown
             # A busy machine's ping may take longer than asked.
             tenths = min(10, probe.sent_ns * 10 // for_ns)

@@ -14,7 +14,7 @@ from functools import reduce
 from pathlib import Path
 
 from emulator.control import reconcile, revert_start
-from emulator.control.change_log import REVERT, WATCHDOG, Author, Change, History, here
+from emulator.control.change_log import REVERT, WATCHDOG, Author, History, LoggedChange, here
 from emulator.control.intent_store import Desire, Store
 from emulator.control.pending_change import Ledger
 from emulator.control.protected_sessions import ssh_addresses
@@ -119,7 +119,7 @@ class Appliance:
         with self._store.locked():
             return self._settle()
 
-    def history(self, count: int = 50) -> list[Change]:
+    def history(self, count: int = 50) -> list[LoggedChange]:
         """The last changes, newest first."""
         return self._history.last(self._store.read().change, count)
 

@@ -30,7 +30,7 @@ class Author:
 
 
 @dataclass(frozen=True)
-class Change:
+class LoggedChange:
     """One change. `times` counts the repairs of the watchdog that one entry stands for; `when` is the last one's."""
 
     number: int
@@ -54,26 +54,26 @@ class History:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, change: Change) -> None:
+    def write(self, change: LoggedChange) -> None:
         """Keep one change, and forget the oldest. Durable before it returns."""
         self._folder.mkdir(parents=True, exist_ok=True)
         write_json(self._path(change.number), FORMAT, to_plain(change))
         self._path(change.number - KEPT).unlink(missing_ok=True)
 
-    def read(self, number: int) -> Change | None:
+    def read(self, number: int) -> LoggedChange | None:
         """One change, None when it is forgotten. Raises InputError when its file is spoilt."""
         plain = read_json(self._path(number), FORMAT)
         try:
-            return None if plain is None else from_plain(Change, plain)
+            return None if plain is None else from_plain(LoggedChange, plain)
         except ValueError as error:
             raise unreadable(self._path(number), str(error)) from None
 
-    def last(self, number: int, count: int = KEPT) -> list[Change]:
+    def last(self, number: int, count: int = KEPT) -> list[LoggedChange]:
         """Up to `count` changes, newest first, from `number` back."""
         found = (self.read(n) for n in range(number, max(number - min(count, KEPT), 0), -1))
         return [change for change in found if change]
 
-    def repaired(self, change: Change) -> int:
+    def repaired(self, change: LoggedChange) -> int:
         """Keep a repair, whose number is the last change's; the number that it has now.
 
         One entry stands for all repairs in a row, or they would push out the changes that can be undone.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from emulator.control.change_log import Author, Change, History
+from emulator.control.change_log import Author, History, LoggedChange
 from emulator.control.intent_store import Desire, Pending, Store
 from emulator.control.status import PendingStatus
 from emulator.errors import InputError, RefusedError
@@ -74,7 +74,7 @@ class Ledger:
         """Put the new desire on the disk, before it the change that leads to it if it is to last; with its number."""
         if new.lasting != old.lasting:
             new = replace(new, change=old.change + 1)
-            self._history.write(Change(new.change, self._today(), author, summary, old.lasting, new.lasting))
+            self._history.write(LoggedChange(new.change, self._today(), author, summary, old.lasting, new.lasting))
         if new != old:
             self._store.write(new)
         return new
@@ -84,7 +84,7 @@ class Ledger:
         if not steps:
             return
         summary = f"{len(steps)} step{'s' * (len(steps) > 1)}: {steps[0].why}"
-        repair = Change(now.change, self._today(), author, summary, now.lasting, now.lasting)
+        repair = LoggedChange(now.change, self._today(), author, summary, now.lasting, now.lasting)
         if (number := self._history.repaired(repair)) != now.change:
             self._store.write(replace(now, change=number))
 

@@ -57,7 +57,7 @@ class Tending(Protocol):
     def state_dir(self) -> Path: ...
 
 
-class Daemon:
+class WatchdogLoop:
     """The loop. `now` is a clock in s that never goes back, `alarm` the one of schedules."""
 
     def __init__(
@@ -184,7 +184,7 @@ def run(appliance: Callable[[], Appliance], *, once: bool, period_s: float, as_j
     log = journal.logger(sys.stderr, os.environ, as_json)
     machine, notifier = appliance(), Notifier(os.environ, os.getpid())
     ears = ears_of(machine)
-    daemon = Daemon(machine, ears, log, notifier, time.monotonic, period_s, RealAlarm())
+    daemon = WatchdogLoop(machine, ears, log, notifier, time.monotonic, period_s, RealAlarm())
     with _stop_signals() as (wake_fd, stopped):
         daemon.start()
         if not once:

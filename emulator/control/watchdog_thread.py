@@ -6,7 +6,7 @@ import os
 import threading
 import time
 
-from emulator.control.watchdog_loop import Daemon, Ears, Tending, ears_of
+from emulator.control.watchdog_loop import Ears, Tending, WatchdogLoop, ears_of
 from emulator.system.log import INFO, Log
 from emulator.system.sd_notify import Notifier
 from emulator.system.timer import RealAlarm
@@ -20,7 +20,7 @@ class Watchdog:
 
     def __init__(self, appliance: Tending, log: Log, ears: Ears | None = None, period_s: float = PERIOD_S) -> None:
         self._ears, self._log, self._notifier = ears or ears_of(appliance), log, Notifier(os.environ, os.getpid())
-        self.daemon = Daemon(appliance, self._ears, log, self._notifier, time.monotonic, period_s, RealAlarm())
+        self.daemon = WatchdogLoop(appliance, self._ears, log, self._notifier, time.monotonic, period_s, RealAlarm())
         self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)

@@ -9,7 +9,7 @@ from emulator.analysis.latency_histogram import Latency
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.verdict import Buffers, Evidence, judge
 from emulator.control.engine_lateness import Late
-from emulator.experiment.cell_result import CellResult, CellSpec, Moment
+from emulator.experiment.cell_result import CellResult, CellSpec, SenderSample
 from emulator.hosts import tcp_profiles
 from emulator.hosts.tools import iperf3, ss
 from emulator.plan.desired_state import segments_of
@@ -21,8 +21,8 @@ class Measured:
     """The raw observations of one cell and direction; `drops` are by limit, by buffer and by the loss asked for."""
 
     rtt_ns: int
-    run: iperf3.Run
-    seen: ss.Seen
+    run: iperf3.Iperf3Result
+    seen: ss.SocketSummary
     drops: tuple[int | None, int, int | None]
     counters: dict[str, int]
     memory_short: bool
@@ -106,7 +106,7 @@ def conclude(spec: CellSpec, measured: Measured) -> CellResult:
         ways=(),
         repeats=(steady.bytes_per_s,),
         intervals=run.intervals,
-        ramp=tuple(Moment(end_s, cwnd_bytes, rtt_us * 1000) for end_s, cwnd_bytes, rtt_us in run.ramp),
+        ramp=tuple(SenderSample(end_s, cwnd_bytes, rtt_us * 1000) for end_s, cwnd_bytes, rtt_us in run.ramp),
         datapath=measured.datapath,
     )
 

@@ -150,7 +150,7 @@ class CellSpec:
 
 
 @dataclass(frozen=True)
-class Moment:
+class SenderSample:
     """The sender at one moment of the run: all streams' congestion windows together, and their mean RTT."""
 
     end_s: float
@@ -159,7 +159,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Way:
+class DirectionResult:
     """One direction of a cell that was measured both ways at once; called as in `CellResult`."""
 
     direction: str
@@ -179,7 +179,7 @@ class Way:
     intervals: tuple[Interval, ...]
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Way:
+    def from_json(cls, value: Mapping[str, Any]) -> DirectionResult:
         """The inverse of `dataclasses.asdict`. Raises TypeError."""
         return cls(**{**value, "intervals": tuple(Interval(**i) for i in value["intervals"])})
 
@@ -235,10 +235,10 @@ class CellResult:
     tool: str
     notes: tuple[str, ...]
     findings: tuple[str, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[DirectionResult, ...]
     repeats: tuple[float, ...]
     intervals: tuple[Interval, ...]
-    ramp: tuple[Moment, ...]
+    ramp: tuple[SenderSample, ...]
     datapath: str = "netem"
 
     @property
@@ -274,8 +274,8 @@ class CellResult:
         values = {k: v for k, v in value.items() if k != "format"}
         values["spec"] = CellSpec.from_json(values["spec"])
         values["intervals"] = tuple(Interval(*i) for i in values["intervals"])
-        values["ramp"] = tuple(Moment(*i) for i in values["ramp"])
-        values["ways"] = tuple(Way.from_json(way) for way in values["ways"])
+        values["ramp"] = tuple(SenderSample(*i) for i in values["ramp"])
+        values["ways"] = tuple(DirectionResult.from_json(way) for way in values["ways"])
         values |= {key: tuple(values[key]) for key in ("invalid", "notes", "findings", "repeats")}
         values |= {key: Latency.from_json(values[key]) if values[key] else None for key in ("idle", "loaded")}
         return cls(**values)

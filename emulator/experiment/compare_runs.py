@@ -10,7 +10,7 @@ from emulator.experiment.cell_result import CellResult
 
 
 @dataclass(frozen=True)
-class Change:
+class CellComparison:
     """One cell then and now: steady means in bytes/s, and whether they differ beyond their confidence intervals."""
 
     id: str
@@ -44,6 +44,6 @@ class Change:
         return ("faster" if self.share > 0 else "slower") if self.differs else "same"
 
 
-def changes(before: Mapping[str, CellResult], after: Mapping[str, CellResult]) -> list[Change]:
+def changes(before: Mapping[str, CellResult], after: Mapping[str, CellResult]) -> list[CellComparison]:
     """Every cell that is in both, in the order of the new run."""
-    return [Change(id, before[id], result) for id, result in after.items() if id in before]
+    return [CellComparison(id, before[id], result) for id, result in after.items() if id in before]

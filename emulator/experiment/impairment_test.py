@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from emulator.analysis import impairment_statistics
-from emulator.analysis.impairment_statistics import Row
+from emulator.analysis.impairment_statistics import ImpairmentCheck
 from emulator.errors import InputError
-from emulator.hosts.tools.frame_stream import Arrival, Flow, Stream
+from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
 from emulator.hosts.tools.probe_frame import smallest_bytes
 from emulator.hosts.tools.sample_packet import Packet, specimen
 from emulator.model.topology import Impairment, Lane, Topology
@@ -25,7 +25,7 @@ class Proof:
 
     lane: str
     direction: str
-    row: Row
+    row: ImpairmentCheck
     flow: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -59,11 +59,11 @@ class _Way:
         """The size of a single frame."""
         return smallest_bytes(self.packet)
 
-    def stream(self, count: int, every_ns: int, frame_bytes: int, *, ect: bool = False) -> Flow:
+    def stream(self, count: int, every_ns: int, frame_bytes: int, *, ect: bool = False) -> FrameFlow:
         """Frames that take it."""
-        return Flow(*self.ends, count, every_ns, frame_bytes, ect, self.packet, self.outbound)
+        return FrameFlow(*self.ends, count, every_ns, frame_bytes, ect, self.packet, self.outbound)
 
-    def proof(self, row: Row) -> Proof:
+    def proof(self, row: ImpairmentCheck) -> Proof:
         """A row of it."""
         return Proof(self.lane.name, self.name, row, self.flow)
 
@@ -122,7 +122,7 @@ def _switched(w: _Way) -> int:
     return 0 if w.outbound else w.smallest_bytes
 
 
-def _train(topology: Topology, w: _Way) -> list[Row]:
+def _train(topology: Topology, w: _Way) -> list[ImpairmentCheck]:
     frames = impairment_statistics.train_frames(w.lane, w.wish)
     if not frames:
         return []
@@ -133,7 +133,7 @@ def _train(topology: Topology, w: _Way) -> list[Row]:
     return impairment_statistics.train_rows(w.lane, w.wish, shaper, frames, seen)
 
 
-def _run(topology: Topology, flows: Sequence[Flow]) -> list[list[Arrival]]:
+def _run(topology: Topology, flows: Sequence[FrameFlow]) -> list[list[Arrival]]:
     slowest = max(
         (x.delay_ns + jitter_reach_ns(x) + _drain_ns(way, x))
         for lane in topology.virtual_lanes

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import replace
 
-from emulator.experiment.cell_result import CellResult, CellSpec, Way
+from emulator.experiment.cell_result import CellResult, CellSpec, DirectionResult
 
 
 def joined(spec: CellSpec, results: Sequence[CellResult]) -> CellResult:
@@ -46,6 +46,6 @@ def _told(said: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
     )
 
 
-def _way(result: CellResult) -> Way:
-    names = [field.name for field in dataclasses.fields(Way) if field.name != "direction"]
-    return Way(direction=result.spec.direction, **{name: getattr(result, name) for name in names})
+def _way(result: CellResult) -> DirectionResult:
+    names = [field.name for field in dataclasses.fields(DirectionResult) if field.name != "direction"]
+    return DirectionResult(direction=result.spec.direction, **{name: getattr(result, name) for name in names})

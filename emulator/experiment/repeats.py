@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from emulator.experiment.cell_result import CellResult, Way
+from emulator.experiment.cell_result import CellResult, DirectionResult
 
 
 def merge(results: Sequence[CellResult]) -> CellResult:
@@ -31,7 +31,7 @@ def merge(results: Sequence[CellResult]) -> CellResult:
     )
 
 
-def _merge_way(ways: Sequence[Way], middle: Way) -> Way:
+def _merge_way(ways: Sequence[DirectionResult], middle: DirectionResult) -> DirectionResult:
     return replace(
         middle,
         steady_bytes_per_s=statistics.fmean(way.steady_bytes_per_s for way in ways),

@@ -56,7 +56,7 @@ def observe(ip: Any, wires: Mapping[str, Wire]) -> State:
 
 
 @dataclass(frozen=True)
-class _End:
+class _HostEnd:
     namespace: str
     name: str
     address: str | None
@@ -81,7 +81,7 @@ def _veths(links: dict[str, Any], names: dict[int, str], hosts: set[str]) -> dic
     return veths
 
 
-def _host_end(host: str) -> list[tuple[int, _End]]:
+def _host_end(host: str) -> list[tuple[int, _HostEnd]]:
     """The host's interface by the index of its other end. The socket is closed at once: it would pin the namespace."""
     with netns.inside(host), IPRoute() as ip:
         found = [link for link in settled(ip, _is_host_port) if _is_host_port(link)]
@@ -94,7 +94,7 @@ def _host_end(host: str) -> list[tuple[int, _End]]:
             if a["index"] == link["index"]
         ]
     up, segments = bool(link["flags"] & IFF_UP), link.get_attr("IFLA_GSO_MAX_SEGS")
-    return [(link.get_attr("IFLA_LINK"), _End(host, HOST_PORT, addresses[0] if addresses else None, up, segments))]
+    return [(link.get_attr("IFLA_LINK"), _HostEnd(host, HOST_PORT, addresses[0] if addresses else None, up, segments))]
 
 
 def _is_host_port(link: Any) -> bool:

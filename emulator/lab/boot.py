@@ -35,7 +35,7 @@ PYTHONPATH = "/opt/longhaul/src:/opt/longhaul/site-packages"
 
 
 @dataclass(frozen=True)
-class Completed:
+class CommandOutput:
     """A command that ended in the lab: its exit code (128 + n after signal n) and its output."""
 
     exit_code: int
@@ -46,11 +46,11 @@ class Completed:
 Sink = Callable[[bytes], object]
 
 
-def capture(argv: Sequence[str], **options: object) -> Completed:
+def capture(argv: Sequence[str], **options: object) -> CommandOutput:
     """As `run`, with the output returned."""
     out, err = bytearray(), bytearray()
     code = run(argv, stdout=out.extend, stderr=err.extend, **options)  # type: ignore[arg-type]
-    return Completed(code, bytes(out), bytes(err))
+    return CommandOutput(code, bytes(out), bytes(err))
 
 
 def run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from emulator.model.jitter_distribution import NAMES, Table, checked
+from emulator.model.jitter_distribution import NAMES, DistributionTable, checked
 from emulator.model.loss_model import P32, LossModel
 from emulator.units import format_duration
 
@@ -56,7 +56,7 @@ class Impairment:
     loss_p32: int = 0
     rate_bps: int | None = None
     buffer: Buffer | None = None
-    distribution: str | Table = "uniform"
+    distribution: str | DistributionTable = "uniform"
     keep_order: bool = True
     loss_model: LossModel | None = None
     duplicate_p32: int = 0

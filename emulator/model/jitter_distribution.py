@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from statistics import NormalDist
 
-Table = tuple[int, ...]
+DistributionTable = tuple[int, ...]
 
 SCALE = 8192
 """One jitter, in the units of a table (NETEM_DIST_SCALE)."""
@@ -48,13 +48,13 @@ NAMES = tuple(_SHAPES)
 
 
 @cache
-def named(name: str) -> Table:
+def named(name: str) -> DistributionTable:
     """The table of a shape. Raises KeyError."""
     shape = _SHAPES[name]
     return tuple(_clipped(round(shape((i + 0.5) / SIZE) * SCALE)) for i in range(SIZE))
 
 
-def table_of(distribution: str | Table) -> Table:
+def table_of(distribution: str | DistributionTable) -> DistributionTable:
     """The table of a name, or the user's own."""
     return named(distribution) if isinstance(distribution, str) else distribution
 
@@ -63,7 +63,7 @@ def _clipped(value: int) -> int:
     return max(-32768, min(32767, value))
 
 
-def parse(text: str) -> Table:
+def parse(text: str) -> DistributionTable:
     """A table from text: whole numbers of 1/8192 jitter between blanks, comments after # (tc's *.dist files).
 
     Raises ValueError.
@@ -74,7 +74,7 @@ def parse(text: str) -> Table:
     return checked(tuple(map(int, words)))
 
 
-def checked(table: Table) -> Table:
+def checked(table: DistributionTable) -> DistributionTable:
     """The same table. Raises ValueError when the kernel would not take it."""
     if not 0 < len(table) <= MAX_SIZE:
         raise ValueError(f"a distribution has 1 to {MAX_SIZE} numbers, not {len(table)}")
@@ -83,26 +83,26 @@ def checked(table: Table) -> Table:
     return table
 
 
-def pack(table: Table) -> bytes:
+def pack(table: DistributionTable) -> bytes:
     """As the kernel takes it: signed 16-bit numbers."""
     return struct.pack(f"={len(table)}h", *table)
 
 
 @cache
-def fingerprint(table: Table) -> int:
+def fingerprint(table: DistributionTable) -> int:
     """31 bits that stand for a table, never 0."""
     return zlib.crc32(struct.pack(f"<{len(table)}h", *table)) & 0x7FFFFFFF or 1
 
 
 @lru_cache
-def from_fingerprint(digest: int) -> Table | None:
+def from_fingerprint(digest: int) -> DistributionTable | None:
     """The named table of that fingerprint; None for any other."""
     if not digest:  # no table: none of them need be computed to know that
         return None
     return next((named(name) for name in NAMES if fingerprint(named(name)) == digest), None)
 
 
-def name_of(table: Table) -> str:
+def name_of(table: DistributionTable) -> str:
     """A table's name, "table" for the user's own."""
     return next((name for name in NAMES if named(name) == table), "table")
 
@@ -114,6 +114,6 @@ def deviation_ns(jitter_ns: int, value: int) -> int:
     return (rounded if rest >= 0 else -rounded) + jitter_ns // SCALE * value
 
 
-def reach_ns(jitter_ns: int, table: Table) -> int:
+def reach_ns(jitter_ns: int, table: DistributionTable) -> int:
     """By how much the longest delay exceeds the middle one."""
     return max(0, deviation_ns(jitter_ns, max(table)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from emulator.model.jitter_distribution import Table, fingerprint
+from emulator.model.jitter_distribution import DistributionTable, fingerprint
 from emulator.model.topology import Lane, Topology
 from emulator.plan.engine_lane import Wire, room_bytes
 from emulator.plan.netem_lowering import Egress, lower, needs_single_packets, spread
@@ -80,14 +80,14 @@ def remembering(have: State, before: Topology | None) -> State:
     return replace(have, ports={n: _with_table(port, known) for n, port in have.ports.items()}) if known else have
 
 
-def _with_table(port: Port, known: Mapping[int, Table]) -> Port:
+def _with_table(port: Port, known: Mapping[int, DistributionTable]) -> Port:
     if port.egress is None:
         return port
     bands = tuple(replace(band, egress=_knowing(band.egress, known)) for band in port.egress.bands)
     return replace(port, egress=replace(_knowing(port.egress, known), bands=bands))
 
 
-def _knowing(egress: Egress, known: Mapping[int, Table]) -> Egress:
+def _knowing(egress: Egress, known: Mapping[int, DistributionTable]) -> Egress:
     netem = egress.netem
     table = known.get(netem.cell_overhead, netem.distribution)
     return replace(egress, netem=replace(netem, distribution=table))

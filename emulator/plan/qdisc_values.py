@@ -54,7 +54,7 @@ class Netem:
     gemodel: tuple[int, int, int, int] | None = None
     seed: int | None = None
     four_state: tuple[int, int, int, int, int] | None = None
-    distribution: jitter_distribution.Table | None = field(default=None, compare=False, repr=False)
+    distribution: jitter_distribution.DistributionTable | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         """As the arguments of tc; what has no say is left out."""

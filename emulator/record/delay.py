@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from emulator.analysis.statistics import Estimate, Z
 from emulator.model.impairment import MAX_JITTER_NS
-from emulator.model.jitter_distribution import SCALE, SIZE, Table
+from emulator.model.jitter_distribution import SCALE, SIZE, DistributionTable
 
 NOISE_NS = 10_000
 """The noise of clocks and timers: delays that differ by no more count as one delay."""
@@ -24,7 +24,7 @@ class Shape:
 
     delay_ns: int
     jitter_ns: int
-    table: Table | None
+    table: DistributionTable | None
 
 
 def shaped(delays: Sequence[int], size: int = SIZE) -> Shape:

@@ -24,13 +24,13 @@ from emulator.config.path_profile_include import FORMAT, PROFILE
 from emulator.errors import InputError
 from emulator.experiment.run_folder import write_atomically
 from emulator.model import traces
-from emulator.model.jitter_distribution import Table
+from emulator.model.jitter_distribution import DistributionTable
 from emulator.model.loss_model import P32
 from emulator.model.schedule import Key
 from emulator.record import probes
 from emulator.record.gap_fit import Goodness
-from emulator.record.path_profile import Direction, Found, PathProfile, Source
-from emulator.record.probes import Probe
+from emulator.record.path_profile import Direction, Found, PathProfile, RecordingSource
+from emulator.record.probes import RecordedProbe
 from emulator.record.schema import FoundForm, NumberForm, PathForm, PathProfileForm, ShareForm, TimeForm, form_at
 
 RECORDING, PROBES = "recording.json", "probes.csv"
@@ -51,7 +51,7 @@ def load(path: str | Path) -> PathProfile:
     source.raise_mistakes()
     trip = form.rtt
     return PathProfile(
-        Source(form.source.host, form.source.tool, form.source.at, form.source.every, form.source.ways),
+        RecordingSource(form.source.host, form.source.tool, form.source.at, form.source.every, form.source.ways),
         (trip.least, _times(trip.median), _times(trip.p99)),
         _direction(form.outbound),
         _direction(form.inbound),
@@ -185,20 +185,20 @@ def _three(one: Estimate, text: Any) -> dict[str, Any]:
 def save(folder: Path, profile: PathProfile, traces_of: Mapping[str, str]) -> None:
     """Write the profile, its tables and traces. profile.yaml is written last, so that it never names a missing file."""
     for name in DIRECTIONS:
-        table: Table | None = getattr(profile, name).table
+        table: DistributionTable | None = getattr(profile, name).table
         if table:
             write_atomically(folder / f"{name}.dist", dist(table))
         write_atomically(folder / f"{name}.csv", traces_of[name])
     write_atomically(folder / PROFILE, dumps(profile))
 
 
-def dist(table: Table) -> str:
+def dist(table: DistributionTable) -> str:
     """A table in the format of tc's *.dist files."""
     rows = [" ".join(map(str, table[i : i + _PER_LINE])) for i in range(0, len(table), _PER_LINE)]
     return "\n".join(["# deviations from the delay, in 1/8192 jitter", *rows]) + "\n"
 
 
-def begin(folder: Path, source: Source) -> None:
+def begin(folder: Path, source: RecordingSource) -> None:
     """Create the folder of a recording. Raises InputError when it exists already."""
     try:
         folder.mkdir(parents=True)
@@ -214,7 +214,7 @@ def keep_rates(folder: Path, rates_bps: tuple[int, int]) -> None:
     write_atomically(folder / RECORDING, json.dumps(facts) + "\n")
 
 
-def recorded(folder: Path) -> tuple[Source, list[Probe], tuple[int | None, int | None]]:
+def recorded(folder: Path) -> tuple[RecordingSource, list[RecordedProbe], tuple[int | None, int | None]]:
     """What a folder holds of a recording, even an interrupted one, and the rates of both directions where measured.
 
     Raises InputError when a file is missing or malformed.
@@ -224,7 +224,7 @@ def recorded(folder: Path) -> tuple[Source, list[Probe], tuple[int | None, int |
         raise InputError.single(f"format {FORMAT} was expected", str(folder / RECORDING))
     there, back = facts.pop("rates_bps", (None, None))
     try:
-        return Source(**facts), probes.parse(_text(folder / PROBES)), (there, back)
+        return RecordingSource(**facts), probes.parse(_text(folder / PROBES)), (there, back)
     except ValueError as error:
         raise InputError.single(str(error), str(folder / PROBES)) from None
 

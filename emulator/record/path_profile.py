@@ -11,11 +11,11 @@ from itertools import groupby
 
 from emulator.analysis.statistics import Estimate
 from emulator.model.impairment import Impairment
-from emulator.model.jitter_distribution import Table
+from emulator.model.jitter_distribution import DistributionTable
 from emulator.model.loss_model import LossModel
 from emulator.record import delay, loss, probes
 from emulator.record.gap_fit import Goodness
-from emulator.record.probes import Probe, Way
+from emulator.record.probes import DirectionSeries, RecordedProbe
 
 ONE_CLOCK, TWO_CLOCKS, ROUND_TRIPS = "measured", "variation", "assumed"
 """How the round trip was split. measured: one clock timed each direction. variation: each direction's changes were
@@ -24,7 +24,7 @@ outbound direction."""
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordingSource:
     """What was recorded: the host, the tool, the start (ISO 8601), the interval, and how it split round trips."""
 
     host: str
@@ -58,7 +58,7 @@ class Direction:
 
     delay_ns: int
     jitter_ns: int
-    table: Table | None
+    table: DistributionTable | None
     loss: int | LossModel
     rate_bps: int | None
     found: Found
@@ -80,20 +80,20 @@ class Direction:
 class PathProfile:
     """A path between two hosts."""
 
-    source: Source
+    source: RecordingSource
     rtt_ns: tuple[int, Estimate, Estimate]
     """The least, the median and the 99th percentile of the round trip, in ns."""
     outbound: Direction
     inbound: Direction
 
 
-def ways_of(source: Source, recorded: Sequence[Probe]) -> tuple[Way, Way]:
+def ways_of(source: RecordingSource, recorded: Sequence[RecordedProbe]) -> tuple[DirectionSeries, DirectionSeries]:
     """The outbound and the inbound direction. Raises ValueError when no probe was answered."""
     return probes.ways(probes.complete(recorded, source.every_ns), one_clock=source.ways == ONE_CLOCK)
 
 
 def profiled(
-    source: Source, recorded: Sequence[Probe], rates_bps: tuple[int | None, int | None] = (None, None)
+    source: RecordingSource, recorded: Sequence[RecordedProbe], rates_bps: tuple[int | None, int | None] = (None, None)
 ) -> PathProfile:
     """Build the profile from the recorded probes, with the rates of both directions where they were measured.
 
@@ -107,7 +107,7 @@ def profiled(
     return PathProfile(source, (min(every), median, p99), *map(_direction, (there, back), rates_bps))
 
 
-def _direction(way: Way, rate_bps: int | None) -> Direction:
+def _direction(way: DirectionSeries, rate_bps: int | None) -> Direction:
     every, related = [ns for run in way.delays for ns in run], delay.correlation(way.delays)
     shape, fitted = delay.shaped(every), loss.fit(way.lost)
     median, p99 = (delay.quantile_estimate(every, share, related) for share in (0.5, 0.99))

@@ -13,7 +13,7 @@ THERE, BACK, SOMEWHERE = "there", "back", "somewhere"
 
 
 @dataclass(frozen=True)
-class Probe:
+class RecordedProbe:
     """One probe. `run` counts the uninterrupted series, `number` the probes in it; `sent_ns` is since the recording
     began. `there_ns` and `back_ns` compare the clocks of both ends. `lost` says in which direction, "" when
     answered."""
@@ -32,7 +32,7 @@ class Probe:
         return ",".join("" if value is None else str(value) for value in values)
 
 
-def parse(text: str) -> list[Probe]:
+def parse(text: str) -> list[RecordedProbe]:
     """Read the probes of a file, without a truncated last line. Raises ValueError with the number of a bad line."""
     lines = text.split("\n")
     if lines[0] != HEADER:
@@ -42,7 +42,7 @@ def parse(text: str) -> list[Probe]:
         try:
             run, place, sent, rtt, there, back, lost = line.split(",")
             delays = (_maybe(rtt), _maybe(there), _maybe(back))
-            found.append(Probe(int(run), int(place), int(sent), *delays, lost))
+            found.append(RecordedProbe(int(run), int(place), int(sent), *delays, lost))
         except ValueError:
             raise ValueError(f"line {number}: {line[:40]!r} is not a probe") from None
     return found
@@ -52,7 +52,7 @@ def _maybe(text: str) -> int | None:
     return int(text) if text else None
 
 
-def complete(probes: Iterable[Probe], every_ns: int) -> list[list[Probe]]:
+def complete(probes: Iterable[RecordedProbe], every_ns: int) -> list[list[RecordedProbe]]:
     """Group the probes into series in the order of sending. A probe that left no line counts as lost somewhere."""
     return [
         list(_filled(sorted(group, key=lambda p: p.number), every_ns))
@@ -60,21 +60,21 @@ def complete(probes: Iterable[Probe], every_ns: int) -> list[list[Probe]]:
     ]
 
 
-def _filled(run: Sequence[Probe], every_ns: int) -> Iterator[Probe]:
+def _filled(run: Sequence[RecordedProbe], every_ns: int) -> Iterator[RecordedProbe]:
     """Fill the gap between two recorded probes at even intervals: a tool may send more slowly than requested."""
-    before = Probe(run[0].run, -1, max(0, run[0].sent_ns - run[0].number * every_ns) - every_ns)
+    before = RecordedProbe(run[0].run, -1, max(0, run[0].sent_ns - run[0].number * every_ns) - every_ns)
     for probe in run:
         apart = probe.number - before.number
         for number in range(before.number + 1, probe.number):
             sent_ns = before.sent_ns + (probe.sent_ns - before.sent_ns) * (number - before.number) // apart
-            yield Probe(probe.run, number, max(0, sent_ns), lost=SOMEWHERE)
+            yield RecordedProbe(probe.run, number, max(0, sent_ns), lost=SOMEWHERE)
         if apart:
             yield probe
         before = probe
 
 
 @dataclass(frozen=True)
-class Point:
+class PacketRecord:
     """One packet in one direction: when it was sent, whether it was lost, and its delay where known."""
 
     sent_ns: int
@@ -83,10 +83,10 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Way:
+class DirectionSeries:
     """One direction: its uninterrupted series of packets."""
 
-    runs: tuple[tuple[Point, ...], ...]
+    runs: tuple[tuple[PacketRecord, ...], ...]
 
     @property
     def delays(self) -> list[list[int]]:
@@ -99,7 +99,7 @@ class Way:
         return [[p.lost for p in run] for run in self.runs]
 
 
-def ways(runs: Sequence[Sequence[Probe]], *, one_clock: bool) -> tuple[Way, Way]:
+def ways(runs: Sequence[Sequence[RecordedProbe]], *, one_clock: bool) -> tuple[DirectionSeries, DirectionSeries]:
     """Derive both directions, outbound first. Raises ValueError when no probe was answered.
 
     With `one_clock` the one-way delays are used as measured. With two clocks, each series sets their offset such that
@@ -114,26 +114,27 @@ def ways(runs: Sequence[Sequence[Probe]], *, one_clock: bool) -> tuple[Way, Way]
         both = [(_outward(run, half), _homeward(run, half)) for run in runs]
     else:
         both = [_apart(run, one_clock=one_clock) for run in runs]
-    return tuple(Way(tuple(tuple(one[side]) for one in both if one[side])) for side in (0, 1))  # type: ignore[return-value]
+    return tuple(DirectionSeries(tuple(tuple(one[side]) for one in both if one[side])) for side in (0, 1))  # type: ignore[return-value]
 
 
-def _outward(run: Sequence[Probe], half_ns: int) -> list[Point]:
-    return [Point(p.sent_ns, p.rtt_ns is None, None if p.rtt_ns is None else p.rtt_ns - half_ns) for p in run]
+def _outward(run: Sequence[RecordedProbe], half_ns: int) -> list[PacketRecord]:
+    return [PacketRecord(p.sent_ns, p.rtt_ns is None, None if p.rtt_ns is None else p.rtt_ns - half_ns) for p in run]
 
 
-def _homeward(run: Sequence[Probe], half_ns: int) -> list[Point]:
-    return [Point(p.sent_ns, False, half_ns) for p in run if p.rtt_ns is not None]
+def _homeward(run: Sequence[RecordedProbe], half_ns: int) -> list[PacketRecord]:
+    return [PacketRecord(p.sent_ns, False, half_ns) for p in run if p.rtt_ns is not None]
 
 
-def _apart(run: Sequence[Probe], *, one_clock: bool) -> tuple[list[Point], list[Point]]:
+def _apart(run: Sequence[RecordedProbe], *, one_clock: bool) -> tuple[list[PacketRecord], list[PacketRecord]]:
     both = [(p.there_ns, p.back_ns) for p in run if p.there_ns is not None and p.back_ns is not None]
     ahead = 0 if one_clock or not both else (min(t for t, _ in both) - min(b for _, b in both)) // 2
     # A packet lost on the way back arrived outbound, at an unknown time.
     there = [
-        Point(p.sent_ns, p.lost in (THERE, SOMEWHERE), None if p.there_ns is None else p.there_ns - ahead) for p in run
+        PacketRecord(p.sent_ns, p.lost in (THERE, SOMEWHERE), None if p.there_ns is None else p.there_ns - ahead)
+        for p in run
     ]
     back = [
-        Point(p.sent_ns, p.lost == BACK, None if p.back_ns is None else p.back_ns + ahead)
+        PacketRecord(p.sent_ns, p.lost == BACK, None if p.back_ns is None else p.back_ns + ahead)
         for p in run
         if p.lost not in (THERE, SOMEWHERE)
     ]
@@ -141,7 +142,7 @@ def _apart(run: Sequence[Probe], *, one_clock: bool) -> tuple[list[Point], list[
 
 
 @dataclass(frozen=True)
-class Moment:
+class TraceStep:
     """One step of a trace: mean and spread of the delays (None: no packet arrived), and the share of lost packets."""
 
     at_ns: int
@@ -150,26 +151,26 @@ class Moment:
     lost: float
 
 
-def moments(way: Way, step_ns: int) -> list[Moment]:
+def moments(way: DirectionSeries, step_ns: int) -> list[TraceStep]:
     """The direction over time. The jitter is that of the uniform shape with the measured variance."""
-    steps: dict[int, list[Point]] = defaultdict(list)
+    steps: dict[int, list[PacketRecord]] = defaultdict(list)
     for run in way.runs:
         for point in run:
             steps[point.sent_ns // step_ns].append(point)
     return [_moment(number * step_ns, steps[number]) for number in sorted(steps)]
 
 
-def _moment(at_ns: int, points: Sequence[Point]) -> Moment:
+def _moment(at_ns: int, points: Sequence[PacketRecord]) -> TraceStep:
     came = [point.delay_ns for point in points if point.delay_ns is not None]
     lost = sum(point.lost for point in points) / len(points)
     if not came:
-        return Moment(at_ns, None, None, lost)
+        return TraceStep(at_ns, None, None, lost)
     mean = sum(came) / len(came)
     spread = math.sqrt(3 * sum((delay - mean) ** 2 for delay in came) / len(came))
-    return Moment(at_ns, round(mean), min(round(mean), round(spread)), lost)
+    return TraceStep(at_ns, round(mean), min(round(mean), round(spread)), lost)
 
 
-def trace(moments: Sequence[Moment]) -> str:
+def trace(moments: Sequence[TraceStep]) -> str:
     """The trace in the format of `traces.read_csv`."""
     lines = ["time_ns,delay_ns,jitter_ns,loss_percent"]
     for one in moments:

@@ -12,7 +12,7 @@ from emulator.errors import MeasureError, MissingError
 from emulator.hosts.tools import irtt, ping, process
 from emulator.hosts.tools.process import Completed, Running
 from emulator.record.file import PROBES
-from emulator.record.probes import BACK, SOMEWHERE, THERE, Probe
+from emulator.record.probes import BACK, SOMEWHERE, THERE, RecordedProbe
 
 FASTEST_NS = 10_000_000
 """The shortest interval between two probes: 100 probes/s add no relevant load to a path."""
@@ -50,11 +50,11 @@ class Here:
 class Notebook:
     """Appends each probe to the folder's file as soon as it is known. A context manager."""
 
-    def __init__(self, folder: Path, told: Callable[[Probe], None]) -> None:
-        self.probes: list[Probe] = []
+    def __init__(self, folder: Path, told: Callable[[RecordedProbe], None]) -> None:
+        self.probes: list[RecordedProbe] = []
         self._file, self._told = (folder / PROBES).open("a"), told
 
-    def add(self, probe: Probe) -> None:
+    def add(self, probe: RecordedProbe) -> None:
         """Save one probe."""
         self.probes.append(probe)
         self._file.write(probe.line() + "\n")
@@ -93,7 +93,7 @@ def by_ping(task: Task, notebook: Notebook) -> None:
             number, sent_ns, rtt_ns = reply[0] - 2, reply[1], reply[2]
             seen.add(reply[0])
             begin_ns = sent_ns - number * task.every_ns if begin_ns is None else begin_ns
-            notebook.add(Probe(0, number, max(0, sent_ns - begin_ns), rtt_ns))
+            notebook.add(RecordedProbe(0, number, max(0, sent_ns - begin_ns), rtt_ns))
         done = program.wait(_PATIENCE_S)
     if done.exit_code >= _PING_FAILED:
         done.checked()
@@ -101,7 +101,7 @@ def by_ping(task: Task, notebook: Notebook) -> None:
     if notebook.probes and max(seen) <= count and ping.sent(last) == count + 1:
         final = max(notebook.probes, key=lambda probe: probe.number)
         late_ns = (count - 1 - final.number) * task.every_ns
-        notebook.add(Probe(0, count - 1, final.sent_ns + late_ns, lost=SOMEWHERE))
+        notebook.add(RecordedProbe(0, count - 1, final.sent_ns + late_ns, lost=SOMEWHERE))
 
 
 def by_irtt(task: Task, notebook: Notebook) -> None:
@@ -117,14 +117,16 @@ def by_irtt(task: Task, notebook: Notebook) -> None:
         for number, trip in enumerate(trips):
             begin_ns = trip.sent_ns if begin_ns is None else begin_ns
             lost = _LOST.get(trip.lost, "")
-            notebook.add(Probe(run, number, trip.sent_ns - begin_ns, trip.rtt_ns, trip.there_ns, trip.back_ns, lost))
+            notebook.add(
+                RecordedProbe(run, number, trip.sent_ns - begin_ns, trip.rtt_ns, trip.there_ns, trip.back_ns, lost)
+            )
         if stopped:
             raise KeyboardInterrupt
         if not trips:
             # irtt could not connect: probes would have been lost. A refused connection returns at once, so wait.
             time.sleep(1)
             now_ns = time.monotonic_ns() - started_ns
-            notebook.add(Probe(run, (now_ns - passed_ns) // task.every_ns, now_ns, lost=SOMEWHERE))
+            notebook.add(RecordedProbe(run, (now_ns - passed_ns) // task.every_ns, now_ns, lost=SOMEWHERE))
         run += 1
 
 

@@ -14,8 +14,16 @@ from emulator.hosts.tools import ping
 from emulator.hosts.tools.rtt_prober import between
 from emulator.model.topology import Topology
 from emulator.record import file, probes
-from emulator.record.path_profile import ONE_CLOCK, ROUND_TRIPS, TWO_CLOCKS, PathProfile, Source, profiled, ways_of
-from emulator.record.probes import Probe
+from emulator.record.path_profile import (
+    ONE_CLOCK,
+    ROUND_TRIPS,
+    TWO_CLOCKS,
+    PathProfile,
+    RecordingSource,
+    profiled,
+    ways_of,
+)
+from emulator.record.probes import RecordedProbe
 from emulator.record.rate import measured
 from emulator.record.recorder import End, Here, Notebook, Task, answers_irtt, by_irtt, by_ping
 
@@ -70,7 +78,14 @@ def over_lane(topology: Topology, name: str, by: str) -> Iterator[Ends]:
 
 
 def record(
-    ends: Ends, label: str, at: str, folder: Path, by: str, every_ns: int, for_ns: int, told: Callable[[Probe], None]
+    ends: Ends,
+    label: str,
+    at: str,
+    folder: Path,
+    by: str,
+    every_ns: int,
+    for_ns: int,
+    told: Callable[[RecordedProbe], None],
 ) -> None:
     """Record into a new folder. Raises MeasureError, InputError; KeyboardInterrupt when the user interrupts it.
 
@@ -79,7 +94,7 @@ def record(
     if by == "irtt" and not ends.has_irtt:
         raise MeasureError(f"irtt does not reach {label}: run irtt server there, or omit --by to use ping")
     split = (ONE_CLOCK if ends.one_clock else TWO_CLOCKS) if ends.has_irtt else ROUND_TRIPS
-    file.begin(folder, Source(label, "irtt" if ends.has_irtt else "ping", at, every_ns, split))
+    file.begin(folder, RecordingSource(label, "irtt" if ends.has_irtt else "ping", at, every_ns, split))
     with Notebook(folder, told) as notebook:
         (by_irtt if ends.has_irtt else by_ping)(Task(ends.end, ends.address, every_ns, for_ns), notebook)
 

@@ -21,7 +21,7 @@ FIGURES: dict[str, tuple[Callable[[Impairment], float], Callable[[float], str]]]
 
 
 @dataclass(frozen=True)
-class Row:
+class ChartRow:
     """One figure of one lane over the whole span: its least and greatest value, and its row of columns."""
 
     lane: str
@@ -37,7 +37,7 @@ def span_ns(timeline: Timeline) -> int:
     return timeline.schedule.loop_ns or timeline.schedule.last_ns * 21 // 20 or 10**9
 
 
-def rows(timeline: Timeline, width: int) -> list[Row]:
+def rows(timeline: Timeline, width: int) -> list[ChartRow]:
     """Every figure that changes. A column shows the value in its interval that differs most from the rest."""
     span = span_ns(timeline)
     edges = [span * column // width for column in range(width)]
@@ -54,7 +54,7 @@ def rows(timeline: Timeline, width: int) -> list[Row]:
             for direction, values in zip(["both"] if same else DIRECTIONS, both, strict=False):
                 if len(set(values)) > 1:
                     line = _line(values, starts, lowest=figure == "rate")
-                    found.append(Row(lane, direction, figure, text(min(values)), text(max(values)), line))
+                    found.append(ChartRow(lane, direction, figure, text(min(values)), text(max(values)), line))
     return found
 
 

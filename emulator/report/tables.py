@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from emulator import units
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.experiment.compare_runs import Change
+from emulator.experiment.compare_runs import CellComparison
 from emulator.model.sweep_axes import INBOUND, OUTBOUND
 
 MIB = 2**20
@@ -138,7 +138,7 @@ def findings(found: Mapping[str, CellResult]) -> list[str]:
     return [f"{name} in {len(all)} of {len(found)} cells: {all[0]}" for name, all in by_name.items()]
 
 
-def comparison(changes: Sequence[Change]) -> Table:
+def comparison(changes: Sequence[CellComparison]) -> Table:
     """Cells then and now."""
     rows = tuple(
         (change.id, _figure(change.before), _figure(change.after), f"{change.share:+.1%}", change.word)

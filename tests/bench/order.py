@@ -16,7 +16,7 @@ from helped import parser
 
 from emulator.analysis.impairment_statistics import overtakers
 from emulator.control.appliance import Appliance
-from emulator.hosts.tools.frame_stream import Arrival, Flow, Stream
+from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model.topology import Impairment, Lane, Topology
 from emulator.plan.netem_lowering import frame_bytes
@@ -36,7 +36,7 @@ def main(packets: int) -> None:
     ways = (("hub", "far"), ("far", "hub"))
     lost = overtaken = sent = 0
     for _ in range(packets // TRAIN):
-        with Stream(topology, [Flow(*way, TRAIN, EVERY_NS, FRAME) for way in ways]) as stream:
+        with Stream(topology, [FrameFlow(*way, TRAIN, EVERY_NS, FRAME) for way in ways]) as stream:
             seen = stream.run(2 * 10**9)
         sent, lost = sent + 2 * TRAIN, lost + 2 * TRAIN - sum(map(len, seen))
         overtaken += sum(map(overtakers, seen))

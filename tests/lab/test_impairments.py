@@ -11,7 +11,7 @@ from emulator.analysis.impairment_statistics import overtakers
 from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.experiment.impairment_test import Proof, prove
-from emulator.hosts.tools.frame_stream import SMALLEST, Arrival, Flow, Stream
+from emulator.hosts.tools.frame_stream import SMALLEST, Arrival, FrameFlow, Stream
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model.loss_model import GilbertElliott
 from emulator.model.topology import Buffer, Impairment, Lane, Topology
@@ -86,7 +86,7 @@ def test_what_was_asked_is_what_the_file_says(
     assert asked == pytest.approx(figures, rel=2e-3)
 
 
-def stream(appliance: Appliance, topology: Topology, *flows: Flow) -> list[list[Arrival]]:
+def stream(appliance: Appliance, topology: Topology, *flows: FrameFlow) -> list[list[Arrival]]:
     """Bring the topology up and run the flows through it."""
     appliance.up(topology)
     with Stream(topology, flows) as one:
@@ -95,7 +95,7 @@ def stream(appliance: Appliance, topology: Topology, *flows: Flow) -> list[list[
 
 def test_20_ms_of_normal_jitter_reorder_nothing_at_a_gigabit(appliance: Appliance) -> None:
     wish = Impairment(173 * MS, 20 * MS, rate_bps=10**9, distribution="normal")
-    flow = Flow("hub", "far", 20_000, 12_112, SMALLEST)
+    flow = FrameFlow("hub", "far", 20_000, 12_112, SMALLEST)
     kept = stream(appliance, Topology("t", "hub", (Lane("far", wish, wish),)), flow)[0]
     assert [one.number for one in kept] == list(range(20_000))
     free = replace(wish, keep_order=False)
@@ -107,7 +107,7 @@ def test_a_long_lane_holds_more_than_the_default_limit_of_1000(
     appliance: Appliance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = Impairment(173 * MS)
-    topology, flow = Topology("t", "hub", (Lane("far", far, far),)), Flow("hub", "far", 3_000, 10_000)
+    topology, flow = Topology("t", "hub", (Lane("far", far, far),)), FrameFlow("hub", "far", 3_000, 10_000)
     assert len(stream(appliance, topology, flow)[0]) == 3_000
     monkeypatch.setattr(netem_lowering, "limit_packets", lambda *_: 1000)
     assert len(stream(appliance, topology, flow)[0]) == 1_000
@@ -129,7 +129,7 @@ def test_the_next_change_does_not_roll_the_same_dice_again(appliance: Appliance)
     lost = []
     for rtt_ms in (80, 82, 84):
         lane = topology.lane("far").with_rtt(rtt_ms * MS)
-        seen = stream(appliance, topology.with_lane(lane), Flow("hub", "far", 200, MS))[0]
+        seen = stream(appliance, topology.with_lane(lane), FrameFlow("hub", "far", 200, MS))[0]
         lost.append(set(range(200)) - {one.number for one in seen})
     assert lost[0] != lost[1] != lost[2] != lost[0]
 
@@ -140,7 +140,7 @@ def test_an_active_queue_marks_before_it_is_full(appliance: Appliance, queue: st
     wish = Impairment(5 * MS, rate_bps=10**7, buffer=Buffer(packets=1000), queue=queue, ecn=marking)
     frame, topology = frame_bytes(1500), Topology("t", "hub", (Lane("near", wish, wish),))
     # A tenth faster than the bottleneck for two seconds: the queue grows, and would hold it all.
-    flow = Flow("hub", "near", 1_800, frame * 800 * 10 // 11, frame, ect=True)
+    flow = FrameFlow("hub", "near", 1_800, frame * 800 * 10 // 11, frame, ect=True)
     seen = stream(appliance, topology, flow)[0]
     assert len(seen) == 1_800
     assert any(one.marked for one in seen) == marking
@@ -162,7 +162,7 @@ def test_a_failure_gives_back_a_table_of_ones_own(appliance: Appliance, monkeypa
     monkeypatch.setattr(NetlinkKernel, "apply", failing)
     with pytest.raises(RuntimeError, match="after the change"):
         appliance.up(normal)
-    with Stream(topology, [Flow("hub", "far", 200, 40 * MS)]) as one:
+    with Stream(topology, [FrameFlow("hub", "far", 200, 40 * MS)]) as one:
         seen = one.run(10**9)[0]
     delays = {round((a.received_ns - a.sent_ns) / MS) for a in seen}
     assert delays == {92, 108}

@@ -14,7 +14,7 @@ from support.folders import ROOT, TOPOLOGIES
 from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.intent_store import Store
-from emulator.hosts.tools.frame_stream import Arrival, Flow, Stream
+from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
 from emulator.model.lateness import Lateness
 from emulator.model.schedule import Start
 from emulator.model.timeline import Timeline
@@ -29,7 +29,7 @@ SHARED_NS = 1_000
 
 
 def played(
-    appliance: Appliance, topology: Topology, flows: list[Flow], seconds: int, epoch_ns: int
+    appliance: Appliance, topology: Topology, flows: list[FrameFlow], seconds: int, epoch_ns: int
 ) -> tuple[list[list[Arrival]], Lateness]:
     """Bring the topology up and play its schedule, which began at `epoch_ns`, so long, while the flows run."""
     assert topology.schedule is not None
@@ -48,7 +48,7 @@ def test_an_evening_passes_as_it_is_written(appliance: Appliance) -> None:
     """An hour and a half of the day, from 19:55 on: all that ever changes in it."""
     day = loader.load(TOPOLOGIES / "day.yaml")
     epoch_ns = RealAlarm().now_ns() - EVENING_S * S
-    flows = [Flow("new-york", site, 240, 22 * S) for site in ("london", "tokyo")]
+    flows = [FrameFlow("new-york", site, 240, 22 * S) for site in ("london", "tokyo")]
     arrivals, late = played(appliance, day, flows, 5_400, epoch_ns)
     assert day.schedule is not None
     timeline = Timeline(day, day.schedule)
@@ -71,7 +71,7 @@ def schedule(tracks: str, rest: str = "") -> Topology:
 
 def test_a_ramp_loses_and_reorders_nothing(appliance: Appliance) -> None:
     ramp = "{keys: [{at: 0s, rtt: 80ms}, {at: 4s, rtt: 200ms, ramp: yes}, {at: 8s, rtt: 20ms, ramp: yes}]}"
-    flows = [Flow("hub", "far", 10_000, MS), Flow("far", "hub", 10_000, MS)]
+    flows = [FrameFlow("hub", "far", 10_000, MS), FrameFlow("far", "hub", 10_000, MS)]
     arrivals, late = played(appliance, schedule(ramp, "step: 100ms,"), flows, 14, RealAlarm().now_ns() + 3 * S)
     for seen in arrivals:
         assert [one.number for one in seen] == list(range(10_000))
@@ -84,7 +84,7 @@ def test_a_ramp_loses_and_reorders_nothing(appliance: Appliance) -> None:
 def test_a_flap_takes_what_is_sent_in_it_and_nothing_else(appliance: Appliance) -> None:
     flap = "{direction: outbound, keys: [{at: 1s, down: yes}, {at: 1250ms, down: no}]}"
     epoch_ns = RealAlarm().now_ns() + 3 * S
-    flows = [Flow("hub", "far", 3_000, MS), Flow("far", "hub", 3_000, MS)]
+    flows = [FrameFlow("hub", "far", 3_000, MS), FrameFlow("far", "hub", 3_000, MS)]
     (out, back), late = played(appliance, schedule(flap, "loop: 2s,"), flows, 10, epoch_ns)
     assert len(back) == 3_000
     lost = sorted(set(range(3_000)) - {one.number for one in out})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import Author
-from emulator.control.watchdog_loop import Daemon
+from emulator.control.watchdog_loop import WatchdogLoop
 from emulator.kernel.fake import FakeKernel
 from emulator.model.topology import Impairment, Lane, Topology
 from emulator.plan.desired_state import wanted
@@ -53,7 +53,7 @@ class Stage:
         ears = Script(self.clock, list(scenes))
         log = logger(self.out, {})
         now = lambda: self.clock.now_ns / 1e9  # noqa: E731
-        daemon = Daemon(self.appliance(), ears, log, self.notifier, now, period_s, HandAlarm(self.clock))
+        daemon = WatchdogLoop(self.appliance(), ears, log, self.notifier, now, period_s, HandAlarm(self.clock))
         daemon.start()
         daemon.run(0, lambda: not ears.scenes)
         return ears.waits

@@ -7,39 +7,41 @@ from pathlib import Path
 
 from emulator.hosts.tools.process import Completed
 from emulator.record import file, recording
-from emulator.record.path_profile import ONE_CLOCK, ROUND_TRIPS, PathProfile, Source
-from emulator.record.probes import BACK, SOMEWHERE, THERE, Probe
+from emulator.record.path_profile import ONE_CLOCK, ROUND_TRIPS, PathProfile, RecordingSource
+from emulator.record.probes import BACK, SOMEWHERE, THERE, RecordedProbe
 
 MS = 10**6
 EVERY_NS = 20 * MS
 
 
-def one_way(seed: int, count: int, leave: float = 0.25) -> list[Probe]:
+def one_way(seed: int, count: int, leave: float = 0.25) -> list[RecordedProbe]:
     """Answered by irtt on one clock: 40 ms and up to 8 more there, in bursts lost; 30 ms back, some lost by chance."""
     rng, bad, found = random.Random(seed), False, []
     for number in range(count):
         lost = THERE if bad else BACK if rng.random() < 0.01 else ""
         there, back = 40 * MS + rng.randrange(8 * MS), 30 * MS
         known = (None, None, None) if lost else (there + back, there, back)
-        found.append(Probe(number // 1000, number % 1000, number * EVERY_NS, *known, lost))
+        found.append(RecordedProbe(number // 1000, number % 1000, number * EVERY_NS, *known, lost))
         bad = rng.random() >= leave if bad else rng.random() < 0.01
     return found
 
 
-def round_trips(delays_ms: list[float | None]) -> list[Probe]:
+def round_trips(delays_ms: list[float | None]) -> list[RecordedProbe]:
     """Answered by ping: None for an echo that was lost. The first one is answered."""
     return [
-        Probe(0, n, n * EVERY_NS, None if ms is None else round(ms * MS), lost=SOMEWHERE if ms is None else "")
+        RecordedProbe(0, n, n * EVERY_NS, None if ms is None else round(ms * MS), lost=SOMEWHERE if ms is None else "")
         for n, ms in enumerate(delays_ms)
     ]
 
 
-def source(split: str = ONE_CLOCK) -> Source:
+def source(split: str = ONE_CLOCK) -> RecordingSource:
     """Of a made-up recording."""
-    return Source("paris", "ping" if split == ROUND_TRIPS else "irtt", "2026-01-31T06:00:00+00:00", EVERY_NS, split)
+    return RecordingSource(
+        "paris", "ping" if split == ROUND_TRIPS else "irtt", "2026-01-31T06:00:00+00:00", EVERY_NS, split
+    )
 
 
-def folder(path: Path, probes: list[Probe], split: str = ONE_CLOCK) -> PathProfile:
+def folder(path: Path, probes: list[RecordedProbe], split: str = ONE_CLOCK) -> PathProfile:
     """A recording on disk, worked out."""
     file.begin(path, source(split))
     with (path / file.PROBES).open("a") as lines:

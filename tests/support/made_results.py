@@ -5,7 +5,7 @@ from __future__ import annotations
 from emulator.analysis.latency_histogram import Latency
 from emulator.analysis.tcp_path import Interval, Path
 from emulator.analysis.verdict import Buffers, Evidence
-from emulator.experiment.cell_result import CellResult, CellSpec, Moment
+from emulator.experiment.cell_result import CellResult, CellSpec, SenderSample
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
 from emulator.model.topology import Impairment, Lane, Profile, Topology
@@ -108,7 +108,7 @@ def cell_result(spec: CellSpec | None = None, steady_bytes_per_s: float = 87.5 *
         ways=(),
         repeats=(steady_bytes_per_s,),
         intervals=(Interval(0, 1, 40 * MIB), Interval(1, 2, 88 * MIB)),
-        ramp=(Moment(1.0, 2 * MIB, spec.lane.rtt_ns), Moment(2.0, 3 * MIB, spec.lane.rtt_ns)),
+        ramp=(SenderSample(1.0, 2 * MIB, spec.lane.rtt_ns), SenderSample(2.0, 3 * MIB, spec.lane.rtt_ns)),
     )
 
 

@@ -27,7 +27,7 @@ from web.app import create_app
 from web.auth.guard import Guard
 from web.auth.tokens import Tokens
 from web.certificates import Certificates
-from web.context import Daemon
+from web.context import ServerContext
 from web.live import Live
 from web.runs import Run, Runs
 from web.service import UseCases
@@ -101,7 +101,7 @@ class House:
         own = {"set_aside": said.pop("set_aside", False), "order_seed": said.pop("order_seed", lambda: 9)}
         self.runs = Runs(folder / "runs", self.usecases, runners, say, **own)
         certificates = Certificates(folder / "certificates", made_up)
-        self.daemon = Daemon(self.usecases, self.live, self.runs, certificates, clock=self.clock, **said)
+        self.daemon = ServerContext(self.usecases, self.live, self.runs, certificates, clock=self.clock, **said)
         self.guard = Guard(TOKENS, clock=self.clock)
         self.app: Flask = create_app(self.daemon, self.guard)
         self.client = self.someone(TOKENS.write)

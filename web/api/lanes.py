@@ -15,11 +15,11 @@ from emulator import __version__
 from emulator.config import loader, yaml_source
 from emulator.config.lane_patch import DIRECTIONS
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm, MatchForm, TopologyForm
-from emulator.control.change_log import Change
+from emulator.control.change_log import LoggedChange
 from emulator.errors import InputError
 from emulator.model.topology import NAME_PATTERN, Topology
 from web.api import metrics, openapi
-from web.api.routing import CONFIRM, DRY_RUN, JSON, YAML, Query, Table, json_body, whole
+from web.api.routing import CONFIRM, DRY_RUN, JSON, YAML, EndpointTable, Query, json_body, whole
 from web.api.schemas import (
     AuthorAnswer,
     EntryAnswer,
@@ -36,7 +36,7 @@ from web.certificates import CertificateAnswer, CertificatesAnswer
 from web.context import here
 from web.service import Performed, etag_of
 
-table = Table()
+table = EndpointTable()
 
 
 def _patch_schema() -> dict[str, Any]:
@@ -208,7 +208,7 @@ def history() -> HistoryAnswer:
     return HistoryAnswer(entries=[_entry(change) for change in here().usecases.history()])
 
 
-def _entry(change: Change) -> EntryAnswer:
+def _entry(change: LoggedChange) -> EntryAnswer:
     author = AuthorAnswer(**asdict(change.author))
     said = {name: getattr(change, name) for name in ("number", "when", "summary", "times", "diff")}
     return EntryAnswer(author=author, **said)

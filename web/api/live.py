@@ -10,14 +10,14 @@ from werkzeug.exceptions import NotFound, ServiceUnavailable
 from emulator.errors import InputError
 from emulator.experiment import grid
 from emulator.experiment.cell_result import CellSpec
-from web.api.routing import DRY_RUN, JSON, Query, Table, form_body, whole
+from web.api.routing import DRY_RUN, JSON, EndpointTable, Query, form_body, whole
 from web.api.run_schemas import MOST_CELLS, RunAnswer, RunForm, RunsAnswer, run_answer
 from web.api.schemas import Answer
 from web.context import here
 from web.live import MOST_WATCHERS, columns
 from web.runs import Run
 
-table = Table()
+table = EndpointTable()
 REPORTS = {
     "md": "text/markdown; charset=utf-8",
     "csv": "text/csv; charset=utf-8",

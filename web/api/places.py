@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from emulator.model import places as geography
-from web.api.routing import Query, Table
+from web.api.routing import EndpointTable, Query
 from web.api.schemas import Answer
 
-table = Table()
+table = EndpointTable()
 
 
 class PlaceAnswer(Answer):

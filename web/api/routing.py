@@ -75,7 +75,7 @@ class Endpoint:
     problems: tuple[int, ...] = ()
 
 
-class Table:
+class EndpointTable:
     """Collects endpoints, then routes them."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from emulator.hosts.tools import probe_frame
-from emulator.hosts.tools.probe_frame import PLAIN, Form
+from emulator.hosts.tools.probe_frame import PLAIN, FrameTemplate
 from emulator.hosts.tools.sample_packet import Packet
 from emulator.kernel import netns
 from emulator.model.topology import Topology
@@ -35,7 +35,7 @@ RECEIVE_BUFFER_BYTES = 1 << 29
 
 
 @dataclass(frozen=True)
-class Flow:
+class FrameFlow:
     """`count` frames of `frame_bytes` (Ethernet header included) from one host to another, one every `every_ns`.
 
     They are as `packet` says, `outbound` from its hub's end to its site's, and larger if it does not fit.
@@ -50,11 +50,11 @@ class Flow:
     packet: Packet = PLAIN
     outbound: bool = True
 
-    def forms(self, macs: tuple[bytes, bytes]) -> tuple[Form, Form]:
+    def forms(self, macs: tuple[bytes, bytes]) -> tuple[FrameTemplate, FrameTemplate]:
         """The frames as they are sent between these addresses, and as they arrive when they are marked."""
         size = max(self.frame_bytes, probe_frame.smallest_bytes(self.packet))
         sent, marked = (
-            Form(self.packet, self.outbound, macs, size, bits)
+            FrameTemplate(self.packet, self.outbound, macs, size, bits)
             for bits in (probe_frame.ECT0 if self.ect else 0, probe_frame.CE)
         )
         return sent, marked
@@ -74,7 +74,7 @@ class Arrival:
 class Stream:
     """The sockets of some flows between the virtual hosts of a topology that is up. A context manager."""
 
-    def __init__(self, topology: Topology, flows: Sequence[Flow]) -> None:
+    def __init__(self, topology: Topology, flows: Sequence[FrameFlow]) -> None:
         self.topology, self.flows = topology, tuple(flows)
         self._stack = ExitStack()
 

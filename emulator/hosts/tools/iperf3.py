@@ -20,7 +20,7 @@ _LARGEST_BLOCK, _SMALLEST_BLOCK = 2**20, 2**12
 
 
 @dataclass(frozen=True)
-class Run:
+class Iperf3Result:
     """One iperf3 test, all streams together, as the receiver saw it; `retransmits` and `ramp` are the sender's.
 
     `ramp` is (end in s, all congestion windows together in bytes, mean RTT in us) of every interval. `omit_s` is what
@@ -112,7 +112,7 @@ def longest_s(duration_s: int, rtt_ns: int) -> float:
     return duration_s + SETUP_ROUND_TRIPS * rtt_ns / 1e9 + 60
 
 
-def parse(text: str, *, reverse: bool = False) -> Run:
+def parse(text: str, *, reverse: bool = False) -> Iperf3Result:
     """Read a client's JSON; `reverse`: what the server sent, of a test both ways.
 
     Raises MeasureError with iperf3's own words when the test failed.
@@ -129,14 +129,14 @@ def parse(text: str, *, reverse: bool = False) -> Run:
         raise MeasureError(f"iperf3's JSON lacks {gone}: 3.17 or newer is needed at both ends") from None
 
 
-def _run(report: dict[str, Any], *, reverse: bool) -> Run:
+def _run(report: dict[str, Any], *, reverse: bool) -> Iperf3Result:
     way = "_bidir_reverse" if reverse else ""
     received, sent = report["end"][f"sum_received{way}"], report["end"][f"sum_sent{way}"]
     client, server = report, report["server_output_json"]
     sender, receiver = (server, client) if reverse else (client, server)
     cpu = report["end"]["cpu_utilization_percent"]
     used = (cpu["host_total"], cpu["remote_total"])
-    return Run(
+    return Iperf3Result(
         received_bytes=received["bytes"],
         received_s=received["seconds"],
         intervals=_intervals(receiver, f"sum{way}"),

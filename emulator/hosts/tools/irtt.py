@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.analysis.latency_histogram import Probe
+from emulator.analysis.latency_histogram import AnsweredProbe
 from emulator.errors import MeasureError
 
 PORT = 2112
@@ -38,7 +38,7 @@ def longest_s(duration_s: float, rtt_ns: int) -> float:
 
 
 @dataclass(frozen=True)
-class Trip:
+class IrttProbe:
     """One probe: when it was sent, "false" or where it was lost ("true_up", "true_down", "true" if that is unknown),
     and its delays in ns if it was answered."""
 
@@ -49,14 +49,14 @@ class Trip:
     back_ns: int | None = None
 
 
-def parse(text: str) -> tuple[list[Probe], int]:
+def parse(text: str) -> tuple[list[AnsweredProbe], int]:
     """The answered probes in the order of sending, and how many got no answer. Raises MeasureError."""
     trips = parse_trips(text)
-    probes = [Probe(t.sent_ns, t.rtt_ns, t.there_ns, t.back_ns) for t in trips if t.rtt_ns is not None]
+    probes = [AnsweredProbe(t.sent_ns, t.rtt_ns, t.there_ns, t.back_ns) for t in trips if t.rtt_ns is not None]
     return probes, len(trips) - len(probes)
 
 
-def parse_trips(text: str) -> list[Trip]:
+def parse_trips(text: str) -> list[IrttProbe]:
     """Every probe in the order of sending. Raises MeasureError."""
     try:
         return [_trip(trip) for trip in json.loads(text)["round_trips"]]
@@ -64,9 +64,9 @@ def parse_trips(text: str) -> list[Trip]:
         raise MeasureError(f"irtt answered something that cannot be read: {error}") from None
 
 
-def _trip(trip: dict[str, Any]) -> Trip:
+def _trip(trip: dict[str, Any]) -> IrttProbe:
     sent_ns, lost = trip["timestamps"]["client"]["send"]["wall"], trip["lost"]
     if lost != "false":
-        return Trip(sent_ns, lost)
+        return IrttProbe(sent_ns, lost)
     delay = trip["delay"]
-    return Trip(sent_ns, lost, delay["rtt"], delay.get("send"), delay.get("receive"))
+    return IrttProbe(sent_ns, lost, delay["rtt"], delay.get("send"), delay.get("receive"))

@@ -25,7 +25,7 @@ ALGORITHMS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _TIMEOUT_S = 30.0
 
 
-class Host(Protocol):
+class InspectedHost(Protocol):
     """Where the streams are sent from."""
 
     @property
@@ -48,7 +48,7 @@ def algorithms(wanted: Iterable[str]) -> tuple[str, ...]:
     return tuple(ALGORITHMS.read_text().split())
 
 
-def record(host: Host) -> dict[str, Any]:
+def record(host: InspectedHost) -> dict[str, Any]:
     """Everything; what a tool cannot tell is left empty, for it is there to be read and not to decide anything."""
     return {
         "kernel": platform.uname()._asdict(),
@@ -71,7 +71,7 @@ def queues() -> list[Any]:
     return list(json.loads(done.stdout or "[]"))
 
 
-def _answer(host: Host, argv: Sequence[str]) -> str:
+def _answer(host: InspectedHost, argv: Sequence[str]) -> str:
     try:
         done = host.run(argv, _TIMEOUT_S)
     except MissingError:
@@ -79,7 +79,7 @@ def _answer(host: Host, argv: Sequence[str]) -> str:
     return done.stdout if not done.exit_code else ""
 
 
-def _sysctl(host: Host, name: str) -> str:
+def _sysctl(host: InspectedHost, name: str) -> str:
     try:
         return host.read_sysctl(name)
     except MissingError:  # tcp_mem, in a container's namespace

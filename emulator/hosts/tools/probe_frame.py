@@ -33,7 +33,7 @@ def smallest_bytes(packet: Packet) -> int:
 
 
 @dataclass(frozen=True)
-class Form:
+class FrameTemplate:
     """Frames of one look: `macs` are (source, target), `size` is in bytes without the tag, `ecn` the two bits."""
 
     packet: Packet

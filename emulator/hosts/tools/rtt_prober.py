@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from emulator.analysis import latency_histogram
-from emulator.analysis.latency_histogram import Latency, Probe
+from emulator.analysis.latency_histogram import AnsweredProbe, Latency
 from emulator.errors import MeasureError, MissingError
 from emulator.hosts.tools import irtt, ping
 from emulator.hosts.tools.process import Completed, Running
@@ -20,7 +20,7 @@ _PATIENCE_S = 10.0
 _POLL_S = 0.05
 
 
-class Host(Protocol):
+class ProbeHost(Protocol):
     """One end of the lane."""
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
@@ -34,7 +34,7 @@ class Host(Protocol):
 class Prober:
     """Probes from one host to the address of another, over a lane of `rtt_ns`."""
 
-    host: Host
+    host: ProbeHost
     address: str
     rtt_ns: int
     by_irtt: bool
@@ -77,7 +77,7 @@ class Prober:
         every_ns = round(interval_s * 1e9)
         if not self.by_irtt:
             found = ping.parse(done.stdout)
-            probes = [Probe(number * every_ns, rtt_ns) for number, rtt_ns in enumerate(found.rtts_ns)]
+            probes = [AnsweredProbe(number * every_ns, rtt_ns) for number, rtt_ns in enumerate(found.rtts_ns)]
             return latency_histogram.summarize("ping", probes, found.lost, every_ns)
         probes, lost = irtt.parse(done.checked().stdout)
         if not probes:
@@ -86,7 +86,7 @@ class Prober:
 
 
 @contextlib.contextmanager
-def between(sender: Host, receiver: Host, address: str, rtt_ns: int, precise: bool) -> Iterator[Prober]:
+def between(sender: ProbeHost, receiver: ProbeHost, address: str, rtt_ns: int, precise: bool) -> Iterator[Prober]:
     """A prober for the time of a block, with irtt's server at the receiver if both ends have it."""
     with contextlib.ExitStack() as stack:
         by_irtt = _has_irtt(sender) and _has_irtt(receiver)
@@ -95,7 +95,7 @@ def between(sender: Host, receiver: Host, address: str, rtt_ns: int, precise: bo
         yield Prober(sender, address, rtt_ns, by_irtt, precise)
 
 
-def _has_irtt(host: Host) -> bool:
+def _has_irtt(host: ProbeHost) -> bool:
     try:
         return host.run(["irtt", "version"], _PATIENCE_S).exit_code == 0
     except MissingError:

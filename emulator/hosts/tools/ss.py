@@ -78,7 +78,7 @@ def _socket(addresses: str, details: str) -> Socket:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SocketSummary:
     """What a series of looks at the same streams says of them; shares are of their busy time."""
 
     in_flight_bytes: int
@@ -90,7 +90,7 @@ class Seen:
     sndbuf_share: float
 
 
-def summarize(looks: Sequence[Sequence[Socket]]) -> Seen:
+def summarize(looks: Sequence[Sequence[Socket]]) -> SocketSummary:
     """Means over all looks, of one stream. Raises MeasureError when the streams were never seen at work.
 
     The kernel's own sndbuf_limited misses a writer that sleeps until a third of its buffer is free; but a stream
@@ -105,7 +105,7 @@ def summarize(looks: Sequence[Sequence[Socket]]) -> Seen:
         for name in ("busy_us", "rwnd_limited_us", "sndbuf_limited_us")
     )
     starved = sum(s.app_limited for s in sockets) / len(sockets)
-    return Seen(
+    return SocketSummary(
         in_flight_bytes=round(_mean([s.in_flight_bytes for s in sockets])),
         most_in_flight_bytes=max(s.in_flight_bytes for s in sockets),
         peer_window_bytes=round(_mean([s.peer_window_bytes for s in sockets])),

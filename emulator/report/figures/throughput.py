@@ -51,7 +51,7 @@ def _column(axes: Axes, cells: Sequence[CellResult], name: str, number: int, zer
     x, y = _points(far)
     low, high = ([max(1e-3, v + sign * w) for v, w in zip(y, widths, strict=True)] for sign in (-1, 1))
     axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
-    curve = model_curve.theory(model_curve.Point(cell.spec.lane.rtt_ns, cell.laws) for cell in far)
+    curve = model_curve.theory(model_curve.ModelPoint(cell.spec.lane.rtt_ns, cell.laws) for cell in far)
     # On top, because theory and measurement mostly coincide.
     axes.plot([ns / 1e6 for ns, _ in curve], [v / MIB for _, v in curve], ":", color=style.INK, zorder=3)
     for cell in (cell for cell in cells if cell.invalid):

@@ -9,7 +9,7 @@ import pytest
 from support.folders import CAPTURES
 
 from emulator.analysis import latency_histogram
-from emulator.analysis.latency_histogram import Latency, Probe
+from emulator.analysis.latency_histogram import AnsweredProbe, Latency
 from emulator.errors import MeasureError
 from emulator.hosts.tools import irtt
 
@@ -17,8 +17,8 @@ MS = 10**6
 CAPTURE = CAPTURES / "irtt-30-50ms.json"
 
 
-def series(*rtts_ms: int, every_ms: int = 10) -> list[Probe]:
-    return [Probe(n * every_ms * MS, rtt_ms * MS) for n, rtt_ms in enumerate(rtts_ms)]
+def series(*rtts_ms: int, every_ms: int = 10) -> list[AnsweredProbe]:
+    return [AnsweredProbe(n * every_ms * MS, rtt_ms * MS) for n, rtt_ms in enumerate(rtts_ms)]
 
 
 def test_quantiles_to_four_digits() -> None:
@@ -35,7 +35,12 @@ def test_a_long_round_trip_on_an_open_grid_is_no_omission() -> None:
 
 def test_what_a_late_prober_left_out_is_put_in() -> None:
     # On a grid of 10 ms the prober was 30 ms late: the three probes of the gap would have waited 30, 20 and 10 ms more.
-    late = [Probe(0, 5 * MS), Probe(10 * MS, 5 * MS), Probe(50 * MS, 5 * MS), Probe(60 * MS, 5 * MS)]
+    late = [
+        AnsweredProbe(0, 5 * MS),
+        AnsweredProbe(10 * MS, 5 * MS),
+        AnsweredProbe(50 * MS, 5 * MS),
+        AnsweredProbe(60 * MS, 5 * MS),
+    ]
     assert latency_histogram.gaps(late, 10 * MS) == [15 * MS, 25 * MS, 35 * MS]
     found = latency_histogram.summarize("irtt", late, 0, 10 * MS)
     assert (found.corrected, found.max_ns) == (3, 35 * MS)
@@ -43,7 +48,7 @@ def test_what_a_late_prober_left_out_is_put_in() -> None:
 
 
 def test_the_jitter_of_a_timer_is_no_gap() -> None:
-    assert latency_histogram.gaps([Probe(0, MS), Probe(14 * MS, MS)], 10 * MS) == []
+    assert latency_histogram.gaps([AnsweredProbe(0, MS), AnsweredProbe(14 * MS, MS)], 10 * MS) == []
 
 
 def test_a_series_without_an_answer_has_no_figures() -> None:

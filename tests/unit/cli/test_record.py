@@ -147,7 +147,7 @@ def test_irtt_that_does_not_answer_is_told(tools: Tools, tmp_path: Path, capsys:
 
 
 def notebook(tmp_path: Path) -> recording.Notebook:
-    file.begin(tmp_path / "p", recording.Source("paris", "irtt", "2026-01-31T06:00:00Z", 20 * MS, "measured"))
+    file.begin(tmp_path / "p", recording.RecordingSource("paris", "irtt", "2026-01-31T06:00:00Z", 20 * MS, "measured"))
     return recording.Notebook(tmp_path / "p", lambda _: None)
 
 

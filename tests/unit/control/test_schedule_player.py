@@ -15,7 +15,7 @@ from emulator.control.appliance import Appliance
 from emulator.control.change_log import Author
 from emulator.control.intent_store import Store
 from emulator.control.schedule_player import Player, noted
-from emulator.control.watchdog_loop import Daemon
+from emulator.control.watchdog_loop import WatchdogLoop
 from emulator.errors import RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.model.timeline import Timeline
@@ -78,7 +78,7 @@ class Box:
         """A daemon for so long: at first it makes all as it should be, then it waits."""
         now = lambda: self.clock.now_ns / 1e9  # noqa: E731
         log = logger(self.out, {})
-        daemon = Daemon(self.appliance(), self, log, Notifier({}, 1), now, period_s, self.alarm)
+        daemon = WatchdogLoop(self.appliance(), self, log, Notifier({}, 1), now, period_s, self.alarm)
         self.end_ns = self.clock.now_ns + round(until_s * S)
         daemon.start()
         daemon.run(0, lambda: self.clock.now_ns >= self.end_ns)

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 import pytest
 
 from emulator.hosts.tools import probe_frame
-from emulator.hosts.tools.probe_frame import PLAIN, Form
+from emulator.hosts.tools.probe_frame import PLAIN, FrameTemplate
 from emulator.hosts.tools.sample_packet import Packet
 
 HUB, SITE = b"\x02\0\0\0\0\x01", b"\x02\0\0\0\0\x02"
@@ -17,9 +17,9 @@ FOUR = Packet(ip_address("10.77.0.1"), ip_address("10.77.0.2"), 17, 40_000, 53, 
 SIX = Packet(ip_address("fd00::1"), ip_address("fd00::2"), 6, 40_000, 80, dscp=34, vlan=7)
 
 
-def form(packet: Packet, *, outbound: bool = True, size: int = 200, ecn: int = 0) -> Form:
+def form(packet: Packet, *, outbound: bool = True, size: int = 200, ecn: int = 0) -> FrameTemplate:
     """Frames between the hub and the site."""
-    return Form(packet, outbound, (HUB, SITE) if outbound else (SITE, HUB), size, ecn)
+    return FrameTemplate(packet, outbound, (HUB, SITE) if outbound else (SITE, HUB), size, ecn)
 
 
 def test_a_packet_of_ipv4() -> None:

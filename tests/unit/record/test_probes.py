@@ -9,14 +9,27 @@ from support.made_recordings import EVERY_NS, MS, one_way, round_trips
 
 from emulator.model.traces import read_csv
 from emulator.record import probes
-from emulator.record.probes import BACK, HEADER, SOMEWHERE, THERE, Moment, Point, Probe, Way
+from emulator.record.probes import (
+    BACK,
+    HEADER,
+    SOMEWHERE,
+    THERE,
+    DirectionSeries,
+    PacketRecord,
+    RecordedProbe,
+    TraceStep,
+)
 
 COUNTS = st.integers(0, 10**12)
 DELAYS = st.none() | COUNTS
 
 
-@given(st.lists(st.builds(Probe, COUNTS, COUNTS, COUNTS, DELAYS, DELAYS, DELAYS, st.sampled_from(["", THERE, BACK]))))
-def test_what_is_written_is_read(found: list[Probe]) -> None:
+@given(
+    st.lists(
+        st.builds(RecordedProbe, COUNTS, COUNTS, COUNTS, DELAYS, DELAYS, DELAYS, st.sampled_from(["", THERE, BACK]))
+    )
+)
+def test_what_is_written_is_read(found: list[RecordedProbe]) -> None:
     text = "".join(f"{line}\n" for line in [HEADER, *(probe.line() for probe in found)])
     assert probes.parse(text) == found
     assert probes.parse(text + "0,17,34") == found
@@ -30,7 +43,12 @@ def test_what_is_no_recording_says_where(text: str, where: str) -> None:
 
 def test_probes_without_a_line_were_lost() -> None:
     """Answers may come in any order."""
-    found = [Probe(1, 1, 70, 5), Probe(0, 4, 50, 5), Probe(0, 2, 20, 5), Probe(0, 2, 20, 5)]
+    found = [
+        RecordedProbe(1, 1, 70, 5),
+        RecordedProbe(0, 4, 50, 5),
+        RecordedProbe(0, 2, 20, 5),
+        RecordedProbe(0, 2, 20, 5),
+    ]
     runs = probes.complete(found, 10)
     assert [[(p.number, p.sent_ns, p.lost) for p in run] for run in runs] == [
         [(0, 0, SOMEWHERE), (1, 10, SOMEWHERE), (2, 20, ""), (3, 35, SOMEWHERE), (4, 50, "")],
@@ -47,7 +65,12 @@ def test_the_way_back_of_a_ping_is_half_the_least_trip() -> None:
 
 def test_each_way_on_one_clock_is_as_it_is() -> None:
     runs = [
-        [Probe(0, 0, 0, 70, 40, 30), Probe(0, 1, 1, lost=THERE), Probe(0, 2, 2, lost=BACK), Probe(0, 3, 3, 75, 45, 30)]
+        [
+            RecordedProbe(0, 0, 0, 70, 40, 30),
+            RecordedProbe(0, 1, 1, lost=THERE),
+            RecordedProbe(0, 2, 2, lost=BACK),
+            RecordedProbe(0, 3, 3, 75, 45, 30),
+        ]
     ]
     there, back = probes.ways(runs, one_clock=True)
     assert (there.delays, there.lost) == ([[40, 45]], [[False, True, False, False]])
@@ -58,9 +81,9 @@ def test_each_way_on_one_clock_is_as_it_is() -> None:
 @given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12))
 def test_clocks_that_differ_change_nothing_but_the_split(first: int, second: int) -> None:
     """Each series has its own difference; what is left is the least way, half the least round trip in each series."""
-    true = [[Probe(n, i, i, 100 + i + j, 60 + i, 40 + j) for i, j in ((0, 0), (7, 3), (2, 9))] for n in (0, 1)]
+    true = [[RecordedProbe(n, i, i, 100 + i + j, 60 + i, 40 + j) for i, j in ((0, 0), (7, 3), (2, 9))] for n in (0, 1)]
     shifted = [
-        [Probe(p.run, p.number, p.sent_ns, p.rtt_ns, p.there_ns + ahead, p.back_ns - ahead) for p in run]  # type: ignore[operator]
+        [RecordedProbe(p.run, p.number, p.sent_ns, p.rtt_ns, p.there_ns + ahead, p.back_ns - ahead) for p in run]  # type: ignore[operator]
         for run, ahead in zip(true, (first, second), strict=True)
     ]
     there, back = probes.ways(shifted, one_clock=False)
@@ -72,14 +95,14 @@ def test_clocks_that_differ_change_nothing_but_the_split(first: int, second: int
 
 def test_nothing_answered_is_said() -> None:
     with pytest.raises(ValueError, match="no probe was answered"):
-        probes.ways([[Probe(0, 0, 0, lost=SOMEWHERE)]], one_clock=True)
+        probes.ways([[RecordedProbe(0, 0, 0, lost=SOMEWHERE)]], one_clock=True)
 
 
 def test_a_trace_has_mean_spread_and_loss_of_each_step() -> None:
     points = [(0, 40), (10, 40), (20, 46), (30, None), (2_000, None), (3_000, 44)]
-    way = Way((tuple(Point(at, ns is None, ns) for at, ns in points),))
+    way = DirectionSeries((tuple(PacketRecord(at, ns is None, ns) for at, ns in points),))
     found = probes.moments(way, 1_000)
-    assert found == [Moment(0, 42, 5, 0.25), Moment(2_000, None, None, 1), Moment(3_000, 44, 0, 0)]
+    assert found == [TraceStep(0, 42, 5, 0.25), TraceStep(2_000, None, None, 1), TraceStep(3_000, 44, 0, 0)]
     keys = read_csv(probes.trace(found))
     assert [key.at_ns for key in keys] == [0, 2_000, 3_000]
     assert dict(keys[0].values) == {"delay_ns": 42, "jitter_ns": 5, "loss": (2**32 - 1) // 4 + 1}
