@@ -1,4 +1,4 @@
-"""What a host is: the hub or a site, where iperf3 and ping run and TCP is tuned, wherever that may be."""
+"""The interface of a host: the hub or a site, which runs iperf3 and ping and whose TCP settings change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LISTENING = "0A"
 
 
 class Host(Protocol):
-    """A namespace of this machine, or another machine over SSH."""
+    """A namespace of this machine, or another machine reached over SSH."""
 
     @property
     def name(self) -> str:
@@ -21,34 +21,35 @@ class Host(Protocol):
 
     @property
     def interface(self) -> str:
-        """The interface that leads to the lane."""
+        """The interface that connects to the lane."""
 
     def run(self, argv: Sequence[str], timeout_s: float, *, as_root: bool = False) -> Completed:
-        """Run a program there to its end. Raises MissingError, MeasureError."""
+        """Run a program on the host to its end. Raises MissingError, MeasureError."""
 
     def start(self, argv: Sequence[str]) -> Running:
-        """Start a program there; it ends with the block of `Running`, or when the connection does."""
+        """Start a program on the host; it ends with the block of `Running`, or when the connection ends."""
 
     def read_sysctl(self, name: str) -> str:
-        """The value of a sysctl such as "net.ipv4.tcp_rmem", words separated by one blank."""
+        """The value of a sysctl such as "net.ipv4.tcp_rmem", its words separated by one blank."""
 
     def write_sysctl(self, name: str, value: str) -> None:
-        """Set a sysctl. Raises MissingError when that kernel does not have it or refuses the value."""
+        """Set a sysctl. Raises MissingError when the host's kernel lacks it or refuses the value."""
 
     def has_sysctl(self, name: str) -> bool:
-        """Whether that kernel has such a sysctl and shows it."""
+        """Whether the host's kernel has this sysctl and shows it."""
 
     def kept(self, sysctls: Sequence[str], *, routes: bool) -> AbstractContextManager[None]:
-        """What these sysctls, and the connected routes, are now is what they are after the block, come what may."""
+        """Restore these sysctls and the connected routes after the block, even when it fails or the process is
+        killed."""
 
     def is_listening(self, port: int) -> bool:
-        """Whether a TCP server waits on the port."""
+        """Whether a TCP server listens on the port."""
 
     def counters(self) -> dict[str, int]:
-        """The kernel's TCP counters that are watched (`measure.nstat`)."""
+        """The kernel's TCP counters that `hosts.tools.nstat` watches."""
 
 
 def listens(table: str, port: int) -> bool:
-    """Whether a table such as /proc/net/tcp has a server on the port."""
+    """Whether a table in the form of /proc/net/tcp shows a server on the port."""
     rows = (line.split() for line in table.splitlines())
     return any(len(row) > 3 and row[1].endswith(f":{port:04X}") and row[3] == _LISTENING for row in rows)

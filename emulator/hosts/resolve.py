@@ -1,4 +1,4 @@
-"""The hosts of a topology: namespaces for virtual lanes, SSH for those that say `host`."""
+"""The hosts of a topology: namespaces for virtual lanes, SSH for lanes with a `host`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from emulator.model.topology import Topology
 
 
 def destinations(topology: Topology) -> dict[str, str]:
-    """The SSH destination of every host that has one, by its name in the topology."""
+    """The SSH destination of every host that has one, by the host's name in the topology."""
     hub = {topology.hub: topology.hub_host} if topology.hub_host else {}
     return hub | {lane.name: lane.host for lane in topology.lanes if lane.host}
 
 
 def groups(topology: Topology) -> list[list[str]]:
-    """The hosts that reach one another: those in namespaces, those over SSH. Raises InputError when there are none."""
+    """The groups of hosts that reach one another: namespaces, and SSH hosts. Raises InputError when there are none."""
     virtual = [lane.name for lane in topology.virtual_lanes]
     found = [group for group in ([topology.hub, *virtual], list(destinations(topology))) if len(group) > 1]
     if not found:
@@ -34,12 +34,12 @@ def groups(topology: Topology) -> list[list[str]]:
 
 @contextlib.contextmanager
 def reached(topology: Topology) -> Iterator[Mapping[str, Host]]:
-    """Every host by its name, ready for use; connections are closed after the block. Raises MissingError."""
+    """Connect to every host and yield the hosts by name; close the connections after the block. Raises MissingError."""
     found: dict[str, Host] = {}
     if topology.virtual_lanes:
         found = {name: NamespaceHost(name) for name in (topology.hub, *(lane.name for lane in topology.virtual_lanes))}
     with contextlib.ExitStack() as stack:
-        # Short names: a socket's path has room for 107 bytes, and ssh adds 17 to it at first.
+        # Short names: a socket's path holds at most 107 bytes, and ssh appends 17 while it connects.
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="longhaul-ssh-", ignore_cleanup_errors=True))
         )

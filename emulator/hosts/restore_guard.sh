@@ -1,19 +1,19 @@
-# Keeps what a host was like before a TCP profile, and puts it back whatever becomes of the one who asked. POSIX sh.
+# Saves a host's settings before a TCP profile and restores them, whatever happens to the process that asked. POSIX sh.
 #
 # Run as root: sh -c 'eval "$1"' longhaul-keeper TEXT keep LEASE INTERFACE SYSCTL...
-# LEASE is in seconds; the connected routes of INTERFACE are kept too, none when it is "-".
+# LEASE is in seconds. It also saves the connected routes of INTERFACE, unless that is "-".
 #
-# It writes down what there is, leaves a guard running, says "ready" and then reads heartbeats from stdin. The guard
-# restores when "end" is read or stdin ends, and also when no new heartbeat came for LEASE seconds (the network was cut:
-# nobody tells this side). Its last word is "restored", "expired" (restored earlier, the lease was over) or "failed WHAT".
-# When the guard itself is killed, the file stays, and the next start restores from it before it reads anything.
-# Exit code 3: another keeper is at work here.
+# The script saves the present settings, starts a guard in the background, prints "ready" and then reads heartbeats from
+# stdin. The guard restores the settings when it reads "end", when stdin ends, and when no new heartbeat came for LEASE
+# seconds (a cut network closes nothing on this side). The last line printed is "restored", "expired" (the guard restored
+# earlier because the lease was over) or "failed WHAT". If the guard itself is killed, the file stays, and the next start
+# restores from it before it reads anything. Exit code 3: another measurement is running here.
 set -u
 umask 077
 text=$1 role=$2 lease=$3 interface=$4
 shift 4
 folder=/run/longhaul-keeper
-# One for each network namespace: a container has sysctls and routes of its own.
+# One file for each network namespace: a container has its own sysctls and routes.
 here=$folder/$(readlink /proc/self/ns/net | tr -dc 0-9)
 before=$here.before
 
@@ -75,7 +75,7 @@ keep() {
   if [ -e "$result" ]; then
     answer=$(cat "$result")
   else
-    # The guard was killed; the lock says whether somebody else has restored and begun meanwhile.
+    # The guard was killed. A free lock shows that no other measurement restored and started meanwhile.
     exec 9>"$here.lock"
     answer=expired
     if flock -n 9; then
@@ -90,7 +90,7 @@ guard() {
   trap '' HUP INT TERM
   beat=$here.$1.beat result=$here.$1.result
   last='' silent=0 answer=restored
-  # Children do not hold the lock: it is free the moment the guard is gone.
+  # Child processes do not inherit the lock: it is free as soon as the guard ends.
   while now=$(cat "$beat" 9>&-) && [ "$now" != end ]; do
     if [ "$now" = "$last" ]; then silent=$((silent + 1)); else silent=0 last=$now; fi
     if [ "$silent" -ge "$lease" ]; then

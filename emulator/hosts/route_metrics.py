@@ -1,6 +1,6 @@
-"""Metrics of a host's connected routes: initcwnd and initrwnd, set and restored with `ip route change`.
+"""Metrics of a host's connected routes: sets and restores initcwnd and initrwnd with `ip route change`.
 
-Everything else in the route is said again with every change: leaving proto, scope or src out would rewrite it.
+Each change repeats all other attributes of the route: `ip` would reset an omitted proto, scope or src.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class Metrics:
-    """A route's first windows in segments; None leaves the kernel's own."""
+    """A route's initial windows in segments; None keeps the kernel's default."""
 
     initcwnd: int | None = None
     initrwnd: int | None = None
 
     def words(self) -> list[str]:
-        """As `ip route` takes them."""
+        """The metrics as arguments of `ip route`."""
         given = (("initcwnd", self.initcwnd), ("initrwnd", self.initrwnd))
         return [word for name, value in given if value is not None for word in (name, str(value))]
 
@@ -40,7 +40,8 @@ class Route:
     source: str
     metrics: Metrics
     others: tuple[str, ...] = ()
-    """What else it has, as `ip route` takes it: its priority (NetworkManager sets one), other metrics."""
+    """The route's other attributes as arguments of `ip route`: its priority (NetworkManager sets one), other
+    metrics."""
 
     def change_argv(self, metrics: Metrics) -> list[str]:
         """The command that gives the route these metrics and changes nothing else."""
@@ -49,11 +50,11 @@ class Route:
 
 
 def parse(text: str, device: str) -> list[Route]:
-    """The routes in what `ip -j route show dev DEVICE` printed (which leaves the device out). Raises MeasureError."""
+    """Parse the output of `ip -j route show dev DEVICE` (which omits the device). Raises MeasureError."""
     try:
         return [_route(entry, device) for entry in json.loads(text or "[]")]
     except (ValueError, KeyError, TypeError) as error:
-        raise MeasureError(f"ip route answered something that cannot be read: {error}") from None
+        raise MeasureError(f"cannot parse the output of ip route: {error}") from None
 
 
 def _route(entry: dict[str, Any], device: str) -> Route:
@@ -71,5 +72,5 @@ def connected(host: Host) -> list[Route]:
 
 
 def change(host: Host, route: Route, metrics: Metrics) -> None:
-    """Give a route other metrics. Raises MeasureError when `ip` refuses."""
+    """Give a route these metrics. Raises MeasureError when `ip` refuses."""
     host.run(route.change_argv(metrics), _TIMEOUT_S, as_root=True).checked()

@@ -1,8 +1,8 @@
-"""What hosts in namespaces were like before a profile: on disk while it is on them, for who is killed restores nothing.
+"""Saves the settings of namespace hosts on disk while a profile is applied: a killed process cannot restore them.
 
-A file a namespace, below a lock that is held by who is at work there and by nobody once it is dead: what is left then
-is put back by the next measurement, `up`, `down` or look of the daemon. Like the settings themselves, the files last
-until the machine's next start.
+Each namespace has one file, guarded by a lock that the process at work holds and that the kernel releases when it dies.
+The next measurement, `up`, `down` or check of the daemon restores what a dead process left. Like the settings
+themselves, the files last until the machine restarts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from emulator.system import atomic_file
 
 FOLDER = Path("/run/longhaul/hosts")
 TCP_MEM = "net.ipv4.tcp_mem"
-"""The one setting of ours that is the machine's; namespaces other than the first do not even show it."""
+"""The one sysctl that is global to the machine; only the first namespace shows it."""
 
 _PROC_SYS = Path("/proc/sys")
 _TIMEOUT_S = 30.0
@@ -32,9 +32,9 @@ _SO_NETNS_COOKIE = 71
 
 @dataclass(frozen=True)
 class Before:
-    """How a host was: its sysctls, and the commands that make its routes as they were.
+    """A host's state before the profile: its sysctls, and the commands that restore its routes.
 
-    `cookie` tells its namespace from a later one of the same name.
+    `cookie` distinguishes its namespace from a later one of the same name.
     """
 
     namespace: str
@@ -43,7 +43,7 @@ class Before:
     commands: tuple[tuple[str, ...], ...]
 
     def put_back(self) -> None:
-        """Make it so again, of a namespace that is gone only what is the machine's. Raises LonghaulError."""
+        """Restore the state; when the namespace is gone, only the machine's settings. Raises LonghaulError."""
         stands = _cookie(self.namespace) == self.cookie
         for argv in self.commands if stands else ():
             process.run(argv, _TIMEOUT_S, self.namespace).checked()
@@ -53,17 +53,17 @@ class Before:
 
 
 def before(namespace: str, sysctls: list[tuple[str, str]], commands: list[list[str]]) -> Before:
-    """How a host of that namespace is now."""
+    """The present state of the host in that namespace."""
     return Before(namespace, _cookie(namespace), tuple(sysctls), tuple(map(tuple, commands)))
 
 
 def is_local(sysctl: str) -> bool:
-    """Whether each namespace has a value of its own."""
+    """Whether each namespace has its own value of this sysctl."""
     return sysctl != TCP_MEM
 
 
 def where(namespace: str, sysctl: str) -> contextlib.AbstractContextManager[None]:
-    """Where to read and write a sysctl."""
+    """The folder of the namespace's or the machine's sysctls."""
     return netns.inside(namespace) if is_local(sysctl) else contextlib.nullcontext()
 
 
@@ -73,7 +73,7 @@ def path(sysctl: str) -> Path:
 
 
 def write_sysctl(namespace: str, name: str, value: str) -> None:
-    """Set a sysctl of a namespace. Raises MissingError when this kernel does not have it or the value."""
+    """Set a sysctl of a namespace. Raises MissingError when this kernel lacks it or refuses the value."""
     with where(namespace, name):
         try:
             path(name).write_text(value)
@@ -83,10 +83,10 @@ def write_sysctl(namespace: str, name: str, value: str) -> None:
 
 @contextlib.contextmanager
 def at_work(namespace: str) -> Iterator[Path]:
-    """The file for what this namespace was like, which nobody else may write for the time of the block.
+    """Lock the namespace's file for the block and yield it.
 
-    Before, all that the killed have left is put back. Raises RefusedError when another is at work, MeasureError when
-    something cannot be put back.
+    First restores what killed processes left. Raises RefusedError when another measurement holds the lock, MeasureError
+    when a setting cannot be restored.
     """
     FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = FOLDER / f"{namespace}.json"
@@ -94,17 +94,17 @@ def at_work(namespace: str) -> Iterator[Path]:
         raise MeasureError("\n".join(reasons))
     with _lock(file) as is_ours:
         if not is_ours:
-            raise RefusedError(f"{namespace}: another measurement is at work there: wait for its end")
+            raise RefusedError(f"{namespace}: another measurement is running there: wait until it ends")
         yield file
 
 
 def write(file: Path, was: Before) -> None:
-    """Write down what a host was like, before it is touched."""
+    """Save a host's state before anything changes."""
     atomic_file.write(file, json.dumps(asdict(was)).encode())
 
 
 def recover() -> list[str]:
-    """Put back what measurements that were killed have left. Why some could not be: empty when all is well."""
+    """Restore what killed measurements left. Returns the reasons of failures; empty when everything is restored."""
     reasons = []
     for file in sorted(FOLDER.glob("*.json")):
         with _lock(file) as is_free:
@@ -113,7 +113,7 @@ def recover() -> list[str]:
                     _read(file).put_back()
                     file.unlink()
                 except (LonghaulError, OSError, ValueError, KeyError, TypeError) as error:
-                    reasons.append(f"{error}; put it back by hand and remove {file}")
+                    reasons.append(f"{error}; restore it by hand and remove {file}")
     return reasons
 
 
@@ -124,7 +124,7 @@ def _read(file: Path) -> Before:
 
 
 def _cookie(namespace: str) -> int:
-    """The kernel's number for a namespace, which is never used again as inodes are (Linux 5.14); 0 without one."""
+    """The kernel's id of a namespace, which it never reuses, unlike inodes (Linux 5.14); 0 without one."""
     try:
         with netns.inside(namespace), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
             return int.from_bytes(any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), "little")
@@ -134,7 +134,8 @@ def _cookie(namespace: str) -> int:
 
 @contextlib.contextmanager
 def _lock(file: Path) -> Iterator[bool]:
-    """Whether we have it. A process that dies lets go of it; its file stays, for removing it would be a race."""
+    """Whether we got the lock. The kernel releases a dead process's lock; the file stays, as removing it would be
+    racy."""
     fd = os.open(file.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         try:

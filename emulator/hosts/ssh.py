@@ -1,6 +1,6 @@
-"""A host over SSH: the same as one in a namespace, for the code that measures.
+"""A host over SSH, with the same interface as one in a namespace.
 
-`restore_guard.sh` runs on the far side before anything is set there, and puts back what was set.
+`restore_guard.sh` runs on the remote machine before any setting changes, and restores the settings afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SshHost:
 
     @cached_property
     def interface(self) -> str:
-        """The interface with the host's address. Raises MissingError when there is none."""
+        """The interface that has the host's address. Raises MissingError when there is none."""
         said = self.run(["ip", "-j", "-4", "addr", "show", "up", "to", f"{self._address}/32"], _TIMEOUT_S).checked()
         for link in json.loads(said.stdout or "[]"):
             if link:
@@ -42,30 +42,31 @@ class SshHost:
         )
 
     def run(self, argv: Sequence[str], timeout_s: float, *, as_root: bool = False) -> Completed:
-        """Run a program there to its end. Raises MissingError, MeasureError."""
+        """Run a program on the host to its end. Raises MissingError, MeasureError."""
         with self._connection.start(argv, as_root=as_root) as program:
             return program.wait(timeout_s)
 
     def start(self, argv: Sequence[str]) -> Running:
-        """Start a program there; it ends when the connection does."""
+        """Start a program on the host; it ends when the connection does."""
         return self._connection.start(argv)
 
     def read_sysctl(self, name: str) -> str:
-        """The value of a sysctl. Raises MissingError when that kernel does not have it."""
+        """The value of a sysctl. Raises MissingError when the host's kernel lacks it."""
         return " ".join(self._sysctl(name, ["cat", _path(name)], as_root=False).stdout.split())
 
     def write_sysctl(self, name: str, value: str) -> None:
-        """Set a sysctl. Raises MissingError when that kernel does not have it or refuses the value."""
+        """Set a sysctl. Raises MissingError when the host's kernel lacks it or refuses the value."""
         self._sysctl(name, ["sh", "-c", 'echo "$1" >"$2"', "sysctl", value, _path(name)], as_root=True)
 
     def has_sysctl(self, name: str) -> bool:
-        """Whether that kernel has such a sysctl and shows it. Raises MeasureError when the machine cannot be asked."""
+        """Whether the host's kernel has this sysctl and shows it. Raises MeasureError when the host does not answer."""
         there = self.run(["test", "-e", _path(name)], _TIMEOUT_S)
         return there.exit_code == 0 or (there.exit_code != 1 and bool(there.checked()))
 
     @contextlib.contextmanager
     def kept(self, sysctls: Sequence[str], *, routes: bool) -> Iterator[None]:
-        """What these sysctls, and the connected routes, are now is what they are after the block, come what may."""
+        """Restore these sysctls and the connected routes after the block, even when it fails or the connection
+        breaks."""
         interface = self.interface if routes else "-"
         arguments = ["keep", str(self._lease_s), interface, *sysctls]
         with self._connection.start_script(_KEEPER.read_text(), "longhaul-keeper", arguments) as keeper:
@@ -75,7 +76,7 @@ class SshHost:
             try:
                 yield
             except BaseException:
-                # The failure itself is what counts; restored it is either way.
+                # The block's own error is what counts; the guard restores in either case.
                 beats.end()
                 keeper.read_line(_TIMEOUT_S)
                 raise
@@ -86,30 +87,31 @@ class SshHost:
         keeper.close_stdin()
         done, where = keeper.wait(_TIMEOUT_S), self._connection.destination
         if done.exit_code == _BUSY:
-            raise RefusedError(f"{where}: another measurement is at work there: wait for its end")
-        raise MissingError(f"{where}: {said or done.stderr.strip() or 'the keeper did not start'}; nothing was changed")
+            raise RefusedError(f"{where}: another measurement is running there: wait until it ends")
+        why = said or done.stderr.strip() or "the restore guard did not start"
+        raise MissingError(f"{where}: {why}; no setting was changed")
 
     def _check(self, answer: str) -> None:
-        """Whether the keeper restored all, and not too early. Raises MeasureError."""
+        """Check that the guard restored everything, and not before the end. Raises MeasureError."""
         where = self._connection.destination
         if answer == "expired":
             raise MeasureError(
-                f"{where}: silent for {self._lease_s} s, its settings were put back meanwhile: measure anew"
+                f"{where}: no heartbeat for {self._lease_s} s, so the host restored its settings: measure again"
             )
         if not answer:
-            raise MeasureError(f"{where}: the connection was lost; its settings are put back within {self._lease_s} s")
+            raise MeasureError(f"{where}: connection lost; the host restores its settings within {self._lease_s} s")
         if answer != "restored":
             raise MeasureError(
-                f"{where}: not everything could be put back: {answer}; what it was like is in /run/longhaul-keeper "
-                "there, and the next start tries again"
+                f"{where}: some settings could not be restored: {answer}; /run/longhaul-keeper on that host keeps "
+                "their old values, and the next measurement tries again"
             )
 
     def is_listening(self, port: int) -> bool:
-        """Whether a TCP server waits on the port."""
+        """Whether a TCP server listens on the port."""
         return listens(self.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"], _TIMEOUT_S).stdout, port)
 
     def counters(self) -> dict[str, int]:
-        """The watched TCP counters as they are now. Raises MeasureError."""
+        """The present values of the watched TCP counters. Raises MeasureError."""
         return nstat.watched(self.run(["cat", *nstat.FILES], _TIMEOUT_S).checked().stdout)
 
     def _sysctl(self, name: str, argv: Sequence[str], *, as_root: bool) -> Completed:
@@ -121,7 +123,7 @@ class SshHost:
 
 
 class _Heartbeat:
-    """Tells the keeper now and then that we are there."""
+    """Sends the guard regular heartbeats, as proof that we are connected."""
 
     def __init__(self, keeper: Running, every_s: float) -> None:
         self._keeper, self._every_s, self._over = keeper, every_s, threading.Event()
@@ -136,7 +138,7 @@ class _Heartbeat:
                 count += 1
 
     def end(self) -> None:
-        """Let the keeper restore; when it cannot be told any more, it does so anyway."""
+        """Tell the guard to restore. When the message cannot reach it, the guard restores anyway."""
         self._over.set()
         self._thread.join()
         with contextlib.suppress(OSError):

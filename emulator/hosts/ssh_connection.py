@@ -1,7 +1,7 @@
-"""One SSH connection, by the OpenSSH client with the user's own configuration and keys; commands share it.
+"""One SSH connection of the OpenSSH client with the user's own configuration and keys; all commands share it.
 
-The first session is the master of the others and lives as long as we do: its far side reads from us and ends with us,
-however we end. Programs there end when their session does, so a connection that is cut leaves none behind.
+The first session is the master of the others and lives as long as this process: its remote side reads from us and ends
+when we end, in whatever way. Remote programs end with their session, so a broken connection leaves none behind.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from emulator.hosts.tools.process import Completed, Running
 
 CONNECT_TIMEOUT_S = 10
 ALIVE_S, ALIVE_COUNT = 5, 3
-"""A silent connection is given up after 15 s."""
+"""A connection counts as lost after 15 s of silence."""
 
 LEASE_S = 30
-"""After so long without a word from us a host puts back what we set there."""
+"""A host restores its settings after this many seconds without a heartbeat."""
 
 LOST = 255
 """The exit code of ssh itself."""
@@ -38,25 +38,26 @@ kill "$reader" 2>/dev/null
 [ "$code" = 255 ] && code=254
 exit "$code"
 """
-"""Runs a program and ends it when stdin does; sh gives what it starts with & no input of its own. 255 is ssh's own."""
+"""Runs a program and ends it when stdin ends; sh starts background programs without stdin. ssh itself exits with
+255."""
 
 _ADVICE = (
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         "its host key has changed: find out why, then ssh-keygen -R it",
     ),
-    ("Host key verification failed", "its host key is not known here: connect once by hand (ssh {to}) and compare it"),
+    ("Host key verification failed", "its host key is not known here: connect once by hand (ssh {to}) and verify it"),
     ("Permission denied", "no key of yours is accepted there: ssh-copy-id {to}, or name the key in ~/.ssh/config"),
-    ("Connection refused", "no SSH server listens there: start sshd, or give the port in ~/.ssh/config"),
+    ("Connection refused", "no SSH server listens there: start sshd, or set the port in ~/.ssh/config"),
     ("Could not resolve hostname", "the name is unknown: check the topology file, or add a Host to ~/.ssh/config"),
-    ("timed out", "it does not answer: is it on, and is there a way to it beside the lane?"),
-    ("No route to host", "there is no way to it: is it on, and is there a way to it beside the lane?"),
-    ("Network is unreachable", "there is no way to it from here: check this machine's addresses and routes"),
+    ("timed out", "it does not answer: is it running, and is there a route to it apart from the lane?"),
+    ("No route to host", "no route leads to it: is it running, and is there a route to it apart from the lane?"),
+    ("Network is unreachable", "no route leads to it from here: check this machine's addresses and routes"),
 )
 
 
 class Connection:
-    """A connection to `destination` with its control socket at `socket`, in a private folder. Open it before use."""
+    """A connection to `destination`, with its control socket at `socket` in a private folder. Open it before use."""
 
     def __init__(self, destination: str, socket: Path) -> None:
         self.destination, self._socket = destination, socket
@@ -64,7 +65,7 @@ class Connection:
         self._is_root = False
 
     def open(self) -> None:
-        """Connect. Raises MissingError with what to do when that fails."""
+        """Connect. Raises MissingError that says what to do."""
         self._master = Running([*self._ssh("yes"), _LIFELINE], listens=True)
         said = self._master.read_line(CONNECT_TIMEOUT_S + 3 * ALIVE_S)
         ready, _, user = said.partition(" ")
@@ -83,18 +84,19 @@ class Connection:
             self._master.terminate()
 
     def start(self, argv: Sequence[str], *, as_root: bool = False) -> Session:
-        """Start a program there; it ends with its session."""
+        """Start a program on the host; it ends with its session."""
         return Session(
             self.command(["sh", "-c", _ATTACHED, "longhaul"], argv, as_root), (f"{self.destination}:", *argv)
         )
 
     def start_script(self, text: str, name: str, arguments: Sequence[str]) -> Session:
-        """Start a shell script there, as root. Its first argument is its own text; it sees its stdin end."""
+        """Start a shell script on the host as root. Its first argument is its own text; it detects the end of its
+        stdin."""
         argv = ["sh", "-c", 'eval "$1"', name, text, *arguments]
         return Session(self.command([], argv, as_root=True), (f"{self.destination}:", name))
 
     def command(self, wrapper: Sequence[str], argv: Sequence[str], as_root: bool) -> list[str]:
-        """The ssh command for a program there, started by a wrapper of ours."""
+        """The ssh command that starts a program on the host with our wrapper."""
         sudo = ["sudo", "-n"] if as_root and not self._is_root else []
         return [*self._ssh("no"), shlex.join([*wrapper, *sudo, "env", "LC_ALL=C", *argv])]
 
@@ -116,19 +118,20 @@ class Connection:
 
 
 class Session(Running):
-    """A program on the far side, `called` so in messages."""
+    """A program on the host; messages call it `called`."""
 
     def __init__(self, command: Sequence[str], called: tuple[str, ...]) -> None:
         super().__init__(command, listens=True)
         self.argv = called
 
     def wait(self, timeout_s: float) -> Completed:
-        """Its output once it has ended. Raises MeasureError when late or cut off, MissingError when it cannot run."""
+        """Its output, after it ended. Raises MeasureError when it is late or cut off, MissingError when it cannot
+        run."""
         done = super().wait(timeout_s)
         where, said = self.argv[0], done.stderr.strip()
         if done.exit_code == LOST:
-            why = said.splitlines()[-1] if said else "ssh said nothing"
-            raise MeasureError(f"{where} connection lost ({why}); what was set there is put back within {LEASE_S} s")
+            why = said.splitlines()[-1] if said else "ssh printed nothing"
+            raise MeasureError(f"{where} connection lost ({why}); the host restores its settings within {LEASE_S} s")
         if done.exit_code == 127:
             raise MissingError(f"{where} {' '.join(self.argv[1:])} is not installed there: apt-get install it")
         if done.exit_code and said.startswith("sudo: "):
@@ -137,8 +140,8 @@ class Session(Running):
 
 
 def advice(said: str, destination: str) -> str:
-    """ssh's last words and what to do about them."""
-    last = (said.strip() or "ssh said nothing").splitlines()[-1]
+    """ssh's last message and what to do about it."""
+    last = (said.strip() or "ssh printed nothing").splitlines()[-1]
     for sign, text in _ADVICE:
         if sign.lower() in said.lower():
             return f"{text.format(to=destination)} ({last})"
@@ -146,5 +149,5 @@ def advice(said: str, destination: str) -> str:
 
 
 def _chatty(said: str) -> str:
-    silent = "keep its start-up files silent when there is no terminal"
+    silent = "make its start-up files print nothing when there is no terminal"
     return f"the login shell there prints {said[:60]!r} before anything else: {silent}"

@@ -1,4 +1,4 @@
-"""TCP profiles: the built-in ones, a user's file with more, and how they are put on a host and taken off again."""
+"""TCP profiles: the built-in ones, those of a user's file, and how to apply them to a host and restore it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SMALLEST_MAXIMUM_BYTES = 6 * MIB
 PAGE_BYTES = 4096
 TCP_MEM_PAGES = 2**22
 FIRST_WINDOW_INITCWND = 45
-"""Segments of 1448 bytes in the 64 kB that a receiver offers at first."""
+"""The segments of 1448 bytes in a receiver's first window of 64 kB."""
 
 
 def maximum(rate_bps: int, rtt_ns: int, buffer_bytes: int | None = None) -> Profile:
-    """As large as works over this bottleneck: a window that fills the pipe and most of the bottleneck's queue.
+    """The largest buffers that suit this bottleneck: a window that fills the pipe and most of the bottleneck's queue.
 
-    With the queue (`buffer_bytes`, None: one BDP) never quite full, nothing is dropped and the line stays busy. The
-    kernel makes a window of three quarters of the buffer here, of half of it before Linux 6.6: both fill the pipe.
+    The queue (`buffer_bytes`, None: one BDP) never gets quite full, so nothing is dropped and the line stays busy. The
+    kernel makes the window three quarters of the buffer, before Linux 6.6 half of it: both fill the pipe.
     """
     bdp = bdp_bytes(rate_bps, rtt_ns)
     window = bdp + (bdp if buffer_bytes is None else buffer_bytes) * 9 // 10
@@ -50,7 +50,7 @@ def maximum(rate_bps: int, rtt_ns: int, buffer_bytes: int | None = None) -> Prof
 
 
 def load_profiles(path: str | Path | None = None) -> dict[str, Profile]:
-    """The built-in profiles of fixed size, and those of a user's YAML file. `max` depends on the lane: `choose`.
+    """The built-in profiles of fixed size and those of a user's YAML file. `max` depends on the lane: see `choose`.
 
     Raises InputError with every mistake in the file.
     """
@@ -61,11 +61,11 @@ def load_profiles(path: str | Path | None = None) -> dict[str, Profile]:
 def choose(
     name: str, known: Mapping[str, Profile], rate_bps: int, rtt_ns: int, buffer_bytes: int | None = None
 ) -> Profile:
-    """The profile of that name for a lane. Raises InputError on an unknown one."""
+    """The profile of this name for a lane. Raises InputError for an unknown name."""
     if name == MAXIMUM:
         return maximum(rate_bps, rtt_ns, buffer_bytes)
     if name not in known:
-        raise InputError.single(f"no such profile; there are {', '.join([*known, MAXIMUM])}", "--profile", name)
+        raise InputError.single(f"no such profile; the profiles are {', '.join([*known, MAXIMUM])}", "--profile", name)
     return known[name]
 
 
@@ -84,16 +84,16 @@ def _read(path: Path) -> dict[str, Profile]:
 
 def _profile(source: yaml_source.Source, name: str, values: yaml_source.Tree) -> Profile | None:
     if name in (DEFAULT.name, MAXIMUM):
-        source.wrong((name,), "is built in and cannot be given anew: choose another name")
+        source.wrong((name,), "is a built-in profile: choose another name")
         return None
     if not isinstance(values, dict):
-        source.wrong((name,), "a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB' was expected")
+        source.wrong((name,), "use a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB'")
         return None
     known = [f.name for f in fields(Profile) if f.name != "name"]
     read: dict[str, object] = {}
     for key, value in values.items():
         if key not in known:
-            source.wrong((name, key), f"unknown key; {', '.join(known)} are known here")
+            source.wrong((name, key), f"unknown key; the keys are {', '.join(known)}")
             continue
         try:
             read[key] = _setting(key, value)
@@ -107,34 +107,34 @@ def _profile(source: yaml_source.Source, name: str, values: yaml_source.Tree) ->
 
 
 def _setting(key: str, value: yaml_source.Tree) -> object:
-    """One value of a profile file, by its key. Raises ValueError."""
+    """Parse one value of a profile file according to its key. Raises ValueError."""
     words = value.split() if isinstance(value, str) else value
     if key in ("tcp_rmem", "tcp_wmem", "tcp_mem"):
         if len(words) != 3 or not all(isinstance(word, str) for word in words):
-            raise ValueError("three values were expected: minimum, default, maximum")
+            raise ValueError("use three values: minimum, default, maximum")
         parse = units.parse_count if key == "tcp_mem" else units.parse_size_bytes
         return tuple(parse(str(word)) for word in words)
     if not isinstance(value, str):
-        raise ValueError("one value was expected")
+        raise ValueError("use one value")
     if key == "no_metrics_save":
         if value not in ("true", "false"):
-            raise ValueError(f"{value!r} is not understood: true or false was expected")
+            raise ValueError(f"{value!r} is not a truth value: use true or false")
         return value == "true"
     return value if key == "congestion_control" else units.parse_count(value)
 
 
 def notes(profile: Profile) -> list[str]:
-    """What settings of the profile cannot do, for the user to read."""
+    """What settings of this profile cannot do, for the user to read."""
     said = []
     if profile.initrwnd is not None:
         said.append(
-            f"{profile.name}: initrwnd only lowers the first window; what raises it is tcp_rmem's second value "
+            f"{profile.name}: initrwnd can only lower the first window; to raise it, raise tcp_rmem's second value "
             "at the receiver (Linux 6.12 and later)"
         )
     first_window = profile.tcp_rmem[1] if profile.tcp_rmem else 0
     if (profile.initcwnd or 0) > FIRST_WINDOW_INITCWND and first_window <= 131072:
         said.append(
-            f"{profile.name}: initcwnd above {FIRST_WINDOW_INITCWND} adds nothing while the receiver's first window "
+            f"{profile.name}: initcwnd above {FIRST_WINDOW_INITCWND} has no effect while the receiver's first window "
             "is 64 kB: raise tcp_rmem's second value too"
         )
     return said
@@ -152,7 +152,7 @@ def sysctls_of(profile: Profile) -> dict[str, str]:
 
 
 def put_on(profile: Profile, host: Host) -> None:
-    """Put a profile on a host. Raises MissingError, MeasureError, with a part of it on."""
+    """Apply a profile to a host. Raises MissingError, MeasureError; part of the profile may then be applied."""
     for name, value in sysctls_of(profile).items():
         host.write_sysctl(name, value)
     metrics = route_metrics.Metrics(profile.initcwnd, profile.initrwnd)
@@ -162,15 +162,15 @@ def put_on(profile: Profile, host: Host) -> None:
 
 @contextlib.contextmanager
 def applied(profile: Profile, *hosts: Host) -> Iterator[tuple[str, ...]]:
-    """The profile on all hosts for the time of a block; exactly what was there is restored in any case.
+    """Apply the profile to all hosts for the time of a block, and restore exactly the former state in any case.
 
-    Yields what could not be set, and what to do about it, for the user to read: tcp_mem is the machine's, and a
-    container does not show it. All else that a host does not have is an error.
+    Yields what could not be set and what to do about it, for the user to read: tcp_mem is global to the machine, and a
+    container does not show it. Any other setting that a host lacks is an error.
     """
     routes = (profile.initcwnd, profile.initrwnd) != (None, None)
     fitting = [(host, _fitting(profile, host)) for host in hosts]
     with contextlib.ExitStack() as undo:
-        # All is written down before anything is touched: what is the machine's is the same for all hosts in it.
+        # Save every host before changing any: they may share the machine's settings.
         for host, one in fitting:
             if sysctls_of(one) or routes:
                 undo.enter_context(host.kept(list(sysctls_of(one)), routes=routes))
@@ -180,13 +180,13 @@ def applied(profile: Profile, *hosts: Host) -> Iterator[tuple[str, ...]]:
 
 
 def _fitting(profile: Profile, host: Host) -> Profile:
-    """The profile as far as the host can have it."""
+    """The part of the profile that the host can set."""
     return profile if profile.tcp_mem is None or host.has_sysctl(TCP_MEM) else replace(profile, tcp_mem=None)
 
 
 def _unset(profile: Profile, host: Host) -> str:
     value = sysctls_of(profile)[TCP_MEM]
     return (
-        f"{profile.name}: {host.name} is in a container, and tcp_mem is its machine's: there, "
-        f"sysctl -w {TCP_MEM}='{value}'; as it is, memory pressure is told where it comes"
+        f"{profile.name}: {host.name} is a container, and tcp_mem belongs to its machine: run there "
+        f"sysctl -w {TCP_MEM}='{value}'; without it, results report memory pressure where it occurs"
     )

@@ -74,7 +74,7 @@ def test_one_that_is_at_work_is_left_alone(appliance: Appliance) -> None:
         during = seen()
         appliance.tend()
         with (
-            pytest.raises(RefusedError, match="lh-far: another measurement is at work there"),
+            pytest.raises(RefusedError, match="lh-far: another measurement is running there"),
             FAR.kept([], routes=False),
         ):
             pass

@@ -108,8 +108,8 @@ def test_an_address_that_the_machine_has_not(connection: Connection) -> None:
         ("192.168.99.2", "its host key is not known here: connect once by hand"),
         ("nobody@far-machine", "no key of yours is accepted there: ssh-copy-id nobody@far-machine"),
         ("root@192.168.99.1", "no SSH server listens there: start sshd"),
-        ("root@192.168.99.77", "there is no way to it: is it on"),
-        ("root@10.99.99.99", "there is no way to it from here"),
+        ("root@192.168.99.77", "no route leads to it: is it running"),
+        ("root@10.99.99.99", "no route leads to it from here"),
         ("no-such-machine", "the name is unknown"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_chatty_login_shell_is_named(three: Machines, tmp_path: Path) -> None:
     chatty = Path.home() / ".bashrc"
     chatty.write_text("echo Welcome\n")
     try:
-        with pytest.raises(MissingError, match="prints 'Welcome' before anything else: keep its start-up files silent"):
+        with pytest.raises(MissingError, match="prints 'Welcome' before anything else: make its start-up files print"):
             Connection("far-machine", tmp_path / "s").open()
     finally:
         chatty.unlink()
@@ -160,8 +160,8 @@ def test_what_is_the_machines_is_left_to_it_and_the_user_is_told(three: Machines
     before = seen(three)
     with tcp_profiles.applied(tcp_profiles.maximum(10**9, 10**7), host) as unset:
         assert "tcp_rmem:4096\t131072\t6291456" in seen(three)
-    assert [text.partition("; as it is")[0] for text in unset] == [
-        "max: far is in a container, and tcp_mem is its machine's: there, "
+    assert [text.partition("; without it")[0] for text in unset] == [
+        "max: far is a container, and tcp_mem belongs to its machine: run there "
         "sysctl -w net.ipv4.tcp_mem='4194304 4194304 4194304'"
     ]
     assert seen(three) == before
@@ -192,7 +192,7 @@ def test_cut_off_in_the_middle_it_is_put_back_after_the_lease(three: Machines, h
 
 def test_a_lease_that_ran_out_voids_the_measurement(three: Machines, host: SshHost) -> None:
     before = seen(three)
-    wanted = "silent for 5 s, its settings were put back meanwhile: measure anew"
+    wanted = "no heartbeat for 5 s, so the host restored its settings: measure again"
     with pytest.raises(MeasureError, match=wanted), tcp_profiles.applied(PROFILE, host):
         sh("ip link set mgmt-far down")
         after(lambda: seen(three) == before, 60)
@@ -224,7 +224,7 @@ def test_a_killed_guard_is_replaced_by_the_one_that_reads(three: Machines, host:
 
 def test_a_lost_connection_is_said_at_the_end(three: Machines, connection: Connection) -> None:
     before, host = seen(three), SshHost("far", "10.77.0.3", connection, LEASE_S)
-    wanted = "the connection was lost; its settings are put back within 5 s"
+    wanted = "connection lost; the host restores its settings within 5 s"
     with pytest.raises(MeasureError, match=wanted), tcp_profiles.applied(PROFILE, host):
         for pid in processes("ControlMaster=yes"):
             os.kill(pid, signal.SIGKILL)
@@ -237,7 +237,7 @@ def test_two_at_a_time_are_refused(three: Machines, host: SshHost) -> None:
     with tcp_profiles.applied(PROFILE, host):
         during = seen(three)
         with (
-            pytest.raises(RefusedError, match="another measurement is at work there"),
+            pytest.raises(RefusedError, match="another measurement is running there"),
             tcp_profiles.applied(PROFILE, host),
         ):
             pass

@@ -69,7 +69,7 @@ def test_a_spoilt_record_of_a_host_is_named_and_kept(
     monkeypatch.setattr(saved_settings, "FOLDER", tmp_path)
     file = tmp_path / "lh-far.json"
     file.write_text(text)
-    reason = f"; put it back by hand and remove {file}"
+    reason = f"; restore it by hand and remove {file}"
     assert [one.endswith(reason) for one in saved_settings.recover()] == [True]
     with pytest.raises(MeasureError, match=re.escape(reason)), saved_settings.at_work("lh-near"):
         pass
@@ -132,11 +132,11 @@ def test_ssh_is_asked_to_be_quiet_quick_and_never_to_take_a_host_for_an_option()
         ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
          "its host key has changed: find out why, then ssh-keygen -R it (Host key verification failed.)"),
         ("ssh: connect to host h port 22: Connection timed out",
-         "it does not answer: is it on, and is there a way to it beside the lane? "
+         "it does not answer: is it running, and is there a route to it apart from the lane? "
          "(ssh: connect to host h port 22: Connection timed out)"),
         ("kex_exchange_identification: read: gibberish",
          "kex_exchange_identification: read: gibberish; try by hand: ssh -v me@h"),
-        ("", "ssh said nothing; try by hand: ssh -v me@h"),
+        ("", "ssh printed nothing; try by hand: ssh -v me@h"),
     ],
 )  # fmt: skip
 def test_failures_of_ssh(said: str, told: str) -> None:

@@ -20,7 +20,7 @@ def test_no_routes() -> None:
 
 
 def test_nonsense_is_an_error() -> None:
-    with pytest.raises(MeasureError, match="ip route answered something that cannot be read: 'dst'"):
+    with pytest.raises(MeasureError, match="cannot parse the output of ip route: 'dst'"):
         route_metrics.parse("[{}]", "eth0")
 
 

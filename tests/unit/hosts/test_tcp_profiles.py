@@ -54,7 +54,7 @@ def test_choose_knows_max_and_names_the_others() -> None:
     assert tcp_profiles.choose("max", known, TEN_GBIT, 32 * MS) == tcp_profiles.maximum(TEN_GBIT, 32 * MS)
     with pytest.raises(InputError) as error:
         tcp_profiles.choose("fast", known, TEN_GBIT, 0)
-    assert str(error.value) == "--profile: fast: no such profile; there are default, founding, max"
+    assert str(error.value) == "--profile: fast: no such profile; the profiles are default, founding, max"
 
 
 GOOD = """\
@@ -100,16 +100,16 @@ flat: 3
 """
 
 MISTAKES = """\
-profiles.yaml:1: max: is built in and cannot be given anew: choose another name
-profiles.yaml:4: office.tcp_rmem: three values were expected: minimum, default, maximum
+profiles.yaml:1: max: is a built-in profile: choose another name
+profiles.yaml:4: office.tcp_rmem: use three values: minimum, default, maximum
 profiles.yaml:5: office.tcp_mem: '4KiB' is not a whole number
 profiles.yaml:6: office.initcwnd: 'many' is not a whole number
-profiles.yaml:7: office.no_metrics_save: 'perhaps' is not understood: true or false was expected
-profiles.yaml:8: office.speed: unknown key; tcp_rmem, tcp_wmem, tcp_mem, congestion_control, no_metrics_save, \
-initcwnd, initrwnd are known here
+profiles.yaml:7: office.no_metrics_save: 'perhaps' is not a truth value: use true or false
+profiles.yaml:8: office.speed: unknown key; the keys are tcp_rmem, tcp_wmem, tcp_mem, congestion_control, \
+no_metrics_save, initcwnd, initrwnd
 profiles.yaml:10: shrinking.tcp_wmem: tcp_wmem (9, 8, 7) does not rise: min <= default <= max expected
-profiles.yaml:11: shrinking.congestion_control: one value was expected
-profiles.yaml:12: flat: a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB' was expected"""
+profiles.yaml:11: shrinking.congestion_control: use one value
+profiles.yaml:12: flat: use a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB'"""
 
 
 def test_every_mistake_is_told_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,11 +127,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_settings_that_do_nothing_are_said() -> None:
     assert tcp_profiles.notes(Profile("p", initrwnd=100)) == [
-        "p: initrwnd only lowers the first window; what raises it is tcp_rmem's second value at the receiver "
+        "p: initrwnd can only lower the first window; to raise it, raise tcp_rmem's second value at the receiver "
         "(Linux 6.12 and later)"
     ]
     assert tcp_profiles.notes(Profile("p", initcwnd=100)) == [
-        "p: initcwnd above 45 adds nothing while the receiver's first window is 64 kB: raise tcp_rmem's second "
+        "p: initcwnd above 45 has no effect while the receiver's first window is 64 kB: raise tcp_rmem's second "
         "value too"
     ]
     assert tcp_profiles.notes(Profile("p", initcwnd=100, tcp_rmem=(4096, 8 * MIB, 8 * MIB))) == []
