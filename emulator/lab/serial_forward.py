@@ -32,7 +32,7 @@ Connect = Callable[[], socket.socket]
 
 
 @dataclass
-class _Connection:
+class _ForwardedConnection:
     """One TCP connection at this end, and what waits to be sent to it."""
 
     number: int
@@ -54,7 +54,7 @@ class Forward:
         self._in, self._out, self._listener, self._connect = inward, outward, listener, connect
         self._on_hello = on_hello
         self._room = MOST_UNDER_WAY if listener else sys.maxsize
-        self._ends: dict[int, _Connection] = {}
+        self._ends: dict[int, _ForwardedConnection] = {}
         self._next, self._got, self._waiting = 0, bytearray(), bytearray()
         self._selector = selectors.DefaultSelector()
         self._selector.register(inward, selectors.EVENT_READ)
@@ -76,7 +76,7 @@ class Forward:
                 self._to_line()
             elif key.fileobj is self._listener:
                 self._accept()
-            elif isinstance(key.data, _Connection) and key.data.number in self._ends:
+            elif isinstance(key.data, _ForwardedConnection) and key.data.number in self._ends:
                 self._serve(key.data, events)
 
     def close(self) -> None:
@@ -118,9 +118,9 @@ class Forward:
     def _begin(self, number: int, sock: socket.socket) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._ends[number] = _Connection(number, sock)
+        self._ends[number] = _ForwardedConnection(number, sock)
 
-    def _serve(self, end: _Connection, events: int) -> None:
+    def _serve(self, end: _ForwardedConnection, events: int) -> None:
         try:
             if events & selectors.EVENT_WRITE and end.waiting:
                 del end.waiting[: end.sock.send(end.waiting)]
@@ -139,11 +139,11 @@ class Forward:
         if end.closing and not end.waiting:
             self._drop(end)
 
-    def _finish(self, end: _Connection) -> None:
+    def _finish(self, end: _ForwardedConnection) -> None:
         self._frame(end.number, CLOSE)
         self._drop(end)
 
-    def _drop(self, end: _Connection) -> None:
+    def _drop(self, end: _ForwardedConnection) -> None:
         if end.sock in self._selector.get_map():
             self._selector.unregister(end.sock)
         end.sock.close()
