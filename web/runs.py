@@ -16,8 +16,7 @@ from pathlib import Path
 
 from emulator import __version__
 from emulator.errors import InputError, LonghaulError, MeasureError, RefusedError
-from emulator.experiment import grid
-from emulator.experiment import runner as sweep
+from emulator.experiment import grid, sweep_runner
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.hosts import tcp_profiles
@@ -63,7 +62,7 @@ class _Work:
     failures: dict[str, str] = field(default_factory=dict)
 
 
-Runners = Callable[[bool], tuple[sweep.Runner, int]]
+Runners = Callable[[bool], tuple[sweep_runner.Runner, int]]
 """From "in the lab?" to what executes a cell, and how many cells at once."""
 
 
@@ -103,9 +102,8 @@ class Runs:
             duration=form.duration,
         )
         placed = grid.placed(self._base(form), axes.lane, _by_field, in_lab=form.in_lab)
-        algorithms = (
-            sweep.LAB_ALGORITHMS if form.in_lab else None if placed.hub_host else machine_facts.algorithms(axes.cc)
-        )
+        here = None if placed.hub_host else machine_facts.algorithms(axes.cc)
+        algorithms = sweep_runner.LAB_ALGORITHMS if form.in_lab else here
         return grid.cells(placed, axes, tcp_profiles.load_profiles(), _by_field, algorithms)
 
     def start(self, form: RunForm) -> Run:
@@ -255,8 +253,8 @@ class Runs:
 
         done = folder.finished(asked)
         missing = [spec for spec in asked.specs if spec.id not in done]
-        todo = sweep.in_order(missing, asked.order_seed, in_lab=asked.in_lab)
-        for outcome in sweep.run_cells(todo, folder, unless_cancelled, at_once, log.info, asked.most_repeats):
+        todo = sweep_runner.in_order(missing, asked.order_seed, in_lab=asked.in_lab)
+        for outcome in sweep_runner.run_cells(todo, folder, unless_cancelled, at_once, log.info, asked.most_repeats):
             if outcome.result is None:
                 work.failures[outcome.spec.id] = outcome.failure
             self._tell(work.id)
@@ -288,8 +286,8 @@ def _objections(run: Run) -> list[str]:
     return tables.objections(run.specs, run.found, dict(run.failures))
 
 
-def local_runners(in_lab: bool, *, instead: bool = False) -> tuple[sweep.Runner, int]:
+def local_runners(in_lab: bool, *, instead: bool = False) -> tuple[sweep_runner.Runner, int]:
     """What `longhaul sweep` uses on this machine; `instead` of what is up, which comes back after each cell."""
     if in_lab:
-        return sweep.in_lab(sweep.cpus()), len(sweep.cpus())
-    return sweep.here(instead=instead), 1
+        return sweep_runner.in_lab(sweep_runner.cpus()), len(sweep_runner.cpus())
+    return sweep_runner.here(instead=instead), 1

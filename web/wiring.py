@@ -11,7 +11,7 @@ from pathlib import Path
 from emulator.control.appliance import Appliance
 from emulator.control.rtt_monitor import Echoes
 from emulator.control.watchdog_thread import Watchdog
-from emulator.system import log as journal
+from emulator.system import event_log
 from web.api.run_schemas import run_answer
 from web.app import create_app
 from web.auth.guard import Guard
@@ -36,13 +36,13 @@ def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = 
     return ServerContext(usecases, live, runs, Certificates(state / "certificates"), lab, demo)
 
 
-def telling(log: journal.Log, channel: Channel) -> journal.Log:
+def telling(log: event_log.Log, channel: Channel) -> event_log.Log:
     """What the watchdog says, to the journal and to all who watch the event stream (`watchdog`)."""
 
     def tell(priority: int, event: str, **fields: object) -> None:
         log(priority, event, **fields)
         said = {name: value if isinstance(value, int | float) else str(value) for name, value in fields.items()}
-        channel.send("watchdog", {"level": journal.NAMES[priority], "event": event, **said})
+        channel.send("watchdog", {"level": event_log.NAMES[priority], "event": event, **said})
 
     return tell
 
@@ -76,7 +76,7 @@ def server(
     """The server over an appliance, listening already; it logs to stderr. Raises MissingError when it cannot."""
     parts = daemon(appliance, state, lab=lab, demo=demo)
     made = LiveServer(create_app(parts, guard), listen, unix)
-    log = journal.logger(sys.stderr, os.environ, as_json)
+    log = event_log.logger(sys.stderr, os.environ, as_json)
     made.parts, made.watchdog = parts, Watchdog(parts.usecases, telling(log, parts.live.channel))
     parts.watched_at = lambda: made.watchdog.daemon.looked_at
     return made

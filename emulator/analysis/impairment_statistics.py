@@ -22,10 +22,12 @@ from emulator.analysis.statistics import (
     share,
     share_of_run,
 )
+from emulator.model.impairment import Impairment
 from emulator.model.jitter_distribution import deviation_ns, reach_ns, table_of
 from emulator.model.loss_model import GilbertElliott
-from emulator.model.topology import Impairment, Lane
-from emulator.plan.netem_lowering import Shaper, buffer_bytes, frame_bytes, jitter_reach_ns
+from emulator.model.topology import Lane
+from emulator.plan.netem_lowering import buffer_bytes, frame_bytes, jitter_reach_ns
+from emulator.plan.qdisc_values import Shaper
 from emulator.plan.tbf_burst import wire_bytes
 
 EVERY_NS = 1_000_000

@@ -15,8 +15,8 @@ from emulator.model.loss_model import P32, FourState, GilbertElliott
 
 if TYPE_CHECKING:
     from emulator.control.status import DirectionStatus, LaneStatus, PendingStatus, Status
-    from emulator.plan.netem_lowering import Netem
     from emulator.plan.ops import Step
+    from emulator.plan.qdisc_values import Netem
 
 F = TypeVar("F", bound=Callable[..., Any])
 

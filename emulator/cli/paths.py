@@ -53,7 +53,7 @@ def bdp(
     """The arithmetic of a path: what it holds, what TCP needs to fill it, what the emulator needs to be it."""
     from emulator.analysis.tcp_path import Path as TcpPath
     from emulator.experiment import path_calculator
-    from emulator.model.topology import P32
+    from emulator.model.loss_model import P32
 
     path = TcpPath(rate_bps, rtt_ns, mtu, loss_p32 / P32, streams, algorithm)
     facts = path_calculator.facts(path, window_bytes)
@@ -79,7 +79,7 @@ def advise(rate_bps: int, rtt_ns: int, mtu: int, streams: int, loss_p32: int, pe
     """Print the commands that set both hosts up for a path, and what they are worth."""
     from emulator.analysis.tcp_path import Path as TcpPath
     from emulator.experiment import path_calculator
-    from emulator.model.topology import P32
+    from emulator.model.loss_model import P32
 
     advice = path_calculator.host_advice(TcpPath(rate_bps, rtt_ns, mtu, loss_p32 / P32, streams), peer)
     if as_json:

@@ -9,7 +9,7 @@ import click
 from emulator import units
 from emulator.cli.output import emit_json, emit_table, json_option
 from emulator.errors import InputError
-from emulator.model import places as geography
+from emulator.model import geography
 
 COLUMNS = ("from", "to", "great circle", "least RTT", "RTT", "source")
 

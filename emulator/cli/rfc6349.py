@@ -75,7 +75,7 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile:
 
 
 def _json(found: Survey) -> dict[str, Any]:
-    from emulator.analysis import rfc6349_metrics as rfc
+    from emulator.analysis import rfc6349_metrics
 
     keys = ("transfer_time_ratio", "efficiency", "buffer_delay")
     return {
@@ -83,7 +83,7 @@ def _json(found: Survey) -> dict[str, Any]:
         "path_mtu": found.mtu,
         "baseline_rtt_ns": found.baseline_rtt_ns,
         "bottleneck_bps": found.bottleneck_bps,
-        "minimum_rwnd_bytes": rfc.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns),
+        "minimum_rwnd_bytes": rfc6349_metrics.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns),
         "achievable_bps": found.achievable_bps,
         "transfers": [
             {"name": one.name, "bps": one.bps, **dict(zip(keys, found.metrics(one), strict=True))}
@@ -94,14 +94,14 @@ def _json(found: Survey) -> dict[str, Any]:
 
 def _emit(found: Survey) -> None:
     """The report for people: what the path is, then one row a test."""
-    from emulator.analysis import rfc6349_metrics as rfc
+    from emulator.analysis import rfc6349_metrics
 
-    rwnd = rfc.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns)
+    rwnd = rfc6349_metrics.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns)
     facts = (
         ("path MTU", f"{found.mtu} bytes"),
         ("baseline RTT", f"{found.baseline_rtt_ns / 1e6:.3f} ms"),
         ("bottleneck", f"{found.bottleneck_bps / 1e6:.1f} Mbit/s"),
-        ("BDP", f"{rfc.bdp_bits(found.bottleneck_bps, found.baseline_rtt_ns) / 1e6:.3f} Mbit"),
+        ("BDP", f"{rfc6349_metrics.bdp_bits(found.bottleneck_bps, found.baseline_rtt_ns) / 1e6:.3f} Mbit"),
         ("minimum RWND", f"{rwnd / 1000:.1f} kB"),
         ("achievable TCP", f"{found.achievable_bps / 1e6:.1f} Mbit/s"),
     )

@@ -58,14 +58,14 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
 
     Exits with 8 when a cell got slower, or became invalid.
     """
-    from emulator.experiment import compare_runs as comparing
+    from emulator.experiment import compare_runs
     from emulator.experiment.run_folder import RunFolder
     from emulator.report import tables
 
     if len(runs) < 2:
         raise InputError.single("two runs at least are needed to compare", "compare")
     first, *rest = [(run, (folder := RunFolder(Path(run))).measured(folder.asked())) for run in runs]
-    compared = [(run, comparing.changes(first[1], found)) for run, found in rest]
+    compared = [(run, compare_runs.changes(first[1], found)) for run, found in rest]
     if strangers := [run for run, changes in compared if not changes]:
         raise InputError.single(f"has no cell in common with {first[0]}", strangers[0])
     if as_json:

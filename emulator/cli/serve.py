@@ -12,7 +12,7 @@ import click
 from emulator.cli.options import appliance_of
 from emulator.cli.output import emit_json, json_option
 from emulator.errors import InputError
-from emulator.system import log
+from emulator.system import event_log
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
@@ -73,8 +73,8 @@ def _server(
 
     if not server.is_loopback(listen) and not https:
         advice = "tokens travel unencrypted; put a TLS proxy in front and say --https"
-        if log.is_read(os.environ):
-            log.logger(sys.stderr, os.environ)(log.WARNING, "unencrypted", listen=listen, advice=advice)
+        if event_log.is_read(os.environ):
+            event_log.logger(sys.stderr, os.environ)(event_log.WARNING, "unencrypted", listen=listen, advice=advice)
         else:
             click.echo(f"{listen}: {advice}", err=True)
     return wiring.server(appliance, state, Guard(load(state), hosts, https), listen, unix, as_json=as_json)
@@ -84,19 +84,19 @@ def _demo(listen: str, here: bool, as_json: bool) -> int:
     """Serve from inside a lab, or from namespaces of this machine, until Ctrl-C."""
     from emulator.cli import demo_unshare
     from emulator.cli.lab import progress_bar
-    from emulator.lab import demo_host as demo
+    from emulator.lab import demo_host
     from web.server import is_loopback, split
 
     if not is_loopback(listen):
         raise InputError.single("the demo asks nobody for a token: it listens on loopback alone", "--listen")
     if here:
-        with demo.listening(split(listen)) as listener:
+        with demo_host.listening(split(listen)) as listener:
             host, port = listener.getsockname()[:2]
             _tell(f"http://{host}:{port}/", "", as_json)
             demo_unshare.serve(listener)
     with progress_bar() as progress:
         try:
-            return demo.serve(split(listen), lambda url: _tell(url, "", as_json), progress)
+            return demo_host.serve(split(listen), lambda url: _tell(url, "", as_json), progress)
         except KeyboardInterrupt:
             return 0
 
@@ -106,8 +106,8 @@ def _tell(url: str, token: str, as_json: bool) -> None:
     if as_json:
         emit_json({"url": url, "token": token})
         return
-    if log.is_read(os.environ):
-        log.logger(sys.stderr, os.environ)(log.INFO, "serving", url=url, token=token)
+    if event_log.is_read(os.environ):
+        event_log.logger(sys.stderr, os.environ)(event_log.INFO, "serving", url=url, token=token)
         return
     click.echo(f"{url}  (Ctrl-C ends it)")
     if token:

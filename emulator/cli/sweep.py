@@ -20,7 +20,7 @@ from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
 if TYPE_CHECKING:
     from emulator.experiment.cell_result import CellResult, CellSpec
     from emulator.experiment.run_folder import Asked, RunFolder
-    from emulator.experiment.runner import Runner
+    from emulator.experiment.sweep_runner import Runner
     from emulator.model.topology import Topology
 
 
@@ -121,8 +121,7 @@ def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
 @contextmanager
 def _labs(asked: Asked, scheduler: str | None) -> Iterator[tuple[Runner, int]]:
     """What measures one cell, and how many of them at once."""
-    from emulator.experiment import dask_runner
-    from emulator.experiment import runner as sweeping
+    from emulator.experiment import dask_runner, sweep_runner
 
     if scheduler and not asked.in_lab:
         raise InputError.single("this run measures on one machine itself, not in labs", "--scheduler", scheduler)
@@ -130,10 +129,10 @@ def _labs(asked: Asked, scheduler: str | None) -> Iterator[tuple[Runner, int]]:
         with dask_runner.farm(scheduler) as labs:
             yield labs
     elif asked.in_lab:
-        cpus = sweeping.cpus()
-        yield sweeping.in_lab(cpus), len(cpus)
+        cpus = sweep_runner.cpus()
+        yield sweep_runner.in_lab(cpus), len(cpus)
     else:
-        yield sweeping.here(), 1
+        yield sweep_runner.here(), 1
 
 
 def _run(
@@ -141,18 +140,17 @@ def _run(
 ) -> None:
     """Measure what is missing; results and failures are put into the two dictionaries as they come."""
     from emulator.analysis import confidence
-    from emulator.experiment import grid
-    from emulator.experiment import runner as sweeping
+    from emulator.experiment import grid, sweep_runner
 
     missing = [spec for spec in asked.specs if spec.id not in found]
-    todo = sweeping.in_order(missing, asked.order_seed, in_lab=asked.in_lab)
+    todo = sweep_runner.in_order(missing, asked.order_seed, in_lab=asked.in_lab)
     repeats = min(confidence.LEAST_REPEATS, asked.most_repeats)
 
     def say(text: str) -> None:
         click.echo(text, err=True)
 
     with _labs(asked, scheduler) as (runner, workers), progress(grid.cost_s(todo, repeats), "sweep") as advance:
-        for outcome in sweeping.run_cells(todo, folder, runner, workers, say, asked.most_repeats):
+        for outcome in sweep_runner.run_cells(todo, folder, runner, workers, say, asked.most_repeats):
             if outcome.result:
                 found[outcome.spec.id] = outcome.result
             else:

@@ -17,7 +17,8 @@ from emulator.errors import InputError, Mistake
 if TYPE_CHECKING:
     from emulator.experiment.run_folder import Asked
     from emulator.model.sweep_axes import Axes
-    from emulator.model.topology import Profile, Topology
+    from emulator.model.tcp_profile import Profile
+    from emulator.model.topology import Topology
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,7 +76,7 @@ def _places(lines: dict[str, str], given: dict[str, Any]) -> Callable[[str], tup
 
 def _algorithms(given: dict[str, Any], axes: Axes, known: Mapping[str, Profile]) -> Collection[str] | None:
     """The congestion controls of the kernel that measures; None in a dry run, which loads no module to find out."""
-    from emulator.experiment.runner import LAB_ALGORITHMS
+    from emulator.experiment.sweep_runner import LAB_ALGORITHMS
     from emulator.hosts.tools import machine_facts
 
     if given["in_lab"]:

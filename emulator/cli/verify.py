@@ -53,11 +53,11 @@ def verify(
     overtaking, delay or jitter's shape, rate and buffer. Exits with 8 when anything is not as asked.
     """
     if impairments:
-        from emulator.cli import impairments as cli_prove
+        from emulator.cli.impairments import run
 
-        cli_prove.run(ctx, appliance_of(ctx), lanes, packets, as_json)
+        run(ctx, appliance_of(ctx), lanes, packets, as_json)
         return
-    from emulator.experiment import rtt_certificate as certify
+    from emulator.experiment import rtt_certificate
     from emulator.hosts.tools import time_tolerance
 
     status = appliance_of(ctx).status()
@@ -68,12 +68,12 @@ def verify(
         if lane not in status.topology.sites:
             raise InputError.single(f"no such lane; there are {', '.join(status.topology.sites)}", "LANE", lane)
     pairs = []
-    with progress(len(certify.pairs(status.topology, lanes)), "ping") as advance:
-        at_once = 1 if time_tolerance.here_is_virtual() else certify.AT_ONCE
-        for pair in certify.measure(status.topology, count, allowed_ns, at_once, lanes):
+    with progress(len(rtt_certificate.pairs(status.topology, lanes)), "ping") as advance:
+        at_once = 1 if time_tolerance.here_is_virtual() else rtt_certificate.AT_ONCE
+        for pair in rtt_certificate.measure(status.topology, count, allowed_ns, at_once, lanes):
             pairs.append(pair)
             advance(1, f"{pair.one} - {pair.other}")
-    certificate = certify.certificate(status, appliance_of(ctx).status(), count, allowed_ns, pairs)
+    certificate = rtt_certificate.certificate(status, appliance_of(ctx).status(), count, allowed_ns, pairs)
     if output:
         _write_certificate(Path(output), certificate.to_json())
     if as_json:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
 from emulator import units
-from emulator.model import flow_match, jitter_distribution, loss_model, places
+from emulator.model import flow_match, geography, jitter_distribution, loss_model
 from emulator.model.impairment import QUEUES
 from emulator.model.topology import DATAPATHS, ON_DRIFT, ON_FAILURE, check_destination
 
@@ -107,11 +107,11 @@ def _rtt(value: object) -> int:
         raise ValueError(f"{strange[0]!r} is unknown here: from, to, factor and access are known")
     if ("from" in value) != ("to" in value) or not value.keys() & {"from", "access"}:
         raise ValueError("{from: PLACE, to: PLACE} was expected, or {access: NAME}")
-    factor = str(value.get("factor", places.PATH_FACTOR))
+    factor = str(value.get("factor", geography.PATH_FACTOR))
     if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,6})?", factor) or float(factor) < 1:
         raise ValueError(f"factor {factor!r} is not a number of at least 1, such as 1.5")
-    way = places.trip(str(value["from"]), str(value["to"]), float(factor)).rtt_ns if "from" in value else 0
-    return way + (places.access_ns(str(value["access"])) if "access" in value else 0)
+    way = geography.trip(str(value["from"]), str(value["to"]), float(factor)).rtt_ns if "from" in value else 0
+    return way + (geography.access_ns(str(value["access"])) if "access" in value else 0)
 
 
 def _subnet(text: str) -> IPv4Network:

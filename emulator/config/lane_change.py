@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from emulator.model.topology import Buffer, Flow, Impairment, Lane, Match, split_delays
+from emulator.model.flow_match import Match
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.topology import Flow, Lane, split_delays
 
 
 @dataclass(frozen=True)

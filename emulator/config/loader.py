@@ -19,8 +19,10 @@ from emulator.config import schedule_schema, writer, yaml_source
 from emulator.config.schedule_schema import FileForm, form_at
 from emulator.config.schema import DefaultsForm, DirectionForm, FlowForm, Form, LaneForm
 from emulator.errors import InputError
+from emulator.model.flow_match import Match
+from emulator.model.impairment import Buffer, Impairment
 from emulator.model.timeline import Timeline
-from emulator.model.topology import Buffer, Flow, Impairment, Lane, Match, Ports, Topology, split_delays
+from emulator.model.topology import Flow, Lane, Ports, Topology, split_delays
 
 
 def load(path: str | Path) -> Topology:

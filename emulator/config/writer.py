@@ -7,7 +7,8 @@ from typing import Any
 from emulator import units
 from emulator.config import schedule_schema
 from emulator.model import flow_match
-from emulator.model.topology import Buffer, Flow, Impairment, Lane, Topology, split_rtt
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.topology import Flow, Lane, Topology, split_rtt
 
 
 def tree(topology: Topology) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from emulator.config.lane_patch import DIRECTIONS
 from emulator.control.change_log import KEPT, Author
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, PendingStatus, Status
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError
-from emulator.model.topology import Lane, Match, Topology
+from emulator.model.flow_match import Match
+from emulator.model.topology import Lane, Topology
 from emulator.plan.aqm import Aqm
-from emulator.plan.netem_lowering import Netem, Shaper
 from emulator.plan.ops import Op, Step
+from emulator.plan.qdisc_values import Netem, Shaper
 from emulator.system.dataclass_json import from_plain
 
 TIMEOUT_S = 120.0

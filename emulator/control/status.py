@@ -11,8 +11,8 @@ from emulator.model.lateness import Lateness
 from emulator.model.topology import Lane, Topology
 from emulator.plan.aqm import Aqm
 from emulator.plan.desired_state import lane_ports, resolved_lane
-from emulator.plan.netem_lowering import Egress, Netem, Shaper
 from emulator.plan.ops import Step
+from emulator.plan.qdisc_values import Egress, Netem, Shaper
 from emulator.plan.state import State
 
 

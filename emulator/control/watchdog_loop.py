@@ -22,8 +22,8 @@ from emulator.control.schedule_player import LEAD_NS, Follower
 from emulator.errors import LonghaulError
 from emulator.kernel.watch import Watch
 from emulator.plan.repair import Tended
-from emulator.system import log as journal
-from emulator.system.log import ERROR, INFO, NOTICE, WARNING, Log
+from emulator.system import event_log
+from emulator.system.event_log import ERROR, INFO, NOTICE, WARNING, Log
 from emulator.system.sd_notify import Notifier
 from emulator.system.timer import Alarm, RealAlarm
 
@@ -181,7 +181,7 @@ def ears_of(appliance: Tending) -> Watch:
 
 def run(appliance: Callable[[], Appliance], *, once: bool, period_s: float, as_json: bool) -> None:
     """The daemon of this machine, until SIGTERM or SIGINT. The lanes stay as they are."""
-    log = journal.logger(sys.stderr, os.environ, as_json)
+    log = event_log.logger(sys.stderr, os.environ, as_json)
     machine, notifier = appliance(), Notifier(os.environ, os.getpid())
     ears = ears_of(machine)
     daemon = WatchdogLoop(machine, ears, log, notifier, time.monotonic, period_s, RealAlarm())

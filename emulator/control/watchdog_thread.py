@@ -7,7 +7,7 @@ import threading
 import time
 
 from emulator.control.watchdog_loop import Ears, Tending, WatchdogLoop, ears_of
-from emulator.system.log import INFO, Log
+from emulator.system.event_log import INFO, Log
 from emulator.system.sd_notify import Notifier
 from emulator.system.timer import RealAlarm
 

@@ -11,16 +11,16 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from emulator import units
-from emulator.analysis import confidence, tcp_path
-from emulator.analysis import throughput_models as laws
-from emulator.analysis import tuning_advice as advice
+from emulator.analysis import confidence, tcp_path, throughput_models, tuning_advice
 from emulator.analysis.latency_histogram import Latency
 from emulator.analysis.tcp_path import Interval
 from emulator.analysis.verdict import Buffers
 from emulator.config import loader
 from emulator.model import loss_model
+from emulator.model.impairment import Impairment
 from emulator.model.sweep_axes import BOTH, INBOUND, OUTBOUND
-from emulator.model.topology import Impairment, Lane, Profile, Topology
+from emulator.model.tcp_profile import Profile
+from emulator.model.topology import Lane, Topology
 
 FORMAT = 3
 KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
@@ -82,19 +82,19 @@ class CellSpec:
         return buffers_of(self.profile)
 
     @property
-    def prediction(self) -> laws.Prediction:
+    def prediction(self) -> throughput_models.Prediction:
         """What theory allows, made before anything is measured; of both directions, in the slower one."""
         if len(self.ways) > 1:
             return min((way.prediction for way in self.ways), key=lambda said: said.bytes_per_s)
-        allowed = advice.windows(self.buffers, self.buffers)
+        allowed = tuning_advice.windows(self.buffers, self.buffers)
         initcwnd = self.profile.initcwnd or tcp_path.INITCWND_SEGMENTS
-        return laws.predict(self.path, allowed, self.duration_s * tcp_path.NS, initcwnd=initcwnd)
+        return throughput_models.predict(self.path, allowed, self.duration_s * tcp_path.NS, initcwnd=initcwnd)
 
     @property
     def expected_bytes_per_s(self) -> float:
         """The most that full buffers allow, for choosing iperf3's block and guessing the cost."""
-        full = laws.Windows(self.buffers.receive_bytes, self.buffers.send_bytes)
-        return laws.predict(self.path, full).bytes_per_s
+        full = throughput_models.Windows(self.buffers.receive_bytes, self.buffers.send_bytes)
+        return throughput_models.predict(self.path, full).bytes_per_s
 
     @property
     def column(self) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from emulator import __version__
 from emulator.errors import LonghaulError, MeasureError, MissingError
-from emulator.experiment import runner
+from emulator.experiment import sweep_runner
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Execution
 
@@ -26,7 +26,7 @@ _PATIENCE_S = 10
 
 
 @contextmanager
-def farm(scheduler: str) -> Iterator[tuple[runner.Runner, int]]:
+def farm(scheduler: str) -> Iterator[tuple[sweep_runner.Runner, int]]:
     """A runner on the cluster at an address such as tcp://host:8786, and how many labs it runs at once.
 
     Raises MissingError where Dask, the scheduler or its workers are not there.
@@ -40,14 +40,14 @@ def farm(scheduler: str) -> Iterator[tuple[runner.Runner, int]]:
         yield _runner(client), sum(client.nthreads().values())
 
 
-def _runner(client: Client) -> runner.Runner:
+def _runner(client: Client) -> sweep_runner.Runner:
     from distributed import KilledWorker
 
     def run(spec: CellSpec) -> Execution:
         # Impure: no answer of an earlier sweep is taken for it.
         future = client.submit(_answer, __version__, json.dumps(spec.to_json()), pure=False)
         try:
-            return runner.read_answer(spec, *future.result())
+            return sweep_runner.read_answer(spec, *future.result())
         except LonghaulError:
             raise
         except KilledWorker as error:
@@ -79,11 +79,13 @@ def _local_cluster() -> LocalCluster:
     """Workers in threads: a lab is a process of its own anyway."""
     from distributed import LocalCluster
 
-    return LocalCluster(n_workers=len(runner.cpus()), threads_per_worker=1, processes=False, dashboard_address=None)
+    return LocalCluster(
+        n_workers=len(sweep_runner.cpus()), threads_per_worker=1, processes=False, dashboard_address=None
+    )
 
 
 def _answer(version: str, spec: str) -> tuple[bytes, bytes]:
     """What the cell's lab said; at the worker."""
     if version != __version__:
         raise MissingError(f"a worker has Longhaul {__version__}, this is {version}: install the same one there")
-    return runner.lab_answer(CellSpec.from_json(json.loads(spec)))
+    return sweep_runner.lab_answer(CellSpec.from_json(json.loads(spec)))

@@ -13,9 +13,10 @@ from emulator.errors import InputError, Mistake
 from emulator.experiment.build_result import wanted_duration_s
 from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
 from emulator.hosts import tcp_profiles
+from emulator.model.impairment import Impairment
 from emulator.model.sweep_axes import Axes
-from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
-from emulator.model.topology import Impairment, Lane, Profile, Topology
+from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
+from emulator.model.topology import Lane, Topology
 
 SHORTEST_S, LONGEST_S = 10, 40
 ECHOES_S = 6.0

@@ -12,7 +12,8 @@ from emulator.errors import InputError
 from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
 from emulator.hosts.tools.probe_frame import smallest_bytes
 from emulator.hosts.tools.sample_packet import Packet, specimen
-from emulator.model.topology import Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
 from emulator.plan.netem_lowering import frame_bytes, jitter_reach_ns, lower
 
 SETTLE_NS = 2_000_000_000

@@ -12,7 +12,9 @@ from emulator.analysis.throughput_models import Windows
 from emulator.experiment.cell_result import KERNEL_BUFFERS, buffers_of
 from emulator.hosts import tcp_profiles
 from emulator.hosts.saved_settings import TCP_MEM
-from emulator.model.topology import Impairment, Lane, Profile
+from emulator.model.impairment import Impairment
+from emulator.model.tcp_profile import Profile
+from emulator.model.topology import Lane
 from emulator.plan import netem_lowering
 
 MIB = 2**20

@@ -14,8 +14,7 @@ from emulator.errors import InputError
 from emulator.hosts import route_metrics
 from emulator.hosts.host import Host
 from emulator.hosts.saved_settings import TCP_MEM
-from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
-from emulator.model.topology import Profile
+from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
 
 MIB = 2**20
 MAXIMUM = "max"

@@ -13,8 +13,8 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from emulator.kernel import codec_netem, netns
 from emulator.kernel.qdisc_observe import NETEM_HANDLE
-from emulator.plan.netem_lowering import Netem
 from emulator.plan.ops import NF_CALL
+from emulator.plan.qdisc_values import Netem
 
 SEED_SINCE = (6, 6)
 

@@ -7,7 +7,7 @@ from typing import Any
 from pyroute2.netlink import nla
 
 from emulator.plan.aqm import Aqm, Codel, Red, red_table, ticks_to_us, us_to_ticks
-from emulator.plan.netem_lowering import Shaper
+from emulator.plan.qdisc_values import Shaper
 
 _ECN = 1
 """TC_RED_ECN."""

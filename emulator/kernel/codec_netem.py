@@ -17,7 +17,7 @@ from pyroute2.netlink.rtnl.tcmsg import common, plugins
 
 from emulator.kernel import codec_aqm, codec_flower
 from emulator.model import jitter_distribution
-from emulator.plan.netem_lowering import Netem, Shaper
+from emulator.plan.qdisc_values import Netem, Shaper
 from emulator.plan.tbf_burst import burst_from_ticks, burst_ticks
 
 U32 = 2**32 - 1

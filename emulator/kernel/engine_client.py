@@ -20,7 +20,7 @@ from typing import Any
 
 from emulator.errors import KernelError, MissingError
 from emulator.kernel.protocol import QueueCounters
-from emulator.plan import ops
+from emulator.plan import engine_ops
 from emulator.plan.engine_lane import DEAD, Wire, decode, directions, encode
 
 RUN = Path("/run/longhaul/wire")
@@ -73,7 +73,7 @@ def watch(bridge: str) -> int:
         return os.pidfd_open(_pid(there))
 
 
-def start(op: ops.StartWire) -> None:
+def start(op: engine_ops.StartWire) -> None:
     """Start an engine and wait until it works. Raises KernelError, or MissingError when it was not built."""
     RUN.mkdir(mode=0o700, parents=True, exist_ok=True)
     binary = os.environ.get("LONGHAUL_WIRE", str(BINARY))
@@ -90,14 +90,14 @@ def start(op: ops.StartWire) -> None:
         raise KernelError(op, errno.EIO, done.stderr.strip() or "the wire engine said nothing")
 
 
-def change(op: ops.SetWire) -> None:
+def change(op: engine_ops.SetWire) -> None:
     """Change a lane in use. Raises KernelError; then nothing changed."""
     answer = _ask(_path(op.bridge), {"op": "set", **directions(op.wire)})
     if not answer.get("ok"):
         raise KernelError(op, errno.EINVAL, str(answer.get("error")))
 
 
-def stop(op: ops.StopWire) -> None:
+def stop(op: engine_ops.StopWire) -> None:
     """End an engine, by force when it does not listen; remove what a dead one left. Returns when it has ended."""
     path = _path(op.bridge)
     try:

@@ -10,7 +10,7 @@ from functools import partial, singledispatchmethod
 from emulator.errors import KernelError
 from emulator.kernel import fake_qdiscs
 from emulator.kernel.protocol import QueueCounters
-from emulator.plan import ops
+from emulator.plan import engine_ops, ops, qdisc_ops
 from emulator.plan.engine_lane import DEAD, Wire
 from emulator.plan.ops import Op
 from emulator.plan.state import GSO_SEGMENTS, LRO, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
@@ -248,28 +248,28 @@ class FakeKernel:
         self.ports[op.port] = replace(port, egress=egress)
 
     @_do.register
-    def _(self, op: ops.StartWire) -> None:
+    def _(self, op: engine_ops.StartWire) -> None:
         self._need(op, op.bridge in self.bridges and op.bridge not in self.wires, errno.EADDRINUSE)
         self._need(op, {op.wire.hub, op.wire.site} <= self.ports.keys(), errno.ENODEV)
         self.wires[op.bridge] = op.wire
 
     @_do.register
-    def _(self, op: ops.SetWire) -> None:
+    def _(self, op: engine_ops.SetWire) -> None:
         now = self.wires.get(op.bridge, DEAD)
         self._need(op, now.running, errno.ECONNREFUSED)
         like = {"outbound": op.wire.outbound, "inbound": op.wire.inbound, "rooms": op.wire.rooms}
         self.wires[op.bridge] = replace(now, **like)  # type: ignore[arg-type]
 
     @_do.register
-    def _(self, op: ops.StopWire) -> None:
+    def _(self, op: engine_ops.StopWire) -> None:
         self._need(op, op.bridge in self.wires, errno.ENOENT)
         del self.wires[op.bridge]
 
     @_do.register
-    def _(self, op: ops.Drain) -> None:
+    def _(self, op: qdisc_ops.Drain) -> None:
         self._port(op, op.port)
 
     @_do.register
-    def _(self, op: ops.Together) -> None:
+    def _(self, op: qdisc_ops.Together) -> None:
         for one in op.ops:
             self._do(one)

@@ -7,13 +7,19 @@ from dataclasses import replace
 
 from emulator.errors import KernelError
 from emulator.model.jitter_distribution import MAX_SIZE
-from emulator.plan import ops
+from emulator.plan import qdisc_ops
 from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Band, Egress, Netem
 
 QueueOp = (
-    ops.AddQueues | ops.AddBands | ops.AddFilters | ops.SetNetem | ops.SetShaper | ops.SetQueue | ops.DelShaper
-    | ops.DelEgress
-)  # fmt: skip
+    qdisc_ops.AddQueues
+    | qdisc_ops.AddBands
+    | qdisc_ops.AddFilters
+    | qdisc_ops.SetNetem
+    | qdisc_ops.SetShaper
+    | qdisc_ops.SetQueue
+    | qdisc_ops.DelShaper
+    | qdisc_ops.DelEgress
+)
 
 
 EMPTY = Netem(limit=0)
@@ -23,48 +29,48 @@ EMPTY = Netem(limit=0)
 def changed(op: QueueOp, now: Egress | None, tx_queues: int) -> Egress | None:
     """The queues of a port with so many TX queues after the operation. Raises KernelError."""
     match op:
-        case ops.AddQueues():
+        case qdisc_ops.AddQueues():
             _need(op, now is None, errno.EEXIST)
             _need(op, tx_queues == op.queues > 1, errno.EOPNOTSUPP)
             return Egress(Netem(limit=0), queues=op.queues, alike=False)
-        case ops.AddBands():
+        case qdisc_ops.AddBands():
             _need(op, now is None, errno.EEXIST)
             _need(op, 1 < op.bands <= 16, errno.EINVAL)
             return Egress(EMPTY, bands=(Band((), Egress(EMPTY)),) * (op.bands - 1))
-        case ops.SetNetem(band=None):
+        case qdisc_ops.SetNetem(band=None):
             return _with_netem(op, now or Egress(op.netem))
     if now is None:
         raise _refused(op, errno.ENOENT)
-    if isinstance(op, ops.AddFilters):
+    if isinstance(op, qdisc_ops.AddFilters):
         _need(op, len(op.bands) == len(now.bands), errno.EINVAL)
         found = zip(op.bands, now.bands, strict=True)
         return replace(now, bands=tuple(Band(filters, band.egress) for filters, band in found))
-    band = None if isinstance(op, ops.DelEgress) else op.band
-    if band and not isinstance(op, ops.DelEgress):
+    band = None if isinstance(op, qdisc_ops.DelEgress) else op.band
+    if band and not isinstance(op, qdisc_ops.DelEgress):
         _need(op, band <= len(now.bands), errno.ENOENT)
         inner = changed(replace(op, band=None), now.bands[band - 1].egress, 1)
         assert inner is not None
         bands = list(now.bands)
         bands[band - 1] = replace(bands[band - 1], egress=inner)
         return replace(now, bands=tuple(bands))
-    _need(op, isinstance(op, ops.DelEgress) or (band is None) == (not now.bands), errno.ENOENT)
+    _need(op, isinstance(op, qdisc_ops.DelEgress) or (band is None) == (not now.bands), errno.ENOENT)
     match op:
-        case ops.SetNetem():
+        case qdisc_ops.SetNetem():
             return _with_netem(op, now)
-        case ops.SetShaper():
+        case qdisc_ops.SetShaper():
             _need(op, now.queues == 1, errno.ENOENT)
             return replace(now, shaper=op.shaper)
-        case ops.SetQueue():
+        case qdisc_ops.SetQueue():
             _need(op, now.shaper is not None, errno.ENOENT)
             return replace(now, aqm=op.queue)
-        case ops.DelShaper():
+        case qdisc_ops.DelShaper():
             _need(op, now.shaper is not None, errno.ENOENT)
             return replace(now, shaper=None, aqm=None)
-        case ops.DelEgress():
+        case qdisc_ops.DelEgress():
             return None
 
 
-def _with_netem(op: ops.SetNetem, before: Egress) -> Egress:
+def _with_netem(op: qdisc_ops.SetNetem, before: Egress) -> Egress:
     _need(op, op.netem.rate_bytes_per_s <= ORDER_RATE_BYTES_PER_S, errno.ERANGE)
     _need(op, not op.netem.distribution or len(op.netem.distribution) <= MAX_SIZE, errno.EINVAL)
     _need(op, op.queues == before.queues, errno.EINVAL)

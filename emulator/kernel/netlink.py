@@ -21,7 +21,7 @@ from emulator.kernel.observe_ports import ports_of
 from emulator.kernel.protocol import QueueCounters
 from emulator.kernel.qdisc_messages import QueueOp
 from emulator.kernel.qdisc_observe import counters, netem_backlog
-from emulator.plan import ops
+from emulator.plan import engine_ops, ops, qdisc_ops
 from emulator.plan.ops import Op
 from emulator.plan.state import MERGING, State
 
@@ -208,16 +208,16 @@ class NetlinkKernel:
         _queues
     )
 
-    def _StartWire(self, op: ops.StartWire) -> None:  # noqa: N802
+    def _StartWire(self, op: engine_ops.StartWire) -> None:  # noqa: N802
         engine_client.start(op)
 
-    def _SetWire(self, op: ops.SetWire) -> None:  # noqa: N802
+    def _SetWire(self, op: engine_ops.SetWire) -> None:  # noqa: N802
         engine_client.change(op)
 
-    def _StopWire(self, op: ops.StopWire) -> None:  # noqa: N802
+    def _StopWire(self, op: engine_ops.StopWire) -> None:  # noqa: N802
         engine_client.stop(op)
 
-    def _Drain(self, op: ops.Drain) -> None:  # noqa: N802
+    def _Drain(self, op: qdisc_ops.Drain) -> None:  # noqa: N802
         index, end = self._index(op.port), time.monotonic_ns() + op.within_ns
         while (queued := netem_backlog(self._ip, index, op.band)) > op.packets:
             if time.monotonic_ns() > end:
@@ -256,8 +256,12 @@ def _explaining(op: Op) -> Iterator[None]:
 def _explained(op: Op, code: int) -> Exception:
     if code in (errno.EPERM, errno.EACCES):
         return MissingError(f"not permitted: {op}\nrun as root (CAP_NET_ADMIN, CAP_SYS_ADMIN), or {IN_THE_LAB}")
-    queue = isinstance(op, ops.SetNetem | ops.SetShaper | ops.SetQueue | ops.AddBands | ops.AddFilters)
+    queue = isinstance(
+        op, qdisc_ops.SetNetem | qdisc_ops.SetShaper | qdisc_ops.SetQueue | qdisc_ops.AddBands | qdisc_ops.AddFilters
+    )
     if code == errno.ENOENT and queue:
-        missing = "prio or flower" if isinstance(op, ops.AddBands | ops.AddFilters) else "netem, tbf or the queue"
+        missing = (
+            "prio or flower" if isinstance(op, qdisc_ops.AddBands | qdisc_ops.AddFilters) else "netem, tbf or the queue"
+        )
         return MissingError(f"this kernel lacks {missing}: {op}\nload the module, or {IN_THE_LAB}")
     return KernelError(op, code, os.strerror(code))

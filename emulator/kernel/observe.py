@@ -15,8 +15,8 @@ from emulator.kernel.link_ready import settled
 from emulator.kernel.nic_facts import describe, mark
 from emulator.kernel.qdisc_observe import NETEM_HANDLE, egresses_of
 from emulator.plan.engine_lane import Wire
-from emulator.plan.netem_lowering import Egress
 from emulator.plan.ops import NEVER_CS, nf_origin_of
+from emulator.plan.qdisc_values import Egress
 from emulator.plan.state import HOST_PORT, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 
 IFF_UP, IFF_NOARP = 1, 1 << 7

@@ -11,49 +11,56 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from emulator.kernel import codec_aqm, codec_flower, codec_netem
 from emulator.kernel.qdisc_observe import NETEM_HANDLE, ROOT
-from emulator.plan import ops
+from emulator.plan import qdisc_ops
 from emulator.plan.netem_lowering import netem_of_queue
 from emulator.plan.qdisc_ops import netem_place, shaper_major
 
 QueueOp = (
-    ops.AddBands | ops.AddFilters |
-    ops.AddQueues | ops.SetNetem | ops.SetShaper | ops.SetQueue | ops.DelShaper | ops.DelEgress | ops.Together
-)  # fmt: skip
+    qdisc_ops.AddBands
+    | qdisc_ops.AddFilters
+    | qdisc_ops.AddQueues
+    | qdisc_ops.SetNetem
+    | qdisc_ops.SetShaper
+    | qdisc_ops.SetQueue
+    | qdisc_ops.DelShaper
+    | qdisc_ops.DelEgress
+    | qdisc_ops.Together
+)
 Index = Callable[[str], int]
 
 
 def messages(op: QueueOp, index: Index) -> list[tcmsg]:
     """What to send, in order; `index` finds an interface by its name, and raises OSError when there is none."""
-    singles = op.ops if isinstance(op, ops.Together) else (op,)
+    singles = op.ops if isinstance(op, qdisc_ops.Together) else (op,)
     return [message for one in singles for message in _messages(one, index(one.port))]
 
 
 def _messages(op: Any, index: int) -> Iterator[tcmsg]:
     match op:
-        case ops.AddQueues():
+        case qdisc_ops.AddQueues():
             yield _set(index, NETEM_HANDLE, ROOT, "mq")
-        case ops.AddBands():
+        case qdisc_ops.AddBands():
             yield _set(index, NETEM_HANDLE, ROOT, "prio", codec_flower.encode_bands(op.bands))
-        case ops.AddFilters():
+        case qdisc_ops.AddFilters():
             yield from _filters(op, index)
-        case ops.SetNetem():
+        case qdisc_ops.SetNetem():
             yield from _netem(op, index)
-        case ops.SetShaper():
+        case qdisc_ops.SetShaper():
             over, own = netem_place(op.band)[1], shaper_major(op.band)
             yield _set(index, own << 16, over << 16 | 1, "tbf", codec_netem.encode_shaper(op.shaper))
-        case ops.SetQueue():
+        case qdisc_ops.SetQueue():
             kind = op.queue.kind if op.queue else "bfifo"
             inner = codec_aqm.encode(op.queue, op.shaper) if op.queue else codec_aqm.encode_fifo(op.shaper)
             yield _set(index, op.major << 16, shaper_major(op.band) << 16 | 1, kind, inner)
-        case ops.DelShaper():
+        case qdisc_ops.DelShaper():
             over, own = netem_place(op.band)[1], shaper_major(op.band)
             yield _message(RTM_DELQDISC, index, own << 16, over << 16 | 1)
-        case ops.DelEgress():
+        case qdisc_ops.DelEgress():
             # With the handle left out: whatever stands at the root goes.
             yield _message(RTM_DELQDISC, index, 0, ROOT)
 
 
-def _netem(op: ops.SetNetem, index: int) -> Iterator[tcmsg]:
+def _netem(op: qdisc_ops.SetNetem, index: int) -> Iterator[tcmsg]:
     if op.queues == 1:
         place, major = netem_place(op.band)
         parent = ROOT if place is None else NETEM_HANDLE | place
@@ -61,10 +68,10 @@ def _netem(op: ops.SetNetem, index: int) -> Iterator[tcmsg]:
         return
     for queue in range(op.queues):
         body = codec_netem.encode_netem(netem_of_queue(op.netem, queue), reseed=op.reseed)
-        yield _set(index, (ops.QUEUE_MAJOR + queue) << 16, NETEM_HANDLE | queue + 1, "netem", body)
+        yield _set(index, (qdisc_ops.QUEUE_MAJOR + queue) << 16, NETEM_HANDLE | queue + 1, "netem", body)
 
 
-def _filters(op: ops.AddFilters, index: int) -> Iterator[tcmsg]:
+def _filters(op: qdisc_ops.AddFilters, index: int) -> Iterator[tcmsg]:
     for number, band, one in op.numbered:
         body = codec_flower.encode_filter(one, NETEM_HANDLE | band + 1)
         message = _message(RTM_NEWTFILTER, index, 0, NETEM_HANDLE)

@@ -9,8 +9,9 @@ from typing import Any
 from emulator.kernel import codec_aqm, codec_flower, codec_netem
 from emulator.kernel.protocol import QueueCounters
 from emulator.model.flow_match import Filter
-from emulator.plan.netem_lowering import Band, Egress, Netem, common_netem
+from emulator.plan.netem_lowering import common_netem
 from emulator.plan.qdisc_ops import netem_place, shaper_major
+from emulator.plan.qdisc_values import Band, Egress, Netem
 
 NETEM_HANDLE = 0x10000
 NETEM_CLASS = NETEM_HANDLE | 1

@@ -11,8 +11,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from emulator import units
+from emulator.model.loss_model import P32
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, MOST_SEGMENTS
-from emulator.model.topology import LEAST_MTU, MOST_MTU, P32
+from emulator.model.topology import LEAST_MTU, MOST_MTU
 
 OUTBOUND, INBOUND = "outbound", "inbound"
 BOTH = "both"

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from emulator.model.impairment import Impairment
+from emulator.model.loss_model import P32
 from emulator.model.schedule import Schedule, Track, Value
-from emulator.model.topology import P32, Impairment, Lane, Topology
+from emulator.model.topology import Lane, Topology
 from emulator.units import format_duration
 
 DIRECTIONS = ("outbound", "inbound")

@@ -11,12 +11,9 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 from emulator.model.flow_match import MOST as MOST_FLOWS
-from emulator.model.flow_match import Match as Match
-from emulator.model.impairment import Buffer as Buffer
-from emulator.model.impairment import Impairment as Impairment
-from emulator.model.loss_model import P32 as P32
+from emulator.model.flow_match import Match
+from emulator.model.impairment import Impairment
 from emulator.model.schedule import Schedule
-from emulator.model.tcp_profile import Profile as Profile
 from emulator.units import format_duration
 
 LINE_RATE_BPS = 10_000_000_000

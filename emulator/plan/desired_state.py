@@ -8,7 +8,8 @@ from dataclasses import replace
 from emulator.model.jitter_distribution import DistributionTable, fingerprint
 from emulator.model.topology import Lane, Topology
 from emulator.plan.engine_lane import Wire, room_bytes
-from emulator.plan.netem_lowering import Egress, lower, needs_single_packets, spread
+from emulator.plan.netem_lowering import lower, needs_single_packets, spread
+from emulator.plan.qdisc_values import Egress
 from emulator.plan.state import (  # fmt: skip
     GSO_SEGMENTS,
     HOST_PORT,

@@ -11,8 +11,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from emulator.model.jitter_distribution import fingerprint, named
-from emulator.model.topology import P32, Lane
-from emulator.plan.netem_lowering import ORDER_RATE_BYTES_PER_S, Egress, Netem, Shaper, buffer_bytes
+from emulator.model.loss_model import P32
+from emulator.model.topology import Lane
+from emulator.plan.netem_lowering import buffer_bytes
+from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Egress, Netem, Shaper
 
 SPARE_BYTES = 64 * 1024 * 1024
 """Room of each direction besides the delay line, for what small packets waste and for bursts."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from emulator.plan.ops import SetWire, StartWire, Step, StopWire, WireBridge
+from emulator.plan.engine_ops import SetWire, StartWire, StopWire
+from emulator.plan.ops import Step, WireBridge
 from emulator.plan.state import State
 
 

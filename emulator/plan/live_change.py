@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 
 from emulator.model.jitter_distribution import name_of
-from emulator.plan.netem_lowering import Egress, Netem, holding
-from emulator.plan.ops import DelShaper, Drain, SetNetem, SetQueue, SetShaper, Step, Together
+from emulator.plan.netem_lowering import holding
+from emulator.plan.ops import Step
+from emulator.plan.qdisc_ops import DelShaper, Drain, SetNetem, SetQueue, SetShaper, Together
+from emulator.plan.qdisc_values import Egress, Netem
 
 DRAIN_MARGIN_NS = 1_000_000_000
 

@@ -11,13 +11,11 @@ from dataclasses import replace
 
 from emulator.model import jitter_distribution
 from emulator.model.flow_match import filters
-from emulator.model.topology import P32, Buffer, Impairment, Lane
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.loss_model import P32
+from emulator.model.topology import Lane
 from emulator.plan import aqm
-from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S as ORDER_RATE_BYTES_PER_S
-from emulator.plan.qdisc_values import Band as Band
-from emulator.plan.qdisc_values import Egress as Egress
-from emulator.plan.qdisc_values import Netem as Netem
-from emulator.plan.qdisc_values import Shaper as Shaper
+from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Band, Egress, Netem, Shaper
 from emulator.plan.tbf_burst import canonical_burst
 
 ETHERNET_HEADER_BYTES = 14

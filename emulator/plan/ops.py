@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.plan.engine_ops import SetWire as SetWire
-from emulator.plan.engine_ops import StartWire as StartWire
-from emulator.plan.engine_ops import StopWire as StopWire
 from emulator.plan.engine_ops import WireOp
-from emulator.plan.qdisc_ops import QUEUE_MAJOR as QUEUE_MAJOR
-from emulator.plan.qdisc_ops import AddBands as AddBands
-from emulator.plan.qdisc_ops import AddFilters as AddFilters
-from emulator.plan.qdisc_ops import AddQueues as AddQueues
-from emulator.plan.qdisc_ops import DelEgress as DelEgress
-from emulator.plan.qdisc_ops import DelShaper as DelShaper
-from emulator.plan.qdisc_ops import Drain as Drain
-from emulator.plan.qdisc_ops import SetNetem as SetNetem
-from emulator.plan.qdisc_ops import SetQueue as SetQueue
-from emulator.plan.qdisc_ops import SetShaper as SetShaper
-from emulator.plan.qdisc_ops import Together as Together
+from emulator.plan.qdisc_ops import (
+    AddBands,
+    AddFilters,
+    AddQueues,
+    DelEgress,
+    DelShaper,
+    Drain,
+    SetNetem,
+    SetQueue,
+    SetShaper,
+    Together,
+)
 from emulator.plan.state import MERGING, Origin, Veth, Vlan
 
 NF_CALL = ("iptables", "ip6tables", "arptables")

@@ -12,17 +12,12 @@ from dataclasses import replace
 
 from emulator.plan.engine_plan import open_bridges, opening, start_wires, stop_wires
 from emulator.plan.live_change import Changed, change_live
-from emulator.plan.netem_lowering import Egress
-from emulator.plan.ops import (  # fmt: skip
-    AddBands,
+from emulator.plan.ops import (
     AddBridge,
-    AddFilters,
     AddNamespace,
-    AddQueues,
     AddVeth,
     AddVlan,
     DelBridge,
-    DelEgress,
     DelNamespace,
     DelVeth,
     DelVlan,
@@ -32,17 +27,16 @@ from emulator.plan.ops import (  # fmt: skip
     QuietPort,
     Release,
     RestorePort,
-    SetNetem,
     SetNfCall,
     SetOffloads,
     SetPort,
-    SetQueue,
     SetSegments,
-    SetShaper,
     Step,
     UpPort,
     WireBridge,
 )
+from emulator.plan.qdisc_ops import AddBands, AddFilters, AddQueues, DelEgress, SetNetem, SetQueue, SetShaper
+from emulator.plan.qdisc_values import Egress
 from emulator.plan.state import GSO_SEGMENTS, HOST_PORT, SWITCH, Machine, Port, State, Veth
 
 

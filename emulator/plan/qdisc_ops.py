@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from emulator.model.flow_match import Filter
 from emulator.plan.aqm import Aqm
-from emulator.plan.netem_lowering import Netem, Shaper, netem_of_queue
+from emulator.plan.netem_lowering import netem_of_queue
+from emulator.plan.qdisc_values import Netem, Shaper
 
 QUEUE_MAJOR = 0x100
 """The handle of the netem of the first TX queue below a root mq; the next queues' follow."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from emulator.plan.engine_lane import Wire
-from emulator.plan.netem_lowering import Egress
+from emulator.plan.qdisc_values import Egress
 
 PREFIX = "lh"
 """Every bridge, veth and namespace of ours begins with it; an appliance's ports carry an altname instead."""

@@ -8,17 +8,16 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.report import published as presets
-from emulator.report import summary, svg_theme, tables
-from emulator.report.figures import style as plots_style
+from emulator.report import published_results, summary, svg_theme, tables
+from emulator.report.figures.style import BAD, COLOURS, INK, PAPER, RULE
 from emulator.report.tables import Table
 
 if TYPE_CHECKING:
     from emulator.report.figures.draw import Figure
 
 BY_DAY = (
-    f"--ink: {plots_style.INK}; --paper: {plots_style.PAPER}; --rule: {plots_style.RULE}; --bad: {plots_style.BAD}; "
-    f"--soft: #f3f5f7; --faint: #5a6068; {svg_theme.variables(plots_style.COLOURS)}"
+    f"--ink: {INK}; --paper: {PAPER}; --rule: {RULE}; --bad: {BAD}; "
+    f"--soft: #f3f5f7; --faint: #5a6068; {svg_theme.variables(COLOURS)}"
 )
 BY_NIGHT = (
     "--ink: #e6e6e6; --paper: #16181b; --rule: #3a3f45; --bad: #ff8a80; --soft: #20242a; --faint: #a7adb5; "
@@ -77,7 +76,7 @@ def page(
         ("summary", "Summary", _list(summary.sentences(specs, found))),
         ("objections", "Problems of this run", _list(said, "bad") if said else ""),
         ("overview", "Steady throughput", _table(tables.overview(specs, found)) + _words([tables.LEGEND])),
-        ("published", "Published, measured, theory", _published(presets.side_by_side(specs, found))),
+        ("published", "Published, measured, theory", _published(published_results.side_by_side(specs, found))),
         ("figures", "Figures", "".join(map(_figure, figures))),
         ("cells", "Every cell", "".join(map(_table, tables.details(specs, found)))),
         ("reasons", "What limited each cell, and which setting would raise its throughput", _table(_evidence(found))),
@@ -161,7 +160,7 @@ def _figure(figure: Figure) -> str:
     )
 
 
-def _published(published: presets.Published | None) -> str:
+def _published(published: published_results.Published | None) -> str:
     return _table(published.table) + _words(published.words) if published else ""
 
 

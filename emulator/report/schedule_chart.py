@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from emulator import units
+from emulator.model.impairment import Impairment
 from emulator.model.timeline import DIRECTIONS, Timeline
-from emulator.model.topology import Impairment
 
 LEVELS = "▁▂▃▄▅▆▇█"
 

@@ -8,25 +8,27 @@ from pathlib import Path
 from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import RunFolder
-from emulator.report import published as presets
-from emulator.report import summary
-from emulator.report import tables as report
+from emulator.report import published_results, summary, tables
 
 TITLE = "Throughput against RTT"
 
 
 def markdown(specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]) -> str:
     """All text of the report as one document: tables, summary, problems, explanations, advice, notes."""
-    published = presets.side_by_side(specs, found)
-    tables = [report.overview(specs, found), *([published.table] if published else []), *report.details(specs, found)]
+    published = published_results.side_by_side(specs, found)
+    shown = [
+        tables.overview(specs, found),
+        *([published.table] if published else []),
+        *tables.details(specs, found),
+    ]
     lists = [
         ("Summary", summary.sentences(specs, found)),
         ("Problems of this run", said),
         ("Why the published figures differ", published.words if published else ()),
-        ("Which setting would raise a cell's throughput", report.advice(found)),
-        ("Notes on the measurements", report.findings(found)),
+        ("Which setting would raise a cell's throughput", tables.advice(found)),
+        ("Notes on the measurements", tables.findings(found)),
     ]
-    return report.markdown(TITLE, tables, lists)
+    return tables.markdown(TITLE, shown, lists)
 
 
 def write_all(
@@ -34,7 +36,7 @@ def write_all(
 ) -> list[Path]:
     """Write the tables, then report.html and figures/; return both paths. Raises MissingError without matplotlib."""
     folder.write("table.md", markdown(specs, found, said))
-    folder.write("table.csv", report.csv_text(list(found.values())))
+    folder.write("table.csv", tables.csv_text(list(found.values())))
     from emulator.report import html
     from emulator.report.figures import draw
 

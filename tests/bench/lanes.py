@@ -18,7 +18,8 @@ from helped import parser
 
 from emulator.control.appliance import Appliance
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model.topology import Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
 
 RATED = Impairment(rate_bps=10**9)
 

@@ -18,7 +18,8 @@ from emulator.analysis.impairment_statistics import overtakers
 from emulator.control.appliance import Appliance
 from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model.topology import Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
 from emulator.plan.netem_lowering import frame_bytes
 
 MS = 10**6

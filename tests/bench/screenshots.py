@@ -36,7 +36,7 @@ from emulator.errors import MeasureError  # noqa: E402
 from emulator.experiment.cell_result import CellSpec  # noqa: E402
 from emulator.experiment.run_folder import Execution  # noqa: E402
 from emulator.kernel.protocol import QueueCounters  # noqa: E402
-from emulator.plan.ops import DelEgress  # noqa: E402
+from emulator.plan.qdisc_ops import DelEgress  # noqa: E402
 from emulator.plan.state import Link, Nic  # noqa: E402
 from web.server import Server  # noqa: E402
 

@@ -32,8 +32,9 @@ from emulator.control.appliance import Appliance
 from emulator.hosts.namespace import NamespaceHost
 from emulator.hosts.tools import process
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model.topology import Impairment, Lane, Topology
-from emulator.plan import ops
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
+from emulator.plan import engine_ops, ops
 
 OWN = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 WIDE = "4096 1048576 268435456"
@@ -55,7 +56,7 @@ def path(name: str, appliance: Appliance, kernel: NetlinkKernel) -> Iterator[Non
     """Frames of the lane take this path for the time of a block."""
     appliance.up(topology(16 * MS if name == LINE else 0))
     if name in (BARE, PEER):
-        kernel.apply(ops.StopWire("lh-far"))
+        kernel.apply(engine_ops.StopWire("lh-far"))
     if name == BARE:
         # The lane's own bridge, in the place of its engine.
         kernel.apply(ops.WireBridge("lh-far", up=True))

@@ -20,8 +20,9 @@ from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.reconcile import apply
 from emulator.errors import KernelError, RefusedError
+from emulator.model.impairment import Buffer, Impairment
 from emulator.model.loss_model import P32, FourState, GilbertElliott
-from emulator.model.topology import Buffer, Impairment, Lane, Ports, Topology
+from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.desired_state import nothing, wanted
 from emulator.plan.planner import plan
 

@@ -18,11 +18,12 @@ from emulator.control.status import lane_status
 from emulator.errors import InputError, RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.kernel.protocol import QueueCounters
-from emulator.model.topology import Buffer, Impairment, Lane, Topology
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.topology import Lane, Topology
 from emulator.plan.desired_state import datapath, wanted
 from emulator.plan.engine_lane import decode, decode_egress, encode, encode_egress, room_bytes, unknown
-from emulator.plan.netem_lowering import Egress, Netem, Shaper
 from emulator.plan.preconditions import refuse
+from emulator.plan.qdisc_values import Egress, Netem, Shaper
 from emulator.plan.state import GSO_SEGMENTS
 
 

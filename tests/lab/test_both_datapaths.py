@@ -21,7 +21,9 @@ from emulator.control.appliance import Appliance
 from emulator.experiment import rtt_certificate
 from emulator.kernel import netns
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model.topology import P32, Buffer, Impairment, Lane, Topology
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.loss_model import P32
+from emulator.model.topology import Lane, Topology
 
 MS = 10**6
 PORT = 7000

@@ -17,7 +17,7 @@ from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.hosts import tcp_profiles
 from emulator.hosts.namespace import NamespaceHost
 from emulator.kernel import netns
-from emulator.model.topology import Profile
+from emulator.model.tcp_profile import Profile
 
 pytestmark = pytest.mark.usefixtures("tcp_memory_as_before")
 

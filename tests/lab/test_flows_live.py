@@ -18,7 +18,8 @@ from emulator.experiment.impairment_test import prove
 from emulator.hosts.tools import process
 from emulator.kernel import netns
 from emulator.model.flow_match import Filter, Match, filters
-from emulator.model.topology import Flow, Impairment, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Flow, Topology
 from emulator.plan import netem_lowering
 
 MS = 10**6

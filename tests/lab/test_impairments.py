@@ -13,8 +13,9 @@ from emulator.control.appliance import Appliance
 from emulator.experiment.impairment_test import Proof, prove
 from emulator.hosts.tools.frame_stream import SMALLEST, Arrival, FrameFlow, Stream
 from emulator.kernel.netlink import NetlinkKernel
+from emulator.model.impairment import Buffer, Impairment
 from emulator.model.loss_model import GilbertElliott
-from emulator.model.topology import Buffer, Impairment, Lane, Topology
+from emulator.model.topology import Lane, Topology
 from emulator.plan import netem_lowering
 from emulator.plan.netem_lowering import frame_bytes
 

@@ -15,7 +15,9 @@ from emulator.control.appliance import Appliance, local
 from emulator.errors import RefusedError
 from emulator.hosts import saved_settings, tcp_profiles
 from emulator.hosts.namespace import NamespaceHost
-from emulator.model.topology import Impairment, Lane, Profile, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.tcp_profile import Profile
+from emulator.model.topology import Lane, Topology
 
 NEAR, FAR = NamespaceHost("near"), NamespaceHost("far")
 WAY = Impairment(delay_ns=10**7)

@@ -12,7 +12,8 @@ import pytest
 
 from emulator.control.appliance import Appliance
 from emulator.kernel import netns
-from emulator.model.topology import Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
 
 EVERY_S = 0.001
 PORT = 7000

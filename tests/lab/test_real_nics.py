@@ -19,7 +19,8 @@ from emulator.control.appliance import Appliance
 from emulator.errors import KernelError, RefusedError
 from emulator.kernel import netns
 from emulator.kernel.fake import FakeKernel
-from emulator.model.topology import Impairment, Lane, Ports, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.desired_state import wanted
 from emulator.plan.planner import plan
 

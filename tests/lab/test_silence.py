@@ -14,7 +14,8 @@ from support.handmade_nics import HOSTS, cards, mac, sh
 from emulator.control.appliance import Appliance
 from emulator.kernel import netns
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model.topology import Impairment, Lane, Ports, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Ports, Topology
 
 ETH_P_ALL = 3
 OUTGOING = 4

@@ -16,7 +16,7 @@ from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedEr
 from emulator.hosts import tcp_profiles
 from emulator.hosts.ssh import SshHost
 from emulator.hosts.ssh_connection import Connection
-from emulator.model.topology import Profile
+from emulator.model.tcp_profile import Profile
 
 PROFILE = Profile(
     "all", tcp_rmem=(4096, 2**20, 2**24), tcp_wmem=(4096, 2**20, 2**24), congestion_control="reno", initcwnd=40

@@ -11,7 +11,8 @@ from emulator.control.appliance import Appliance
 from emulator.hosts.namespace import NamespaceHost
 from emulator.kernel import netns
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model.topology import Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
 
 WAY = Impairment(10**6)
 STAR = Topology("star", "hub", (Lane("busy", WAY, WAY), Lane("quiet", WAY, WAY)))

@@ -8,9 +8,10 @@ from pathlib import Path
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import Author
 from emulator.kernel.fake import FakeKernel
-from emulator.model.topology import Impairment, Lane, Ports, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.desired_state import wanted
-from emulator.plan.ops import DelEgress
+from emulator.plan.qdisc_ops import DelEgress
 from emulator.plan.state import Link, State
 from support.hand_clock import HandClock
 

@@ -13,7 +13,7 @@ from emulator.hosts.tools import process
 from emulator.kernel import engine_client
 from emulator.kernel.protocol import Kernel
 from emulator.model.topology import Topology
-from emulator.plan import ops
+from emulator.plan import engine_ops
 from support.host_traffic import DEADLINE_S, round_trips
 
 MS = 10**6
@@ -30,7 +30,7 @@ def processors(kernel: Kernel, bridges: tuple[str, ...]) -> list[dict[str, list[
     found = []
     for bridge in bridges:
         config = engine_client._ask(engine_client._path(bridge), {"op": "get"})["config"]
-        kernel.apply(ops.StopWire(bridge))
+        kernel.apply(engine_ops.StopWire(bridge))
         text = json.dumps(config | {"spare_processors": 0})
         subprocess.run(
             [engine_client.BINARY, str(engine_client._path(bridge))],

@@ -27,8 +27,9 @@ from emulator.control.watchdog_thread import Watchdog
 from emulator.kernel import engine_client, netns
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.kernel.protocol import Kernel
-from emulator.model.topology import Impairment, Topology
-from emulator.system import log as journal
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Topology
+from emulator.system import event_log
 from support.engine_receivers import flap, processors, ring_bytes
 from support.host_traffic import DEADLINE_S, kinds_of_frames, numbered, patterned, round_trips, tagged
 from support.waiting import until
@@ -104,7 +105,7 @@ def killed(appliance: Appliance, topology: Topology) -> dict[str, Any]:
 def watched(topology: Topology) -> dict[str, Any]:
     """kill -9 amid a stream, beside a watchdog that looks by itself once an hour."""
     appliance, log, results = Appliance(NetlinkKernel(), Path("/run/state")), io.StringIO(), list[dict[str, Any]]()
-    watchdog = Watchdog(appliance, journal.logger(log, {}), period_s=3600)
+    watchdog = Watchdog(appliance, event_log.logger(log, {}), period_s=3600)
     watchdog.start()
     until(lambda: "event=watching" in log.getvalue())
     stream = threading.Thread(target=lambda: results.append(patterned(topology, LOSSY_BYTES)))

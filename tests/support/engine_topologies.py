@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emulator.kernel.fake import FakeKernel
-from emulator.model.topology import Buffer, Impairment, Lane, Ports, Topology
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.state import Link
 
 MS = 10**6

@@ -11,11 +11,12 @@ from emulator.control.appliance import Appliance
 from emulator.control.change_log import Author
 from emulator.control.watchdog_loop import WatchdogLoop
 from emulator.kernel.fake import FakeKernel
-from emulator.model.topology import Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
 from emulator.plan.desired_state import wanted
-from emulator.plan.ops import DelEgress
+from emulator.plan.qdisc_ops import DelEgress
 from emulator.plan.state import State
-from emulator.system.log import logger
+from emulator.system.event_log import logger
 from emulator.system.sd_notify import Notifier
 from support.hand_clock import HandAlarm, HandClock
 

@@ -19,7 +19,8 @@ from typing import Any
 from emulator.control import intent_store
 from emulator.control.appliance import Appliance
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model.topology import Buffer, Impairment, Lane, Ports, Topology
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.desired_state import wanted
 from emulator.plan.ops import Op
 from support import oracle

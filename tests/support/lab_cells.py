@@ -12,7 +12,10 @@ from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.hosts import tcp_profiles
 from emulator.hosts.namespace import NamespaceHost
 from emulator.kernel.netlink import NetlinkKernel
-from emulator.model.topology import P32, Buffer, Impairment, Lane, Profile, Topology
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.loss_model import P32
+from emulator.model.tcp_profile import Profile
+from emulator.model.topology import Lane, Topology
 
 MBIT, MS, KIB, MIB = 10**6, 10**6, 2**10, 2**20
 SMALL = Profile("small", (4096, MIB, MIB), (4096, 64 * KIB, 512 * KIB))

@@ -10,7 +10,8 @@ import pytest
 from emulator.analysis import verdict
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.grid import of_window
-from emulator.model.topology import Buffer, Profile
+from emulator.model.impairment import Buffer
+from emulator.model.tcp_profile import Profile
 from support.lab_cells import KIB, MIB, SMALL, Spoil, measure, netem, short_of_memory, spec
 
 

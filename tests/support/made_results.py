@@ -8,7 +8,9 @@ from emulator.analysis.verdict import Buffers, Evidence
 from emulator.experiment.cell_result import CellResult, CellSpec, SenderSample
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
-from emulator.model.topology import Impairment, Lane, Profile, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.tcp_profile import Profile
+from emulator.model.topology import Lane, Topology
 
 MS = 10**6
 MIB = 2**20

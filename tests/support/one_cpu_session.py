@@ -16,7 +16,9 @@ from emulator.control.appliance import Appliance, local
 from emulator.errors import MeasureError
 from emulator.experiment import run_cell
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.model.topology import Impairment, Lane, Profile, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.tcp_profile import Profile
+from emulator.model.topology import Lane, Topology
 
 MIB = 2**20
 LINE = Impairment(rate_bps=100 * 10**9)

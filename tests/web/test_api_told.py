@@ -13,7 +13,7 @@ from support.web_daemon import CountingKernel, House, asked, problem, star
 from emulator.control.appliance import Appliance
 from emulator.control.status import Status
 from emulator.kernel.protocol import QueueCounters
-from emulator.model import places as geography
+from emulator.model import geography
 from emulator.model.lateness import Lateness
 from emulator.plan.state import Link, Nic
 from web.api import metrics

@@ -16,7 +16,7 @@ from emulator.cli import main
 from emulator.config.loader import load
 from emulator.control.remote import Client, RemoteAppliance
 from emulator.errors import InputError, LonghaulError, MissingError, RefusedError, RemoteError
-from emulator.model.topology import Match
+from emulator.model.flow_match import Match
 from web.server import Server
 
 

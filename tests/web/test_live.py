@@ -15,7 +15,7 @@ from emulator.control.rtt_monitor import Echoes, Rtts
 from emulator.errors import MissingError
 from emulator.kernel.protocol import QueueCounters
 from emulator.model.topology import Lane, Topology
-from emulator.plan.ops import DelEgress
+from emulator.plan.qdisc_ops import DelEgress
 from web import live
 
 

@@ -14,7 +14,7 @@ from support.web_daemon import House, asked, star
 
 from emulator.config import loader
 from emulator.errors import MeasureError, MissingError
-from emulator.experiment import run_cell as cell
+from emulator.experiment import run_cell
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Execution
 
@@ -232,7 +232,7 @@ def test_in_the_demo_the_star_makes_room_for_each_cell_and_history_hears_nothing
     during = []
 
     def runner(spec: CellSpec) -> Execution:
-        with cell.lane_up(spec, house.appliance, instead=True):
+        with run_cell.lane_up(spec, house.appliance, instead=True):
             during.append(asked(house))
         return execution(spec)
 

@@ -18,8 +18,8 @@ from emulator.control.appliance import Appliance
 from emulator.control.remote import Client
 from emulator.control.watchdog_thread import Watchdog
 from emulator.kernel.fake import FakeKernel
-from emulator.plan.ops import DelEgress
-from emulator.system.log import logger
+from emulator.plan.qdisc_ops import DelEgress
+from emulator.system.event_log import logger
 from web import wiring
 from web.auth.guard import Guard
 

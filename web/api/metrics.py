@@ -10,8 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
+from emulator.model.impairment import Impairment
 from emulator.model.lateness import BUCKETS_NS, Lateness
-from emulator.model.topology import P32, Impairment
+from emulator.model.loss_model import P32
 from web.live import Look
 
 NS = 1e9

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.model import places as geography
+from emulator.model import geography
 from web.api.routing import EndpointTable, Query
 from web.api.schemas import Answer
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.report.figures import delays, matrix, ramp, throughput
-from emulator.report.figures import style as plots_style
+from emulator.report.figures import delays, matrix, ramp, style, throughput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -49,15 +48,15 @@ def draw(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Fig
     if not cells:
         return []
     drawings = [_throughput(cells), _ramp(cells), _delays(cells), _streams(cells), _certificate(cells)]
-    style: Any = plots_style.STYLE
-    with mpl.rc_context(style):
+    settings: Any = style.STYLE
+    with mpl.rc_context(settings):
         return [_rendered(drawing) for drawing in drawings if drawing]
 
 
 def _rendered(drawing: Drawing) -> Figure:
     from matplotlib.figure import Figure as NewCanvas
 
-    canvas: Canvas = NewCanvas(figsize=(plots_style.WIDTH_INCHES, drawing.height), layout="constrained")
+    canvas: Canvas = NewCanvas(figsize=(style.WIDTH_INCHES, drawing.height), layout="constrained")
     drawing.paint(canvas)
     svg, png = io.StringIO(), io.BytesIO()
     # The files hold no date and no creator, so the same run gives the same bytes.
@@ -110,7 +109,7 @@ def _delays(cells: Sequence[CellResult]) -> Drawing | None:
     )
     if not shown:
         return None
-    height = 1.0 + 2.2 * -(-len(shown) // plots_style.PANELS)
+    height = 1.0 + 2.2 * -(-len(shown) // style.PANELS)
     title = "Round trips, idle and under load"
     return Drawing("delays", title, caption, height, lambda canvas: delays.histograms(shown, canvas))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.analysis import model_curve
 from emulator.experiment.cell_result import CellResult
-from emulator.report import published
+from emulator.report import published_results
 from emulator.report.figures import style
 from emulator.report.figures.style import MIB
 
@@ -65,7 +65,9 @@ def _points(cells: Sequence[CellResult]) -> tuple[list[float], list[float]]:
 
 def _published(axes: Axes, cells: Sequence[CellResult], look: dict[str, Any], name: str, zero: float) -> list[Any]:
     """Draw the published figures, hollow and dashed, where this experiment was published."""
-    theirs = [(style.rtt_ms(cell), value / MIB) for cell in cells if (value := published.theirs(cell)) is not None]
+    theirs = [
+        (style.rtt_ms(cell), value / MIB) for cell in cells if (value := published_results.theirs(cell)) is not None
+    ]
     if not theirs:
         return []
     hollow = {**look, "markerfacecolor": style.PAPER, "linewidth": 0.8, "markersize": 4}
@@ -77,7 +79,7 @@ def _published(axes: Axes, cells: Sequence[CellResult], look: dict[str, Any], na
 
 def _limits(axes: Axes, cells: Sequence[CellResult], zero: float, longest: float) -> None:
     """Fit the axes to the data with margins; RTT 0 has its own place."""
-    values = [value for cell in cells for value in (cell.steady_bytes_per_s, published.theirs(cell)) if value]
+    values = [value for cell in cells for value in (cell.steady_bytes_per_s, published_results.theirs(cell)) if value]
     if not values:
         return
     low, high = min(values) / MIB * BELOW, max(values) / MIB * ABOVE
@@ -119,7 +121,7 @@ def by_column(cells: Sequence[CellResult], canvas: Canvas) -> None:
     axes.barh(places, values, height=0.55, color=style.COLOURS[0], xerr=widths, ecolor=style.INK, label="measured")
     theory = [cell.predicted_bytes_per_s / MIB for cell in cells]
     marks = [axes.plot(theory, places, "|", color=style.COLOURS[1], markersize=22, markeredgewidth=2, label="theory")]
-    theirs = [(value / MIB, n) for n, cell in enumerate(cells) if (value := published.theirs(cell)) is not None]
+    theirs = [(value / MIB, n) for n, cell in enumerate(cells) if (value := published_results.theirs(cell)) is not None]
     if theirs:
         look: dict[str, Any] = {"markerfacecolor": style.PAPER, "color": style.INK, "label": "published"}
         marks.append(axes.plot([x for x, _ in theirs], [y for _, y in theirs], "D", **look))

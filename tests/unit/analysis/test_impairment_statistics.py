@@ -9,10 +9,11 @@ import pytest
 
 from emulator.analysis import impairment_statistics
 from emulator.hosts.tools.frame_stream import Arrival
+from emulator.model.impairment import Buffer, Impairment
 from emulator.model.jitter_distribution import deviation_ns, named
 from emulator.model.loss_model import P32
-from emulator.model.topology import Buffer, Impairment, Lane
-from emulator.plan.netem_lowering import Shaper
+from emulator.model.topology import Lane
+from emulator.plan.qdisc_values import Shaper
 
 MS = 10**6
 CALM = Impairment(40 * MS)

@@ -15,7 +15,7 @@ from emulator.control.appliance import Appliance
 from emulator.kernel.fake import FakeKernel
 from emulator.kernel.protocol import QueueCounters
 from emulator.model.topology import Lane
-from emulator.plan.ops import DelEgress
+from emulator.plan.qdisc_ops import DelEgress
 
 STAR = str(TOPOLOGIES / "new-york.yaml")
 MS = 10**6

@@ -12,8 +12,8 @@ from support.clocked_appliance import MS, ONE, TWO, Machine, drift
 from emulator.cli import main
 from emulator.errors import RefusedError
 from emulator.kernel.fake import FakeKernel
-from emulator.model.topology import Impairment
-from emulator.plan.ops import Together
+from emulator.model.impairment import Impairment
+from emulator.plan.qdisc_ops import Together
 from emulator.plan.state import State
 
 

@@ -14,8 +14,10 @@ from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.intent_store import Store
 from emulator.kernel.fake import FakeKernel
+from emulator.model.flow_match import Match
+from emulator.model.impairment import Impairment
 from emulator.model.loss_model import GilbertElliott
-from emulator.model.topology import Flow, Impairment, Match
+from emulator.model.topology import Flow
 
 STAR, DAY = str(ROOT / "topologies/new-york.yaml"), str(ROOT / "topologies/day.yaml")
 

@@ -13,7 +13,7 @@ from support.folders import GOLDEN, ROOT
 from support.made_results import MIB, execution
 
 from emulator.cli import main
-from emulator.experiment import runner as sweep
+from emulator.experiment import sweep_runner
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.hosts.tools import machine_facts
@@ -35,7 +35,7 @@ def longhaul(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
         def runner(_: object) -> Callable[[CellSpec], Execution]:
             return lambda spec: execution(spec, mib * MIB)
 
-        monkeypatch.setattr(sweep, "in_lab", runner)
+        monkeypatch.setattr(sweep_runner, "in_lab", runner)
         code = main.main(list(args))
         return code, *capsys.readouterr()
 
@@ -175,7 +175,7 @@ def test_the_limits_themselves_are_allowed(longhaul: Said, key: str, least: str,
 def test_the_labs_kernel_has_what_a_sweep_takes_it_to_have() -> None:
     config = (ROOT / "emulator/lab/kernel.config").read_text()
     built = {name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", config, re.MULTILINE)} - {"advanced"}
-    assert {*sweep.LAB_ALGORITHMS} == built | {"reno"}  # which every kernel has
+    assert {*sweep_runner.LAB_ALGORITHMS} == built | {"reno"}  # which every kernel has
 
 
 def test_advise_prints_commands(longhaul: Said) -> None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from emulator.config.lane_change import Change, OfFlow
-from emulator.model.topology import Buffer, Flow, Impairment, Lane, Match
+from emulator.model.flow_match import Match
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.topology import Flow, Lane
 
 MS = 10**6
 LANE = Lane(

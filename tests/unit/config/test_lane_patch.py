@@ -9,7 +9,9 @@ import pytest
 
 from emulator.config import lane_patch, loader
 from emulator.errors import InputError
-from emulator.model.topology import Buffer, Flow, Impairment, Lane, Match, Topology
+from emulator.model.flow_match import Match
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.topology import Flow, Lane, Topology
 
 MS = 10**6
 UNEVEN = Lane("a", Impairment(30 * MS, MS, 43, 10**9, Buffer(bytes=8 << 20)), Impairment(2 * MS))

@@ -12,10 +12,10 @@ from support.folders import ROOT
 
 from emulator.config import loader
 from emulator.errors import InputError
-from emulator.model.impairment import QUEUES
+from emulator.model.impairment import QUEUES, Buffer, Impairment
 from emulator.model.jitter_distribution import NAMES
 from emulator.model.loss_model import P32, FourState, GilbertElliott
-from emulator.model.topology import Buffer, Impairment, Lane, Ports, Topology
+from emulator.model.topology import Lane, Ports, Topology
 
 GOLDEN = sorted((ROOT / "tests/golden/errors").glob("*.yaml"))
 MS = 10**6

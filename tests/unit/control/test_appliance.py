@@ -11,8 +11,9 @@ from support.clocked_appliance import ALICE, MS, ONE, PAIR, TWO, Machine, drift
 
 from emulator.control.intent_store import Store
 from emulator.errors import InputError, KernelError, MissingError, RefusedError
-from emulator.model.topology import Impairment, Lane, Topology
-from emulator.plan.ops import SetNetem
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
+from emulator.plan.qdisc_ops import SetNetem
 from emulator.plan.state import Link
 
 

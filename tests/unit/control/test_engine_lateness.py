@@ -7,7 +7,8 @@ from dataclasses import replace
 from emulator.control.engine_lateness import Late, between, quantile
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
 from emulator.experiment.rtt_certificate import Pair, certificate
-from emulator.model.topology import Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
 
 LANE = Lane("japan", Impairment(5))
 TOPOLOGY = Topology("one", "hub", (LANE,), datapath="wire")

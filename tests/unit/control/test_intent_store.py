@@ -14,7 +14,8 @@ import pytest
 from emulator.config import loader
 from emulator.control.intent_store import Desire, Pending, Store
 from emulator.errors import InputError, MissingError
-from emulator.model.topology import Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
 
 OLD = Desire(Topology("old", "hub", (Lane("japan", Impairment(7)),)), 3)
 NEW = Desire(Topology("new", "hub", (Lane("japan", Impairment(9)),)), 4, Pending(10**12, "life-1", OLD.topology))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from emulator.config import loader
 from emulator.control.live_rates import Reading, Traffic, flows, quantile, reading, together, traffic
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
-from emulator.plan.netem_lowering import Netem, Shaper
+from emulator.plan.qdisc_values import Netem, Shaper
 
 S = 10**9
 OLD = DirectionCounters(100, 10_000, 0, 0, 1000, 1, 2, 3)

@@ -10,7 +10,8 @@ from support.hand_clock import HandClock
 from emulator.control.change_log import History
 from emulator.control.intent_store import Desire, Pending, Store
 from emulator.control.pending_change import Ledger
-from emulator.model.topology import Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane, Topology
 
 OLD = Desire(Topology("old", "hub", (Lane("japan", Impairment(7)),)), 3, began_ns=5)
 NEW = Desire(Topology("new", "hub", (Lane("japan", Impairment(9)),)), 4)

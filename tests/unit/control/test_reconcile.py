@@ -10,7 +10,8 @@ from support.fault_injection import failed, go, killed
 
 from emulator.control.reconcile import apply
 from emulator.kernel.fake import FakeKernel
-from emulator.model.topology import Buffer, Impairment, Lane, Ports, Topology
+from emulator.model.impairment import Buffer, Impairment
+from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.desired_state import nothing, wanted
 from emulator.plan.planner import plan
 from emulator.plan.state import MERGING, Link, Nic

@@ -21,11 +21,13 @@ from emulator.kernel.fake import FakeKernel
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
-from emulator.plan.ops import DelEgress, Op, SetNetem, SetWire, Together
+from emulator.plan.engine_ops import SetWire
+from emulator.plan.ops import Op
 from emulator.plan.preconditions import memory_reasons
+from emulator.plan.qdisc_ops import DelEgress, SetNetem, Together
 from emulator.plan.scheduled_state import steady
 from emulator.plan.state import Link, Nic
-from emulator.system.log import logger
+from emulator.system.event_log import logger
 from emulator.system.sd_notify import Notifier
 
 MS, S = 10**6, 10**9

@@ -25,11 +25,12 @@ from emulator.control.watchdog_loop import _stop_signals
 from emulator.errors import RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.kernel.watch import Watch
-from emulator.model.topology import Impairment, Lane
+from emulator.model.impairment import Impairment
+from emulator.model.topology import Lane
 from emulator.plan.engine_lane import DEAD
-from emulator.plan.ops import DelEgress
+from emulator.plan.qdisc_ops import DelEgress
 from emulator.plan.state import State
-from emulator.system.log import INFO, WARNING, logger
+from emulator.system.event_log import INFO, WARNING, logger
 from emulator.system.sd_notify import Notifier
 
 

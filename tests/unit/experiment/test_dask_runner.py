@@ -12,8 +12,7 @@ from support.made_results import MS, cell_spec
 
 from emulator.cli import main
 from emulator.errors import MissingError
-from emulator.experiment import dask_runner, grid
-from emulator.experiment import runner as sweep
+from emulator.experiment import dask_runner, grid, sweep_runner
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Asked, RunFolder
 
@@ -28,16 +27,16 @@ def cheap(name: str, rtt_ns: int) -> CellSpec:
 SPECS = [cheap("near", 2 * MS), cheap("far", 20 * MS)]
 
 
-def swept(folder: Path, runner: sweep.Runner, workers: int) -> dict[str, bytes]:
+def swept(folder: Path, runner: sweep_runner.Runner, workers: int) -> dict[str, bytes]:
     """All that a sweep leaves, by file name."""
     run = RunFolder.create(folder, {}, Asked(tuple(SPECS), True))
-    outcomes = list(sweep.run_cells(SPECS, run, runner, workers, lambda _: None))
+    outcomes = list(sweep_runner.run_cells(SPECS, run, runner, workers, lambda _: None))
     assert [outcome.failure for outcome in outcomes] == ["", ""]
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.json")}
 
 
 def test_two_workers_leave_the_same_bytes_as_one_lab_after_another(tmp_path: Path) -> None:
-    here = swept(tmp_path / "here", sweep.in_lab(sweep.cpus()[:1]), 1)
+    here = swept(tmp_path / "here", sweep_runner.in_lab(sweep_runner.cpus()[:1]), 1)
     with cluster(tmp_path, 2) as address, dask_runner.farm(address) as (runner, workers):
         assert workers == 2
         there = swept(tmp_path / "there", runner, workers)
@@ -49,12 +48,12 @@ def test_a_cluster_of_its_own_runs_a_lab_on_every_cpu(monkeypatch: pytest.Monkey
     def refused(spec: CellSpec) -> tuple[bytes, bytes]:
         raise MissingError(f"no lab for {spec.id} here")
 
-    monkeypatch.setattr(sweep, "lab_answer", refused)
+    monkeypatch.setattr(sweep_runner, "lab_answer", refused)
     with dask_runner.farm(dask_runner.LOCAL) as (runner, workers):
-        assert workers == len(sweep.cpus())
+        assert workers == len(sweep_runner.cpus())
         with pytest.raises(MissingError, match=r"^no lab for near-2ms-default-1-10Mbit here$"):
             runner(SPECS[0])
-        monkeypatch.setattr(sweep, "lab_answer", lambda _: 1 / 0)
+        monkeypatch.setattr(sweep_runner, "lab_answer", lambda _: 1 / 0)
         with pytest.raises(MissingError, match="could not measure near-2ms-default-1-10Mbit: ZeroDivisionError"):
             runner(SPECS[0])
 

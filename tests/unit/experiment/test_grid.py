@@ -11,7 +11,9 @@ from emulator.experiment import grid
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.grid import Axes
 from emulator.hosts import tcp_profiles
-from emulator.model.topology import P32, Impairment, Lane, Topology
+from emulator.model.impairment import Impairment
+from emulator.model.loss_model import P32
+from emulator.model.topology import Lane, Topology
 
 MS, MIB = 10**6, 2**20
 ONE = Topology("one", "hub", (Lane("lane"),))

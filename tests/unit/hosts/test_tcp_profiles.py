@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from emulator.analysis.tcp_path import bdp_bytes
 from emulator.errors import InputError
 from emulator.hosts import tcp_profiles
-from emulator.model.topology import Profile
+from emulator.model.tcp_profile import Profile
 
 MIB, MS = 2**20, 10**6
 TEN_GBIT = 10**10

@@ -9,9 +9,9 @@ import pytest
 
 from emulator.experiment.grid import of_window
 from emulator.model import sweep_axes
+from emulator.model.loss_model import P32
 from emulator.model.sweep_axes import Axes
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
-from emulator.model.topology import P32
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,13 @@ from emulator.config.lane_change import Change
 from emulator.control.status import lane_status
 from emulator.kernel.protocol import QueueCounters
 from emulator.model import jitter_distribution
+from emulator.model.impairment import Buffer, Impairment
 from emulator.model.loss_model import P32, FourState, GilbertElliott
-from emulator.model.topology import Buffer, Impairment, Lane, Topology
+from emulator.model.topology import Lane, Topology
 from emulator.plan import aqm
 from emulator.plan.desired_state import remembering, wanted
-from emulator.plan.netem_lowering import ORDER_RATE_BYTES_PER_S, Egress, jitter_reach_ns, lower
+from emulator.plan.netem_lowering import jitter_reach_ns, lower
+from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Egress
 from emulator.plan.state import Machine, State
 from emulator.plan.tbf_burst import burst_ticks, canonical_burst
 

@@ -15,19 +15,13 @@ from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.errors import InputError
 from emulator.kernel.fake import FakeKernel
+from emulator.model.impairment import Impairment
 from emulator.model.loss_model import GilbertElliott
-from emulator.model.topology import Impairment, Lane, Ports, Topology
+from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.desired_state import resolve, unresolved, wanted
-from emulator.plan.netem_lowering import (
-    Netem,
-    common_netem,
-    lower,
-    memory_bytes,
-    needs_single_packets,
-    netem_of_queue,
-    spread,
-)
+from emulator.plan.netem_lowering import common_netem, lower, memory_bytes, needs_single_packets, netem_of_queue, spread
 from emulator.plan.nic_inventory import free_pairs, nic_rows, propose
+from emulator.plan.qdisc_values import Netem
 from emulator.plan.state import MERGING, Origin
 
 MS = 10**6

@@ -18,9 +18,10 @@ from emulator.control.reconcile import apply
 from emulator.kernel.fake import FakeKernel
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import nothing, wanted
-from emulator.plan.ops import DelEgress, DelNamespace, DelShaper, DelVeth, Release, SetNetem, SetNfCall, Step
+from emulator.plan.ops import DelNamespace, DelVeth, Release, SetNfCall, Step
 from emulator.plan.planner import plan
 from emulator.plan.preconditions import refuse
+from emulator.plan.qdisc_ops import DelEgress, DelShaper, SetNetem
 
 GOLDEN = GOLDEN / "plans"
 WRITE = os.environ.get("LONGHAUL_GOLDEN") == "write"

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.analysis.statistics import distance
+from emulator.model.impairment import Impairment
 from emulator.model.jitter_distribution import SCALE, deviation_ns, named
-from emulator.model.topology import Impairment
 from emulator.record import delay
 
 MS = 10**6

@@ -12,8 +12,7 @@ from support.made_results import MIB, MS, cell_result, cell_spec, execution
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Asked, RunFolder
 from emulator.hosts import tcp_profiles
-from emulator.report import html, write
-from emulator.report import published as presets
+from emulator.report import html, published_results, write
 from emulator.report.figures import draw
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
@@ -112,9 +111,9 @@ def test_a_run_folder_is_rendered(tmp_path: Path, figures: list[draw.Figure], mo
     assert (folder.path / "table.csv").read_text().count("\n") == 2
 
 
-def published(name: str, spec: CellSpec, result: CellResult) -> presets.Published:
+def published(name: str, spec: CellSpec, result: CellResult) -> published_results.Published:
     own = replace(spec, topology=replace(spec.topology, name=name))
-    found = presets.side_by_side([own], {own.id: replace(result, spec=own)})
+    found = published_results.side_by_side([own], {own.id: replace(result, spec=own)})
     assert found is not None
     return found
 
@@ -155,5 +154,5 @@ def test_the_transcontinental_result_stands_beside_ours() -> None:
 
 def test_other_runs_have_nothing_published() -> None:
     spec = cell_spec()
-    assert presets.side_by_side([spec], {spec.id: cell_result(spec)}) is None
-    assert presets.side_by_side([], {}) is None
+    assert published_results.side_by_side([spec], {spec.id: cell_result(spec)}) is None
+    assert published_results.side_by_side([], {}) is None

@@ -11,8 +11,9 @@ import pytest
 from support.folders import TOPOLOGIES
 
 from emulator.config import loader
+from emulator.model.impairment import Buffer, Impairment
 from emulator.model.loss_model import FourState, GilbertElliott
-from emulator.model.topology import Buffer, Impairment, Lane, Ports, Topology
+from emulator.model.topology import Lane, Ports, Topology
 from emulator.system.dataclass_json import from_plain, to_plain
 
 FILES = sorted(TOPOLOGIES.glob("*.yaml"))

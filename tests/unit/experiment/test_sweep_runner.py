@@ -12,7 +12,7 @@ import pytest
 from support.made_results import MIB, MS, cell_spec, execution
 
 from emulator.errors import LabStalled, MeasureError, MissingError
-from emulator.experiment import runner as sweep
+from emulator.experiment import sweep_runner
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 
@@ -39,9 +39,9 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def run(
-    folder: RunFolder, runner: sweep.Runner, specs: Sequence[CellSpec] = SPECS, most: int = 10
-) -> list[sweep.Outcome]:
-    return list(sweep.run_cells(specs, folder, runner, 1, lambda _: None, most))
+    folder: RunFolder, runner: sweep_runner.Runner, specs: Sequence[CellSpec] = SPECS, most: int = 10
+) -> list[sweep_runner.Outcome]:
+    return list(sweep_runner.run_cells(specs, folder, runner, 1, lambda _: None, most))
 
 
 def test_three_repeats_are_enough_when_they_agree(folder: RunFolder) -> None:
@@ -99,26 +99,26 @@ def test_after_a_stop_the_repeat_at_work_is_the_last(folder: RunFolder) -> None:
         stop.set()
         return execution(spec)
 
-    with pytest.raises(sweep.Stopped):
-        sweep.measure_cell(SPECS[0], folder, runner, 10, stop)
+    with pytest.raises(sweep_runner.Stopped):
+        sweep_runner.measure_cell(SPECS[0], folder, runner, 10, stop)
     assert len(folder.repeats(SPECS[0], 10)) == 1
 
 
 def test_the_order_is_random_and_that_of_its_seed() -> None:
     many = [cell_spec(rtt_ns=n * MS) for n in range(40)]
-    assert sweep.in_order(many, 7) == sweep.in_order(many, 7) != sweep.in_order(many, 8)
-    assert sorted(sweep.in_order(many, 7), key=lambda spec: spec.lane.rtt_ns) == many
+    assert sweep_runner.in_order(many, 7) == sweep_runner.in_order(many, 7) != sweep_runner.in_order(many, 8)
+    assert sorted(sweep_runner.in_order(many, 7), key=lambda spec: spec.lane.rtt_ns) == many
 
 
 def test_in_labs_the_longest_go_first() -> None:
     many = [replace(cell_spec(), duration_s=seconds) for seconds in (10, 40, 19, 10)]
-    assert [spec.duration_s for spec in sweep.in_order(many, 7, in_lab=True)] == [40, 19, 10, 10]
+    assert [spec.duration_s for spec in sweep_runner.in_order(many, 7, in_lab=True)] == [40, 19, 10, 10]
 
 
 def test_what_a_lab_answers() -> None:
     done = execution(SPECS[0])
     text = json.dumps({"result": done.result.to_json(), "raw": done.raw}).encode()
-    assert sweep.read_answer(SPECS[0], b"noise\n" + text + b"\n", b"") == done
+    assert sweep_runner.read_answer(SPECS[0], b"noise\n" + text + b"\n", b"") == done
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_what_a_lab_answers() -> None:
 )
 def test_a_lab_that_fails_is_named(stdout: bytes, stderr: bytes, said: str) -> None:
     with pytest.raises(MeasureError) as error:
-        sweep.read_answer(SPECS[0], stdout, stderr)
+        sweep_runner.read_answer(SPECS[0], stdout, stderr)
     assert str(error.value) == said
 
 
 def test_large_pipes_get_large_labs() -> None:
-    assert sweep.lab_memory_gib(SPECS[0]) == 8
-    assert sweep.lab_memory_gib(replace(cell_spec(rtt_ns=1000 * MS))) == 19
+    assert sweep_runner.lab_memory_gib(SPECS[0]) == 8
+    assert sweep_runner.lab_memory_gib(replace(cell_spec(rtt_ns=1000 * MS))) == 19
 
 
 def test_merged_repeats_keep_what_speaks_against_any(folder: RunFolder) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from emulator.cli import main
 from emulator.config import loader
 from emulator.errors import InputError
-from emulator.model import places
+from emulator.model import geography
 
 MS = 10**6
 
@@ -22,11 +22,11 @@ MS = 10**6
     [("new-york", "london", 5570), ("new-york", "tokyo", 10_850), ("london", "sydney", 16_990), ("paris", "paris", 0)],
 )
 def test_distances(one: str, other: str, km: float) -> None:
-    assert places.distance_km(places.place(one), places.place(other)) == pytest.approx(km, rel=0.005, abs=1)
+    assert geography.distance_km(geography.place(one), geography.place(other)) == pytest.approx(km, rel=0.005, abs=1)
 
 
 def test_there_are_many_and_every_one_is_on_earth() -> None:
-    known = places.places()
+    known = geography.places()
     assert len(known) >= 120
     assert all(abs(p.latitude) <= 90 and abs(p.longitude) <= 180 for p in known.values())
     assert list(known) == sorted(known)
@@ -34,18 +34,18 @@ def test_there_are_many_and_every_one_is_on_earth() -> None:
 
 def test_what_was_measured_goes_before_the_estimate() -> None:
     for site, rtt_ns in (("california", 32 * MS), ("london", 80 * MS), ("japan", 346 * MS)):
-        for trip in (places.trip("new-york", site), places.trip(site, "new-york")):
-            assert (trip.rtt_ns, trip.source) == (rtt_ns, places.FOUNDING)
-    assert places.trip("new-york", "tokyo").source == "estimate: fibre along the great circle x 1.5"
+        for trip in (geography.trip("new-york", site), geography.trip(site, "new-york")):
+            assert (trip.rtt_ns, trip.source) == (rtt_ns, geography.FOUNDING)
+    assert geography.trip("new-york", "tokyo").source == "estimate: fibre along the great circle x 1.5"
 
 
 def test_no_estimate_beats_light() -> None:
-    names = list(places.places())
+    names = list(geography.places())
     for one, other in pairwise(names):
-        trip = places.trip(one, other)
-        assert trip.rtt_ns >= trip.least_ns - places.STEP_NS
-    assert places.trip("new-york", "tokyo").rtt_ns == pytest.approx(159.4 * MS, rel=0.005)
-    assert places.trip("new-york", "tokyo", 2).rtt_ns == pytest.approx(212.5 * MS, rel=0.005)
+        trip = geography.trip(one, other)
+        assert trip.rtt_ns >= trip.least_ns - geography.STEP_NS
+    assert geography.trip("new-york", "tokyo").rtt_ns == pytest.approx(159.4 * MS, rel=0.005)
+    assert geography.trip("new-york", "tokyo", 2).rtt_ns == pytest.approx(212.5 * MS, rel=0.005)
 
 
 def lane_rtt_ns(rtt: str) -> int:
@@ -59,7 +59,7 @@ def test_an_access_counts_once_for_the_whole_round_trip() -> None:
     """A rival's preset of 600 ms is laid on *each* direction."""
     assert lane_rtt_ns("{access: geo}") == 600 * MS
     assert lane_rtt_ns("{from: new-york, to: london, access: lte}") == 130 * MS
-    assert lane_rtt_ns("{from: new-york, to: tokyo, factor: 2}") == places.trip("new-york", "tokyo", 2).rtt_ns
+    assert lane_rtt_ns("{from: new-york, to: tokyo, factor: 2}") == geography.trip("new-york", "tokyo", 2).rtt_ns
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def run(*args: str) -> str:
 
 
 def test_the_command_lists_and_estimates() -> None:
-    assert len(run("places").splitlines()) == len(places.places()) + 1
+    assert len(run("places").splitlines()) == len(geography.places()) + 1
     (trip,) = json.loads(run("places", "new-york", "london", "--json"))
-    assert (trip["rtt_ns"], trip["source"]) == (80 * MS, places.FOUNDING)
+    assert (trip["rtt_ns"], trip["source"]) == (80 * MS, geography.FOUNDING)
     assert "estimate" in run("places", "london", "tokyo")
 
 
