@@ -62,7 +62,7 @@ def buffer_delay(mean_rtt_ns: float, baseline_rtt_ns: float) -> float:
 
 
 @dataclass(frozen=True)
-class Transfer:
+class TcpTest:
     """One throughput test of section 3.3, and what the metrics need of it. `name` says direction and connections."""
 
     name: str
@@ -87,9 +87,9 @@ class Survey:
     baseline_rtt_ns: int
     bottleneck_bps: int
     achievable_bps: int
-    transfers: tuple[Transfer, ...]
+    transfers: tuple[TcpTest, ...]
 
-    def metrics(self, transfer: Transfer) -> tuple[float, float, float]:
+    def metrics(self, transfer: TcpTest) -> tuple[float, float, float]:
         """(transfer time ratio, efficiency, buffer delay) of one test."""
         ideal_s = ideal_transfer_s(transfer.received_bytes, self.achievable_bps)
         mean_rtt_ns = mean(transfer.rtts_ns) if transfer.rtts_ns else self.baseline_rtt_ns

@@ -64,8 +64,9 @@ def advise(path: Path, seen: Evidence, found: Verdict, prediction: Prediction) -
         case verdict.CONGESTION_WINDOW:
             return _loss(path, seen, prediction)
         case verdict.SLOW_START:
-            longer = f"{max(seen.wanted_duration_s, 2 * seen.duration_s):.0f} s"
-            return Advice("duration", f"{seen.duration_s:g} s", longer, prediction.bytes_per_s, prediction.limit)
+            now_s = seen.transfer.duration_s
+            longer = f"{max(seen.wanted_duration_s, 2 * now_s):.0f} s"
+            return Advice("duration", f"{now_s:g} s", longer, prediction.bytes_per_s, prediction.limit)
         case verdict.EMULATOR if seen.memory_pressures or seen.memory_short:
             pages = math.ceil(16 * path.streams * max(seen.sender.send_bytes, path.bdp_bytes) / 4096)
             return Advice("tcp_mem", "too little", f"{pages} pages", prediction.bytes_per_s, prediction.limit)

@@ -6,34 +6,24 @@ A finding that is fatal makes the number invalid; the others are things to know 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import sqrt
 
 from emulator.analysis.tcp_path import Path, window_bytes_per_s
+from emulator.analysis.transfer import Caveat
 from emulator.analysis.verdict import MIB, Evidence, busy
 
 CEILING_TOLERANCE = 1.01
 SENDER_EXCESS = 0.02
-BLOCK_SHARE = 0.1
 SPURIOUS_SHARE = 0.25
 FIRST_TIMEOUT_NS = 1_000_000_000
 """TCP's patience with a path of which it knows nothing (RFC 6298; TCP_TIMEOUT_INIT)."""
 UNEVEN_BUFFERS = 2
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one detector said."""
-
-    detector: str
-    text: str
-    fatal: bool
-
-
-def find(path: Path, seen: Evidence) -> list[Finding]:
-    """What all detectors say of a cell; none when nothing speaks against it."""
+def find(path: Path, seen: Evidence) -> list[Caveat]:
+    """What all detectors say of a cell, then the workload of itself; none when nothing speaks against the number."""
     said = ((name, look(path, seen), fatal) for name, fatal, look in DETECTORS)
-    return [Finding(name, text, fatal) for name, text, fatal in said if text]
+    return [*(Caveat(name, text, fatal) for name, text, fatal in said if text), *seen.transfer.caveats]
 
 
 def _limit(_: Path, seen: Evidence) -> str:
@@ -88,8 +78,8 @@ def _cached(_: Path, seen: Evidence) -> str:
     return f"the sender remembered {peers} peers' TCP metrics: flush with ip tcp_metrics flush" if peers else ""
 
 
-def _cpu(path: Path, seen: Evidence) -> str:
-    reason = busy(path, seen)
+def _cpu(_: Path, seen: Evidence) -> str:
+    reason = busy(seen)
     return f"{reason}: the CPU may be the limit" if reason else ""
 
 
@@ -103,29 +93,18 @@ def _one_end(_: Path, seen: Evidence) -> str:
 
 
 def _sender_figure(_: Path, seen: Evidence) -> str:
-    excess = seen.sent_bytes - seen.received_bytes
-    if excess <= SENDER_EXCESS * seen.received_bytes:
+    received_bytes = seen.transfer.received_bytes
+    excess = (received_bytes if seen.transfer.sent_bytes is None else seen.transfer.sent_bytes) - received_bytes
+    if excess <= SENDER_EXCESS * received_bytes:
         return ""
     return f"the sender counted {excess / MIB:.1f} MiB more than had arrived: only the receiver's figure counts"
 
 
-def _quantised(_: Path, seen: Evidence) -> str:
-    if seen.block_bytes <= BLOCK_SHARE * seen.interval_bytes:
-        return ""
-    share = f"{seen.block_bytes / seen.interval_bytes:.0%}"
-    return f"iperf3 counts in blocks of {share} of an interval: use smaller blocks (-l) or longer intervals (-i)"
-
-
-def _omit(_: Path, seen: Evidence) -> str:
-    text = f"iperf3 omitted {seen.omit_s:g} s on each end's own clock (-O): trim the receiver's intervals instead"
-    return text if seen.omit_s else ""
-
-
 def _short(_: Path, seen: Evidence) -> str:
-    if seen.duration_s >= seen.wanted_duration_s:
+    if seen.transfer.duration_s >= seen.wanted_duration_s:
         return ""
     wanted = f"{seen.wanted_duration_s:.0f} s hold ten slow starts and a hundred round trips"
-    return f"{seen.duration_s:g} s are short for this RTT: {wanted}"
+    return f"{seen.transfer.duration_s:g} s are short for this RTT: {wanted}"
 
 
 DETECTORS: tuple[tuple[str, bool, Callable[[Path, Evidence], str]], ...] = (
@@ -137,11 +116,9 @@ DETECTORS: tuple[tuple[str, bool, Callable[[Path, Evidence], str]], ...] = (
     ("changed", True, _changed),
     ("loss-per-super-frame", True, _super_frames),
     ("cached-metrics", True, _cached),
-    ("omit", True, _omit),
     ("cpu", False, _cpu),
     ("one-end-tuned", False, _one_end),
     ("sender-figure", False, _sender_figure),
-    ("quantised-intervals", False, _quantised),
     ("short-run", False, _short),
 )
-"""Name, whether fatal, and the look itself."""
+"""Name, whether fatal, and the look itself. What only one workload gets wrong it says itself (`Transfer.caveats`)."""

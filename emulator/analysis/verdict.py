@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.analysis.tcp_path import Path, window_bytes_per_s
+from emulator.analysis.transfer import Transfer
 
 MIB = 2**20
 LINE_SHARE = 0.95
@@ -35,14 +36,14 @@ class Evidence:
     """What the sender's kernel, the lane's queues and the tools saw during one cell.
 
     Shares are of the streams' busy time over the steady part; windows are of one stream: what the peer offers, and
-    what was unacknowledged in the mean and at most. `drops_limit` None means the kernel cannot tell. `block_bytes`
-    is what iperf3 counts in, `interval_bytes` the mean of its intervals, `omit_s` what it was told to leave out,
-    `cached_metrics` how many peers the kernel remembered before the test, `drift` what was changed behind our back.
+    what was unacknowledged in the mean and at most. `drops_limit` None means the kernel cannot tell.
+    `cached_metrics` counts the peers that the kernel remembered before the test, `drift` tells what others changed.
     `memory_pressures` counts how often TCP ran short of tcp_mem, `memory_short` says that it was before it began.
     `drop_segments` is how many segments one counted drop may have held; `core_percent` is of the core that was busiest
     over the steady part, whoever it worked for.
     """
 
+    transfer: Transfer
     steady_bytes_per_s: float
     settled: bool
     rwnd_share: float
@@ -58,25 +59,12 @@ class Evidence:
     memory_short: bool
     rtt_before_ns: int
     rtt_tolerance_ns: int
-    duration_s: float
     wanted_duration_s: float
-    sent_bytes: int
-    received_bytes: int
-    block_bytes: int
-    interval_bytes: float
-    omit_s: float
     sender: Buffers
     receiver: Buffers
-    sender_cpu_percent: float
-    receiver_cpu_percent: float
     core_percent: float
     cached_metrics: int
     drift: tuple[str, ...]
-
-    @property
-    def cpu_percent(self) -> float:
-        """The busier end's."""
-        return max(self.sender_cpu_percent, self.receiver_cpu_percent)
 
 
 @dataclass(frozen=True)
@@ -93,13 +81,14 @@ def judge(path: Path, seen: Evidence) -> Verdict:
     of_line = seen.steady_bytes_per_s / path.line_bytes_per_s
     if of_line >= LINE_SHARE:
         return Verdict(LINE, LINE, f"{of_line:.1%} of what the line carries")
-    return _emulator(seen) or _windows(path, seen) or _congestion(path, seen) or _rest(path, seen, of_line)
+    return _emulator(seen) or _windows(path, seen) or _congestion(path, seen) or _rest(seen, of_line)
 
 
-def busy(path: Path, seen: Evidence) -> str:
-    """Whose CPU was at its limit, as a clause; empty when none was. A stream has a thread of iperf3, hence one core."""
-    if seen.cpu_percent >= CPU_PERCENT * path.streams:
-        return f"iperf3 used {seen.cpu_percent:.0f} % of a core"
+def busy(seen: Evidence) -> str:
+    """Whose CPU was at its limit, as a clause; empty when none was. A thread of the workload has one core at most."""
+    used = seen.transfer.cpu_percent
+    if used >= CPU_PERCENT * seen.transfer.threads:
+        return f"{seen.transfer.program} used {used:.0f} % of a core"
     if seen.core_percent >= CPU_PERCENT:
         return f"a core was busy for {seen.core_percent:.0f} % of the time"
     return ""
@@ -131,7 +120,7 @@ def _windows(path: Path, seen: Evidence) -> Verdict | None:
 def _behind_the_window(path: Path, seen: Evidence, window_bytes: int) -> Verdict | None:
     """A window that is full because a busy CPU is slow to empty it: at the RTT of an idle path it carries far more."""
     carries = path.streams * window_bytes_per_s(window_bytes, seen.rtt_before_ns)
-    reason = busy(path, seen)
+    reason = busy(seen)
     if not reason or seen.steady_bytes_per_s > LIMITED_SHARE * carries:
         return None
     return Verdict(CPU, CPU, f"{reason}, and the window was full for that: it could carry {carries / MIB:.4g} MiB/s")
@@ -147,8 +136,8 @@ def _congestion(path: Path, seen: Evidence) -> Verdict | None:
     return None
 
 
-def _rest(path: Path, seen: Evidence, of_line: float) -> Verdict:
-    if reason := busy(path, seen):
+def _rest(seen: Evidence, of_line: float) -> Verdict:
+    if reason := busy(seen):
         return Verdict(CPU, CPU, reason)
     if not seen.settled:
         return Verdict(SLOW_START, SLOW_START, "the rate was still rising when the run ended")

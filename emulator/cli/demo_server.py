@@ -18,8 +18,8 @@ from emulator.control.appliance import local
 from emulator.control.intent_store import Store
 from emulator.errors import LonghaulError
 from emulator.hosts.namespace import NamespaceHost
-from emulator.hosts.tools import iperf3
 from emulator.hosts.tools.process import Running
+from emulator.hosts.tools.workloads import BACKGROUND
 from emulator.lab.serial_forward import Forward
 from emulator.model.topology import Topology
 from emulator.system import state_dir
@@ -27,13 +27,9 @@ from emulator.system import state_dir
 LINE = "/dev/ttyS0"
 TOPOLOGY = Path(__file__).parents[2] / "topologies/demo.yaml"
 ADDRESS = ("127.0.0.1", 8642)
-PORT = str(iperf3.PORT + 1)
 LOOK_S = 2.0
 RATES = ("3M", "2M", "1M")
 """What each lane's traffic is held to, in turn: enough for graphs. The lab has one CPU, in real time."""
-
-EVENLY = ("-l", "16K", "--pacing-timer", "20000")
-"""Small blocks, so that they come evenly; looked after every 20 ms and not every one, which cost more than the data."""
 
 
 class DemoTraffic:
@@ -61,11 +57,10 @@ class DemoTraffic:
 
     def _keep_one(self, topology: Topology, site: str, rate: str) -> None:
         if (site, "server") not in self._programs:
-            self._programs[site, "server"] = NamespaceHost(site).start(["iperf3", "-s", "-p", PORT, "-i", "0"])
-        elif (site, "client") not in self._programs and NamespaceHost(site).is_listening(int(PORT)):
+            self._programs[site, "server"] = BACKGROUND.start_server(NamespaceHost(site))
+        elif (site, "client") not in self._programs and NamespaceHost(site).is_listening(BACKGROUND.port):
             address = str(topology.address(site).ip)
-            words = ["iperf3", "-c", address, "-p", PORT, "-t", "86400", "-b", rate, *EVENLY, "-i", "0"]
-            self._programs[site, "client"] = NamespaceHost(topology.hub).start(words)
+            self._programs[site, "client"] = BACKGROUND(rate).start(NamespaceHost(topology.hub), address)
 
 
 def main(listening: str = "") -> int:

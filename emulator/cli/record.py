@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from emulator.record.compare_profiles import Likeness
     from emulator.record.path_profile import Direction, PathProfile
     from emulator.record.probes import RecordedProbe
-    from emulator.record.recording import Ends
+    from emulator.record.recording import Target
 
 FOUND = ("direction", "least", "median", "99 %", "jitter", "lost", "in a row", "loss model", "fit (p)", "rate")
 LIKE = ("direction", "figure", "recorded", "there", "apart at most", "verdict")
@@ -96,7 +96,7 @@ def _check(label: str, every_ns: int, for_ns: int) -> None:
 
 
 @contextlib.contextmanager
-def _ends(ctx: click.Context, host: str | None, lane: str | None, by: str) -> Iterator[Ends]:
+def _ends(ctx: click.Context, host: str | None, lane: str | None, by: str) -> Iterator[Target]:
     from emulator.record import recording
 
     if host:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from emulator.analysis import tcp_path, throughput_models, tuning_advice, validity_checks
 from emulator.analysis.latency_histogram import Latency
 from emulator.analysis.tcp_path import NS
+from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Buffers, Evidence, judge
 from emulator.control.engine_lateness import Late
-from emulator.experiment.cell_result import CellResult, CellSpec, SenderSample
+from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.hosts import tcp_profiles
-from emulator.hosts.tools import iperf3, ss
+from emulator.hosts.tools import ss
+from emulator.hosts.tools.nstat import RETRANSMITTED
 from emulator.plan.desired_state import segments_of
 from emulator.plan.netem_lowering import SUPER_FRAME_BYTES
 
@@ -21,7 +23,7 @@ class Measured:
     """The raw observations of one cell and direction; `drops` are by limit, by buffer and by the loss asked for."""
 
     rtt_ns: int
-    run: iperf3.Iperf3Result
+    transfer: Transfer
     seen: ss.SocketSummary
     drops: tuple[int | None, int, int | None]
     counters: dict[str, int]
@@ -40,6 +42,12 @@ class Measured:
     unset: tuple[str, ...] = ()
     """What of the profile a host does not have."""
 
+    @property
+    def retransmits(self) -> int:
+        """Segments that were sent again, as the workload tells, else as the kernels counted them."""
+        told = self.transfer.retransmits
+        return self.counters[RETRANSMITTED] if told is None else told
+
 
 def wanted_duration_s(spec: CellSpec) -> float:
     """Ten slow starts and a hundred round trips: up to twice the BDP, or to the receive buffer that a profile sets.
@@ -52,11 +60,11 @@ def wanted_duration_s(spec: CellSpec) -> float:
 
 def conclude(spec: CellSpec, measured: Measured) -> CellResult:
     """The result of one cell."""
-    path, run, seen = spec.path, measured.run, measured.seen
-    steady, evidence = tcp_path.steady(run.intervals), evidence_of(spec, measured)
+    path, transfer, seen = spec.path, measured.transfer, measured.seen
+    steady, evidence = tcp_path.steady(transfer.intervals), evidence_of(spec, measured)
     initcwnd = spec.profile.initcwnd or tcp_path.INITCWND_SEGMENTS
     windows = tuning_advice.measured_windows(evidence)
-    prediction = throughput_models.predict(path, windows, round(run.received_s * NS), seen.rtt_ns, initcwnd)
+    prediction = throughput_models.predict(path, windows, round(transfer.received_s * NS), seen.rtt_ns, initcwnd)
     verdict, findings = judge(path, evidence), validity_checks.find(path, evidence)
     hint = tuning_advice.advise(path, evidence, verdict, prediction)
     drops_limit, drops_buffer, drops_loss = measured.drops
@@ -66,8 +74,8 @@ def conclude(spec: CellSpec, measured: Measured) -> CellResult:
         steady_bytes_per_s=steady.bytes_per_s,
         steady_from_s=steady.from_s,
         settled=steady.settled,
-        mean_bytes_per_s=run.received_bytes / run.received_s,
-        first_10s_bytes_per_s=tcp_path.mean_until(run.intervals, 10),
+        mean_bytes_per_s=transfer.bytes_per_s,
+        first_10s_bytes_per_s=tcp_path.mean_until(transfer.intervals, 10),
         predicted_bytes_per_s=prediction.bytes_per_s,
         predicted_mean_bytes_per_s=prediction.mean_bytes_per_s,
         predicted_limit=prediction.limit,
@@ -88,33 +96,34 @@ def conclude(spec: CellSpec, measured: Measured) -> CellResult:
         loaded_rtt_ns=seen.rtt_ns,
         idle=measured.idle,
         loaded=measured.loaded,
-        retransmits=run.retransmits,
-        sent_bytes=run.sent_bytes,
-        retransmitted_bytes=run.retransmits * tcp_path.mss_bytes(path.mtu),
-        received_bytes=run.received_bytes,
+        retransmits=measured.retransmits,
+        sent_bytes=transfer.sent_bytes,
+        retransmitted_bytes=measured.retransmits * tcp_path.mss_bytes(path.mtu),
+        received_bytes=transfer.received_bytes,
         drops_limit=drops_limit,
         drops_buffer=drops_buffer,
         drops_loss=drops_loss,
         counters=measured.counters,
-        sender_cpu_percent=run.sender_cpu_percent,
-        receiver_cpu_percent=run.receiver_cpu_percent,
+        sender_cpu_percent=transfer.sender_cpu_percent,
+        receiver_cpu_percent=transfer.receiver_cpu_percent,
         core_percent=measured.core_percent,
         kernel=measured.kernel,
-        tool=run.version,
+        tool=transfer.tool,
         notes=(*tcp_profiles.notes(spec.profile), *measured.unset),
-        findings=tuple(f"{finding.detector}: {finding.text}" for finding in findings),
+        findings=tuple(f"{finding.check}: {finding.text}" for finding in findings),
         ways=(),
         repeats=(steady.bytes_per_s,),
-        intervals=run.intervals,
-        ramp=tuple(SenderSample(end_s, cwnd_bytes, rtt_us * 1000) for end_s, cwnd_bytes, rtt_us in run.ramp),
+        intervals=transfer.intervals,
+        ramp=transfer.ramp,
         datapath=measured.datapath,
     )
 
 
 def evidence_of(spec: CellSpec, measured: Measured) -> Evidence:
     """What verdict and detectors look at."""
-    run, seen, steady = measured.run, measured.seen, tcp_path.steady(measured.run.intervals)
+    transfer, seen, steady = measured.transfer, measured.seen, tcp_path.steady(measured.transfer.intervals)
     return Evidence(
+        transfer=transfer,
         steady_bytes_per_s=steady.bytes_per_s,
         settled=steady.settled,
         rwnd_share=seen.rwnd_share,
@@ -122,7 +131,7 @@ def evidence_of(spec: CellSpec, measured: Measured) -> Evidence:
         peer_window_bytes=seen.peer_window_bytes,
         in_flight_bytes=seen.in_flight_bytes,
         most_in_flight_bytes=seen.most_in_flight_bytes,
-        retransmits=run.retransmits,
+        retransmits=measured.retransmits,
         drops_limit=measured.drops[0],
         drops_buffer=measured.drops[1],
         drop_segments=1 if segments_of(spec.lane) == 1 else -(-SUPER_FRAME_BYTES // tcp_path.mss_bytes(spec.lane.mtu)),
@@ -130,17 +139,9 @@ def evidence_of(spec: CellSpec, measured: Measured) -> Evidence:
         memory_short=measured.memory_short,
         rtt_before_ns=measured.rtt_ns,
         rtt_tolerance_ns=measured.rtt_tolerance_ns + spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns,
-        duration_s=run.duration_s,
         wanted_duration_s=wanted_duration_s(spec),
-        sent_bytes=run.sent_bytes,
-        received_bytes=run.received_bytes,
-        block_bytes=run.block_bytes,
-        interval_bytes=run.received_bytes / len(run.intervals),
-        omit_s=run.omit_s,
         sender=measured.sender,
         receiver=measured.receiver,
-        sender_cpu_percent=run.sender_cpu_percent,
-        receiver_cpu_percent=run.receiver_cpu_percent,
         core_percent=measured.core_percent,
         cached_metrics=measured.cached_metrics,
         drift=measured.drift,

@@ -14,8 +14,11 @@ from emulator import units
 from emulator.analysis import confidence, tcp_path, throughput_models, tuning_advice
 from emulator.analysis.latency_histogram import Latency
 from emulator.analysis.tcp_path import Interval
+from emulator.analysis.transfer import SenderSample
 from emulator.analysis.verdict import Buffers
 from emulator.config import loader
+from emulator.hosts.tools import workloads
+from emulator.hosts.tools.workload import Load, Workload
 from emulator.model import loss_model
 from emulator.model.impairment import Impairment
 from emulator.model.sweep_axes import BOTH, INBOUND, OUTBOUND
@@ -23,6 +26,7 @@ from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Lane, Topology
 
 FORMAT = 3
+INTERVALS = 50
 KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
 """What the kernel allows when a profile does not say (tcp_rmem, tcp_wmem up to Linux 6.12)."""
 
@@ -49,6 +53,7 @@ class CellSpec:
     duration_s: int
     direction: str = OUTBOUND
     repeat: int = 0
+    workload: Workload = workloads.STREAMS
 
     @property
     def lane(self) -> Lane:
@@ -92,9 +97,22 @@ class CellSpec:
 
     @property
     def expected_bytes_per_s(self) -> float:
-        """The most that full buffers allow, for choosing iperf3's block and guessing the cost."""
+        """The most that full buffers allow, for guessing block sizes and guessing the cost."""
         full = throughput_models.Windows(self.buffers.receive_bytes, self.buffers.send_bytes)
         return throughput_models.predict(self.path, full).bytes_per_s
+
+    @property
+    def load(self) -> Load:
+        """What the workload is asked for; the receiver notes fifty times what arrived, every 0.1 to 1 s."""
+        return Load(
+            duration_s=self.duration_s,
+            streams=self.streams,
+            congestion_control=self.congestion_control,
+            both=self.direction == BOTH,
+            interval_s=max(0.1, min(1.0, round(self.duration_s / INTERVALS, 1))),
+            expected_bytes_per_s=self.expected_bytes_per_s,
+            rtt_ns=self.lane.rtt_ns,
+        )
 
     @property
     def column(self) -> str:
@@ -138,6 +156,7 @@ class CellSpec:
             "duration_s": self.duration_s,
             "direction": self.direction,
             "repeat": self.repeat,
+            "workload": workloads.to_json(self.workload),
         }
 
     @classmethod
@@ -146,16 +165,9 @@ class CellSpec:
         values = dict(value)
         profile: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("profile").items()}
         topology = loader.loads(values.pop("topology"), "cell")
+        if "workload" in values:  # there was one kind only, before
+            values["workload"] = workloads.from_json(values["workload"])
         return cls(topology, Profile(**profile), **values)
-
-
-@dataclass(frozen=True)
-class SenderSample:
-    """The sender at one moment of the run: all streams' congestion windows together, and their mean RTT."""
-
-    end_s: float
-    cwnd_bytes: int
-    rtt_ns: int
 
 
 @dataclass(frozen=True)
@@ -221,7 +233,7 @@ class CellResult:
     idle: Latency | None
     loaded: Latency | None
     retransmits: int
-    sent_bytes: int
+    sent_bytes: int | None
     retransmitted_bytes: int
     received_bytes: int
     drops_limit: int | None

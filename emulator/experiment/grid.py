@@ -49,6 +49,11 @@ def cells(
     if wrong := [*_unknown(base, axes, known, algorithms), *impossible]:
         raise InputError([Mistake(*at(key), text) for key, text in wrong])
     specs = [spec for lane in lanes for spec in _of_lane(replace(base, lanes=(lane,)), axes, known)]
+    for spec in specs:
+        try:
+            spec.workload.check(spec.load)
+        except ValueError as error:
+            raise InputError.single(str(error), spec.id) from None
     if twice := sorted(name for name, count in Counter(spec.id for spec in specs).items() if count > 1):
         raise InputError.single(f"named twice: {', '.join(twice)}", "sweep")
     return specs

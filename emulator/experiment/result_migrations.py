@@ -21,7 +21,7 @@ def migrated(value: Mapping[str, Any]) -> dict[str, Any]:
         return old
     if old.get("format") != 2:
         old = _from_format_1(old)
-    # Format 2 knew one direction at a time, and of the CPUs what iperf3 used.
+    # Format 2 knew one direction at a time, and of the CPUs what the workload used.
     return old | {"format": FORMAT, "ways": [], "core_percent": 0.0}
 
 

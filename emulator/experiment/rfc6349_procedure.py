@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from emulator.analysis import tcp_path
-from emulator.analysis.rfc6349_metrics import Survey, Transfer
+from emulator.analysis.rfc6349_metrics import Survey, TcpTest
+from emulator.analysis.transfer import Transfer
 from emulator.errors import MeasureError
 from emulator.hosts.host import Host
-from emulator.hosts.tools import iperf3, ping, rtt_prober
-from emulator.hosts.tools.process import Running
+from emulator.hosts.tools import ping, rtt_prober
+from emulator.hosts.tools.workload import Ends, Load
+from emulator.hosts.tools.workloads import DATAGRAMS, STREAMS
 from emulator.model.topology import LEAST_MTU, Lane, Topology
 from emulator.plan.netem_lowering import ETHERNET_HEADER_BYTES
 
@@ -23,8 +23,6 @@ UDP_EXCESS = 1.05
 """Offered, of the rate asked for: enough to keep the bottleneck busy, too little to fill its queue."""
 INTERVAL_S = 0.1
 _TIMEOUT_S = 60.0
-_LISTEN_S = 10.0
-_POLL_S = 0.001
 
 Say = Callable[[str], None]
 
@@ -36,19 +34,24 @@ def run(topology: Topology, lane: Lane, ends: tuple[Host, Host], duration_s: int
     say("path MTU")
     mtu = path_mtu(hub, addresses[site.name])
     say("baseline RTT")
-    precise = hub.run(ping.precise_argv(), _TIMEOUT_S).exit_code == 0
+    precise = ping.is_precise(hub)
     echoes = hub.run(ping.argv(addresses[site.name], ECHOES, precise), ping.longest_s(ECHOES, lane.rtt_ns))
     baseline_ns = min(ping.parse(echoes.stdout).rtts_ns)
     say("bottleneck bandwidth")
-    rate_bps = bottleneck_bps(hub, site, addresses[site.name], lane.outbound.rate_bps or lane.line_rate_bps, mtu)
-    ways = (("outbound", [(hub, site)]), ("inbound", [(site, hub)]), ("both ways", [(hub, site), (site, hub)]))
-    transfers: list[Transfer] = []
-    for name, pairs in ways:
+    there = Ends(hub, site, addresses[hub.name], addresses[site.name])
+    back = Ends(site, hub, addresses[site.name], addresses[hub.name])
+    rate_bps = bottleneck_bps(there, lane.outbound.rate_bps or lane.line_rate_bps, mtu)
+    tests: list[TcpTest] = []
+    for name, pairs in (("outbound", [there]), ("inbound", [back]), ("both ways", [there, back])):
         for count in (1, streams):
             say(f"TCP {name}, {_connections(count)}")
-            transfers += _transfers(name, pairs, addresses, lane.rtt_ns, mtu, duration_s, count, rate_bps / 8, precise)
+            load = Load(
+                duration_s=duration_s, streams=count, congestion_control=None, both=False, interval_s=INTERVAL_S,
+                expected_bytes_per_s=rate_bps / 8, rtt_ns=lane.rtt_ns,
+            )  # fmt: skip
+            tests += _tests(name, pairs, load, mtu, precise=precise)
     achievable_bps = round(tcp_path.line_bytes_per_s(rate_bps, mtu) * 8)
-    return Survey(lane.name, mtu, baseline_ns, rate_bps, achievable_bps, tuple(transfers))
+    return Survey(lane.name, mtu, baseline_ns, rate_bps, achievable_bps, tuple(tests))
 
 
 def path_mtu(host: Host, address: str) -> int:
@@ -67,69 +70,38 @@ def _passes(host: Host, address: str, mtu: int) -> bool:
     return host.run(argv, _TIMEOUT_S).exit_code == 0
 
 
-def bottleneck_bps(sender: Host, receiver: Host, address: str, asked_bps: int, mtu: int) -> int:
+def bottleneck_bps(ends: Ends, asked_bps: int, mtu: int) -> int:
     """The rate of the bottleneck with link headers, by UDP a little above what was asked for. Raises MeasureError."""
     payload = mtu - IP_ICMP_BYTES
     offered = round(asked_bps * UDP_EXCESS * payload / (mtu + ETHERNET_HEADER_BYTES))
-    argv = iperf3.udp_argv(address, UDP_SECONDS, offered, payload, INTERVAL_S)
-    with server(receiver), sender.start(argv) as client:
-        text = client.wait(UDP_SECONDS + _TIMEOUT_S).stdout
-    # The median: the first interval waits for the first packet, the last ones may find the queue empty.
-    received = statistics.median(interval.bytes_per_s for interval in iperf3.received_intervals(text))
+    received = DATAGRAMS(offered, payload, UDP_SECONDS, INTERVAL_S).received_bytes_per_s(ends)
     return round(received * 8 * (mtu + ETHERNET_HEADER_BYTES) / payload)
-
-
-@contextlib.contextmanager
-def server(host: Host) -> Iterator[Running]:
-    """iperf3's at that host for one test, ready when the block begins. Raises MeasureError."""
-    with host.start(iperf3.server_argv(INTERVAL_S)) as one:
-        deadline_s = time.monotonic() + _LISTEN_S
-        while not host.is_listening(iperf3.PORT):
-            if not one.running() or time.monotonic() > deadline_s:
-                raise MeasureError(f"iperf3 -s in {host.name} does not listen on port {iperf3.PORT}")
-            time.sleep(_POLL_S)
-        yield one
 
 
 def _connections(count: int) -> str:
     return "1 connection" if count == 1 else f"{count} connections"
 
 
-def _transfers(
-    name: str,
-    pairs: Sequence[tuple[Host, Host]],
-    addresses: dict[str, str],
-    rtt_ns: int,
-    mtu: int,
-    duration_s: int,
-    streams: int,
-    expected_bytes_per_s: float,
-    precise: bool,
-) -> list[Transfer]:
+def _tests(name: str, pairs: Sequence[Ends], load: Load, mtu: int, *, precise: bool) -> list[TcpTest]:
     """One test of TCP, or one each way at the same time, with the RTT watched beside it."""
-    first_sender, first_receiver = pairs[0]
+    first = pairs[0]
     with contextlib.ExitStack() as stack:
         probes = stack.enter_context(
-            rtt_prober.between(first_sender, first_receiver, addresses[first_receiver.name], rtt_ns, precise)
+            rtt_prober.between(first.sender, first.receiver, first.receiver_address, load.rtt_ns, precise)
         )
         probes.idle()
-        for _, receiver in pairs:
-            stack.enter_context(server(receiver))
-        clients: list[Running] = []
-        with probes.beside(duration_s) as loaded:
-            for sender, receiver in pairs:
-                argv = iperf3.client_argv(
-                    addresses[receiver.name], duration_s, streams, None, expected_bytes_per_s, INTERVAL_S
-                )
-                clients.append(stack.enter_context(sender.start(argv)))
-            runs = [iperf3.parse(client.wait(iperf3.longest_s(duration_s, rtt_ns)).stdout) for client in clients]
-    counted = _connections(streams)
+        with probes.beside(load.duration_s) as loaded:
+            works = [stack.enter_context(STREAMS.start(ends, load)) for ends in pairs]
+            transfers = [work.wait()[0] for work in works]
     rtts_ns = tuple(value for value, count in loaded[0].histogram for _ in range(count))
     labels = [name] if len(pairs) == 1 else [f"{name}, outbound", f"{name}, inbound"]
     return [
-        Transfer(
-            f"{label}, {counted}", run.received_bytes, run.received_s, run.received_bytes
-            + run.retransmits * tcp_path.mss_bytes(mtu), run.retransmits * tcp_path.mss_bytes(mtu), rtts_ns,
-        )
-        for label, run in zip(labels, runs, strict=True)
-    ]  # fmt: skip
+        _test(f"{label}, {_connections(load.streams)}", transfer, mtu, rtts_ns)
+        for label, transfer in zip(labels, transfers, strict=True)
+    ]
+
+
+def _test(name: str, transfer: Transfer, mtu: int, rtts_ns: tuple[int, ...]) -> TcpTest:
+    again = (transfer.retransmits or 0) * tcp_path.mss_bytes(mtu)
+    received = transfer.received_bytes
+    return TcpTest(name, received, transfer.received_s, received + again, again, rtts_ns)

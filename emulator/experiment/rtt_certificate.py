@@ -117,7 +117,7 @@ def measure(
 ) -> Iterator[Pair]:
     """Ping the pairs of hosts, several at once, and yield each as it is known. Raises MeasureError, MissingError."""
     with resolve.reached(topology) as hosts:
-        precise = {name: host.run(ping.precise_argv(), _TIMEOUT_S).exit_code == 0 for name, host in hosts.items()}
+        precise = {name: ping.is_precise(host) for name, host in hosts.items()}
         wanted = pairs(topology, sites)
         for start in range(0, len(wanted), at_once):
             batch = wanted[start : start + at_once]

@@ -1,4 +1,4 @@
-"""One cell, executed where it is: bring its lane up, put the profile on, ping, run iperf3, watch, judge.
+"""One cell, executed where it is: bring its lane up, put the profile on, ping, run the workload, watch, judge.
 
 `python3 -m emulator.experiment.run_cell SPEC` takes the spec as JSON and prints the result as JSON; the lab runs it so.
 """
@@ -9,38 +9,36 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.analysis.tcp_path import NS
+from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Buffers
 from emulator.control import engine_lateness
-from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
+from emulator.errors import LonghaulError, MissingError, RefusedError
 from emulator.experiment.build_result import Measured, conclude
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.merge import joined
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import resolve, tcp_profiles
 from emulator.hosts.host import Host
-from emulator.hosts.tools import cpu_load, iperf3, machine_facts, nstat, ping, rtt_prober, ss, time_tolerance
-from emulator.hosts.tools.process import Running
-from emulator.model.sweep_axes import BOTH, OUTBOUND
+from emulator.hosts.tools import cpu_load, machine_facts, nstat, ping, rtt_prober, ss, time_tolerance
+from emulator.hosts.tools.workload import Ends, RunningWorkload
+from emulator.model.sweep_axes import OUTBOUND
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
     from emulator.control.status import DirectionCounters, Status
 
 LOOKS = 16
-INTERVALS = 50
 PING_COUNT = 3
 STREAMS_START_ROUND_TRIPS = 5
 ODD_PHASE = 0.618
 """Looks at odd phases of the round trip see all of a window that breathes once a round trip."""
-_POLL_S = 0.001
-_LISTEN_TIMEOUT_S = 10.0
 _TIMEOUT_S = 30.0
 
 
@@ -81,7 +79,7 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
     ends = [(hub, site) if way.direction == OUTBOUND else (site, hub) for way in spec.ways]
     sender, receiver = ends[0]
     address = _address(spec, receiver)
-    precise = _precise(sender)
+    precise = ping.is_precise(sender)
     if spec.lane.rtt_ns > ping.GRID_S * NS:
         sender.run(ping.warm_up_argv(address), _TIMEOUT_S)
     echo = sender.run(ping.argv(address, PING_COUNT, precise), ping.longest_s(PING_COUNT, spec.lane.rtt_ns))
@@ -91,12 +89,12 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
         before, status = _counters(hub, site), appliance.status()
         short = any(_short_of_memory(host) for host in ends[0])
         with probes.beside(spec.duration_s) as loaded:
-            text, watched = _stream(spec, sender, receiver)
+            transfers, answer, watched = _stream(spec, sender, receiver)
     after = appliance.status()
     drops = list(starmap(_increase, zip(_queues(spec, status), _queues(spec, after), strict=True)))
     common = Measured(
         rtt_ns=min(ping.parse(echo.stdout).rtts_ns),
-        run=iperf3.parse(text),
+        transfer=transfers[0],
         seen=ss.summarize(watched.looks[0]),
         drops=drops[0],
         counters=nstat.increase(before, _counters(hub, site)),
@@ -120,7 +118,7 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
     if len(spec.ways) > 1:
         back = replace(
             common,
-            run=iperf3.parse(text, reverse=True),
+            transfer=transfers[1],
             seen=ss.summarize(watched.looks[1]),
             drops=drops[1],
             sender=_buffers(receiver),
@@ -128,7 +126,7 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
             cached_metrics=cached[1],
         )
         results.append(conclude(spec.ways[1], back))
-    raw = {"iperf3": json.loads(text), "machine": machine_facts.record(sender), "queues": machine_facts.queues()}
+    raw = {spec.workload.kind: answer, "machine": machine_facts.record(sender), "queues": machine_facts.queues()}
     return Execution(results[0] if len(results) == 1 else joined(spec, results), raw)
 
 
@@ -140,16 +138,12 @@ class _Watched:
     core_percent: float
 
 
-def _stream(spec: CellSpec, sender: Host, receiver: Host) -> tuple[str, _Watched]:
-    """Run iperf3 between the two ends; its JSON, and what was seen meanwhile."""
-    senders = [(sender, ss.argv(_address(spec, receiver), iperf3.PORT))]
-    if len(spec.ways) > 1:
-        senders.append((receiver, ss.argv(_address(spec, sender), iperf3.PORT, server=True)))
-    with receiver.start(iperf3.server_argv(interval_s(spec))) as server:
-        _await_listening(receiver, server)
-        with sender.start(_client_argv(spec, _address(spec, receiver))) as client:
-            watched = _watch(spec, senders, (sender, receiver))
-            return client.wait(iperf3.longest_s(spec.duration_s, spec.lane.rtt_ns)).stdout, watched
+def _stream(spec: CellSpec, sender: Host, receiver: Host) -> tuple[tuple[Transfer, ...], Any, _Watched]:
+    """Run the workload between the two ends: what each direction carried, the tool's own answer, what was seen."""
+    ends = Ends(sender, receiver, _address(spec, sender), _address(spec, receiver))
+    with spec.workload.start(ends, spec.load) as work:
+        watched = _watch(spec, ends, work)
+        return work.wait(), work.raw(), watched
 
 
 def _address(spec: CellSpec, host: Host) -> str:
@@ -183,10 +177,6 @@ def _buffers(host: Host) -> Buffers:
     return Buffers(receive, send)
 
 
-def _precise(host: Host) -> bool:
-    return host.run(ping.precise_argv(), _TIMEOUT_S).exit_code == 0
-
-
 def _counters(hub: Host, site: Host) -> dict[str, int]:
     ends = [host.counters() for host in (hub, site)]
     return {name: sum(end[name] for end in ends) for name in nstat.WATCHED}
@@ -206,41 +196,26 @@ def _increase(before: DirectionCounters, after: DirectionCounters) -> tuple[int 
     )
 
 
-def _await_listening(site: Host, server: Running) -> None:
-    deadline_s = time.monotonic() + _LISTEN_TIMEOUT_S
-    while not site.is_listening(iperf3.PORT):
-        if not server.running() or time.monotonic() > deadline_s:
-            raise MeasureError(f"iperf3 -s in {site.name} does not listen on port {iperf3.PORT}")
-        time.sleep(_POLL_S)
-
-
-def interval_s(spec: CellSpec) -> float:
-    """How often the receiver notes what arrived: fifty times, every 0.1 to 1 s."""
-    return max(0.1, min(1.0, round(spec.duration_s / INTERVALS, 1)))
-
-
-def _client_argv(spec: CellSpec, address: str) -> list[str]:
-    algorithm, expected = spec.congestion_control, spec.expected_bytes_per_s
-    both = spec.direction == BOTH
-    return iperf3.client_argv(address, spec.duration_s, spec.streams, algorithm, expected, interval_s(spec), both=both)
-
-
 def look_interval_s(duration_s: int, rtt_ns: int) -> float:
     """The pause between two looks: they fill the last half of the run, each at another phase of the round trip."""
     pause_s, rtt_s = duration_s / 2 / (LOOKS + 1), rtt_ns / NS
     return (pause_s // rtt_s + ODD_PHASE) * rtt_s if rtt_s and rtt_s <= pause_s else pause_s
 
 
-def _watch(spec: CellSpec, senders: Sequence[tuple[Host, list[str]]], hosts: Sequence[Host]) -> _Watched:
+def _watch(spec: CellSpec, ends: Ends, work: RunningWorkload) -> _Watched:
     """Look at each direction's data streams over the last half of the run."""
+    senders = [(ends.sender, ss.argv(ends.receiver_address, work.port))]
+    if len(spec.ways) > 1:
+        senders.append((ends.receiver, ss.argv(ends.sender_address, work.port, server=True)))
+    hosts = (ends.sender, ends.receiver)
     time.sleep(spec.duration_s / 2 + STREAMS_START_ROUND_TRIPS * spec.lane.rtt_ns / NS)
     looks: list[list[list[ss.Socket]]] = [[] for _ in senders]
     before = _cores(*hosts)
     for _ in range(LOOKS):
         for seen, (sender, argv) in zip(looks, senders, strict=True):
             sockets = ss.parse(sender.run(argv, _TIMEOUT_S).checked().stdout)
-            # The control connection and the streams that are received here send next to nothing.
-            if len(sockets) == 1 + spec.streams * len(senders):
+            # Idle connections, and streams that are received here, send next to nothing.
+            if len(sockets) == work.connections:
                 data = sorted(sockets, key=lambda socket: socket.bytes_sent)[-spec.streams :]
                 seen.append(sorted(data, key=lambda socket: socket.local))
         time.sleep(look_interval_s(spec.duration_s, spec.lane.rtt_ns))

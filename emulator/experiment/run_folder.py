@@ -3,7 +3,7 @@
 RUN/run.json          what was asked for, when, by which version, in which order
 RUN/topology.yaml     the topology it was asked of
 RUN/cells/ID.N.json   one measurement, written the moment it is there; N counts the repeats of cell ID
-RUN/raw/ID.N.json     what the tools answered: iperf3's JSON, the queues before and after, the machine
+RUN/raw/ID.N.json     what the tools answered: the workload's JSON, the queues before and after, the machine
 RUN/machine.json      kernel, sysctls, queues, offloads and versions where the first cell was measured
 RUN/results.json      all results together, in the grid's order
 """

@@ -1,4 +1,4 @@
-"""The interface of a host: the hub or a site, which runs iperf3 and ping and whose TCP settings change."""
+"""The interface of a host: the hub or a site, which runs programs and whose TCP settings change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a test run varies: the axes of its grid, as text and as values.
 
-What iperf3 or the kernel would refuse in the middle of a run is refused here, before anything starts. Pure.
+What would fail in the middle of a run is refused here, before anything starts. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BOTH = "both"
 DIRECTIONS = (OUTBOUND, INBOUND, BOTH)
 
 MOST_STREAMS, LONGEST_S = 128, 86_400
-"""Of one iperf3 (MAX_STREAMS and MAX_TIME in its iperf.h)."""
+"""Of one measurement: what a host can carry, and a day. A workload that can do less says so (`Workload.check`)."""
 LONGEST_RTT_NS = 3_000_000_000
 """Three requests, one a second (mcast_solicit, retrans_time_ms); then what waits to be sent is dropped."""
 MOST_REPEATS = 30
@@ -38,8 +38,8 @@ def _number(value: int) -> str:
 
 LIMITS: dict[str, tuple[int, int, Callable[[int], str], str]] = {
     "rtt": (0, LONGEST_RTT_NS, units.format_duration, "as long as the kernel waits for an answer to ARP"),
-    "streams": (1, MOST_STREAMS, _number, "what one iperf3 has"),
-    "duration": (1, LONGEST_S, "{} s".format, "as long as one iperf3 runs"),
+    "streams": (1, MOST_STREAMS, _number, "what one measurement has"),
+    "duration": (1, LONGEST_S, "{} s".format, "no more than a day"),
     "repeats": (1, MOST_REPEATS, _number, "what is worth the time"),
     "window": (SMALLEST_WINDOW_BYTES, LARGEST_WINDOW_BYTES, units.format_size, "what socket buffers can offer"),
     "initcwnd": (1, MOST_SEGMENTS, _number, "what a route can hold"),

@@ -1,4 +1,4 @@
-"""Measures the rate of a path with a short iperf3 in each direction: several TCP streams, without their slow start.
+"""Measures the rate of a path with a short test in each direction: several TCP streams, without their slow start.
 
 The measurement loads the path, so it only runs when the user asks for it.
 """
@@ -8,28 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from emulator.hosts.tools import iperf3
-from emulator.record.recorder import End
+from emulator.hosts.tools.process import ProgramHost
+from emulator.hosts.tools.workloads import PATH_RATE
 
-SECONDS, OMITTED_S, STREAMS = 8, 4, 4
 FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448
-"""Of a full packet at an MTU of 1500: the bottleneck counts the frame, iperf3 counts the payload."""
-
-_PATIENCE_S = 60.0
+"""Of a full packet at an MTU of 1500: the bottleneck counts the frame, the streams count the payload."""
 
 
-def measured(end: End, address: str, server: Callable[[], AbstractContextManager[object]]) -> tuple[int, int]:
+def measured(end: ProgramHost, address: str, server: Callable[[], AbstractContextManager[object]]) -> tuple[int, int]:
     """The rate of the path's bottleneck outbound and inbound, in bit/s with link headers, to four digits.
 
-    `server` runs an iperf3 server for one test. Raises MeasureError with iperf3's own message.
+    `server` runs a server for one test. Raises MeasureError with the tool's own message.
     """
-    there, back = (_one(end, address, server, way) for way in ([], ["-R"]))
+    there, back = (_one(end, address, server, back=back) for back in (False, True))
     return there, back
 
 
-def _one(end: End, address: str, server: Callable[[], AbstractContextManager[object]], way: list[str]) -> int:
-    argv = ["iperf3", "-c", address, "-p", str(iperf3.PORT), "-t", str(SECONDS), "-O", str(OMITTED_S)]
+def _one(end: ProgramHost, address: str, server: Callable[[], AbstractContextManager[object]], *, back: bool) -> int:
     with server():
-        said = end.run([*argv, "-P", str(STREAMS), "-J", *way], SECONDS + OMITTED_S + _PATIENCE_S)
-    bps = iperf3.received_bps(said.stdout) * FRAME_BYTES / PAYLOAD_BYTES
+        bps = PATH_RATE.received_bps(end, address, back=back) * FRAME_BYTES / PAYLOAD_BYTES
     return int(float(f"{bps:.4g}"))

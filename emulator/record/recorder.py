@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from emulator.errors import MeasureError, MissingError
 from emulator.hosts.tools import irtt, ping, process
-from emulator.hosts.tools.process import Completed, Running
+from emulator.hosts.tools.process import Completed, ProgramHost, Running
 from emulator.record.file import PROBES
 from emulator.record.probes import BACK, SOMEWHERE, THERE, RecordedProbe
 
@@ -23,16 +22,6 @@ SERIES_NS = 60 * 10**9
 _PATIENCE_S = 30.0
 _LOST = {"true_up": THERE, "true_down": BACK, "true": SOMEWHERE}
 _PING_FAILED = 2
-
-
-class End(Protocol):
-    """The host that sends the probes."""
-
-    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """Run a program on this host to its end."""
-
-    def start(self, argv: Sequence[str]) -> Running:
-        """Start a program on this host."""
 
 
 class Here:
@@ -72,7 +61,7 @@ class Notebook:
 class Task:
     """What to probe: the sending end, the address, the interval and the duration, in ns."""
 
-    end: End
+    end: ProgramHost
     address: str
     every_ns: int
     for_ns: int
@@ -80,7 +69,7 @@ class Task:
 
 def by_ping(task: Task, notebook: Notebook) -> None:
     """Record with one ping. Raises MeasureError when ping fails; probes answered before stay recorded."""
-    precise = task.end.run(ping.precise_argv(), _PATIENCE_S).exit_code == 0
+    precise = ping.is_precise(task.end)
     count = max(1, task.for_ns // task.every_ns)
     argv = ping.stamped_argv(task.address, count, task.every_ns / 1e9, precise)
     begin_ns: int | None = None
@@ -141,7 +130,7 @@ def _series(task: Task, series_ns: int) -> tuple[Completed, bool]:
             return program.wait(_PATIENCE_S), True
 
 
-def answers_irtt(end: End, address: str) -> bool:
+def answers_irtt(end: ProgramHost, address: str) -> bool:
     """Whether irtt is installed here and an irtt server answers at the address."""
     try:
         said = end.run(irtt.client_argv(address, 0.1, 0.05), _PATIENCE_S)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import InputError, MeasureError
-from emulator.experiment.rfc6349_procedure import server
 from emulator.hosts import resolve
 from emulator.hosts.tools import ping
+from emulator.hosts.tools.process import ProgramHost
 from emulator.hosts.tools.rtt_prober import between
+from emulator.hosts.tools.workloads import PATH_RATE
 from emulator.model.topology import Topology
 from emulator.record import file, probes
 from emulator.record.path_profile import (
@@ -25,7 +26,7 @@ from emulator.record.path_profile import (
 )
 from emulator.record.probes import RecordedProbe
 from emulator.record.rate import measured
-from emulator.record.recorder import End, Here, Notebook, Task, answers_irtt, by_irtt, by_ping
+from emulator.record.recorder import Here, Notebook, Task, answers_irtt, by_irtt, by_ping
 
 TOOLS = ("auto", "irtt", "ping")
 STEP_NS = 10**9
@@ -34,14 +35,14 @@ _PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
-class Ends:
+class Target:
     """The sending end and the address, whether irtt is available, and whether both ends share one clock.
 
-    `server` runs an iperf3 server at the far end for one test. Where we do not control that end, it does nothing: a
-    server must already run there.
+    `server` runs the rate test's server at the far end. Where we do not control that end, it does nothing: a server
+    must already run there.
     """
 
-    end: End
+    end: ProgramHost
     address: str
     has_irtt: bool
     one_clock: bool
@@ -49,18 +50,18 @@ class Ends:
 
 
 @contextlib.contextmanager
-def to_host(address: str, by: str) -> Iterator[Ends]:
+def to_host(address: str, by: str) -> Iterator[Target]:
     """From this machine to an address or a host name. Raises MeasureError when the name cannot be resolved."""
     end = Here()
     # The first packet waits for ARP, and shows whether the name resolves.
     said = end.run(["ping", "-n", "-q", "-c", "1", "-W", "2", "--", address], _PATIENCE_S)
     if said.exit_code >= _UNKNOWN_HOST:
         said.checked()
-    yield Ends(end, address, by != "ping" and answers_irtt(end, address), one_clock=False)
+    yield Target(end, address, by != "ping" and answers_irtt(end, address), one_clock=False)
 
 
 @contextlib.contextmanager
-def over_lane(topology: Topology, name: str, by: str) -> Iterator[Ends]:
+def over_lane(topology: Topology, name: str, by: str) -> Iterator[Target]:
     """From the hub's host to a site's host. Raises InputError without such a lane or without a host at both ends."""
     if name not in topology.sites:
         raise InputError.single(f"no such lane; the lanes are {', '.join(topology.sites) or 'none'}", "--lane", name)
@@ -68,17 +69,17 @@ def over_lane(topology: Topology, name: str, by: str) -> Iterator[Ends]:
         if not any({topology.hub, name} <= set(group) for group in resolve.groups(topology)):
             raise InputError.single("a recording needs a host at both ends: give the lane a host", "--lane", name)
         address, hub = str(topology.address(name).ip), hosts[topology.hub]
-        precise = hub.run(ping.precise_argv(), _PATIENCE_S).exit_code == 0
+        precise = ping.is_precise(hub)
         with between(hub, hosts[name], address, topology.lane(name).rtt_ns, precise) as prober:
             if prober.by_irtt and by != "ping":
                 # The irtt server may still be starting.
                 prober.idle()
             virtual = name in {lane.name for lane in topology.virtual_lanes}
-            yield Ends(hub, address, prober.by_irtt and by != "ping", virtual, lambda: server(hosts[name]))
+            yield Target(hub, address, prober.by_irtt and by != "ping", virtual, lambda: PATH_RATE.server(hosts[name]))
 
 
 def record(
-    ends: Ends,
+    ends: Target,
     label: str,
     at: str,
     folder: Path,
@@ -99,7 +100,7 @@ def record(
         (by_irtt if ends.has_irtt else by_ping)(Task(ends.end, ends.address, every_ns, for_ns), notebook)
 
 
-def measure_rates(ends: Ends, folder: Path) -> None:
+def measure_rates(ends: Target, folder: Path) -> None:
     """Load the path for half a minute and save its rates. Raises MeasureError."""
     file.keep_rates(folder, measured(ends.end, ends.address, ends.server))
 

@@ -1,4 +1,4 @@
-"""Results as tables: rows of RTT, columns of profile, streams and congestion control. Pure text; MiB/s like iperf."""
+"""Results as tables: rows of RTT, columns of profile, streams and congestion control. Pure text."""
 
 from __future__ import annotations
 

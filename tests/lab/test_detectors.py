@@ -12,10 +12,10 @@ import pytest
 from support.lab_cells import KIB, MIB, SMALL, TCP_MEM, measure, netem, port, run, short_of_memory, spec
 
 from emulator.control.appliance import Appliance
-from emulator.experiment import run_cell
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.hosts import tcp_profiles
 from emulator.hosts.namespace import NamespaceHost
+from emulator.hosts.tools import iperf3
 from emulator.kernel import netns
 from emulator.model.tcp_profile import Profile
 
@@ -151,8 +151,8 @@ def test_the_senders_figure_is_too_high(tmp_path: Path) -> None:
 def test_how_iperf3_was_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], detector: str
 ) -> None:
-    ours = run_cell._client_argv
-    monkeypatch.setattr(run_cell, "_client_argv", lambda one, address: [*ours(one, address), *words])
+    ours = iperf3.client_argv
+    monkeypatch.setattr(iperf3, "client_argv", lambda address, load: [*ours(address, load), *words])
     assert detector in heard(measure(spec(duration_s=2), tmp_path))
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from typing import Any
+
 from emulator.analysis.latency_histogram import Latency
 from emulator.analysis.tcp_path import Interval, Path
+from emulator.analysis.transfer import SenderSample, Transfer
 from emulator.analysis.verdict import Buffers, Evidence
-from emulator.experiment.cell_result import CellResult, CellSpec, SenderSample
+from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
 from emulator.model.impairment import Impairment
@@ -15,7 +19,20 @@ from emulator.model.topology import Lane, Topology
 MS = 10**6
 MIB = 2**20
 PATH = Path(10**10, 32 * MS)
+TRANSFER = Transfer(
+    program="iperf3",
+    tool="iperf 3.18",
+    received_bytes=849 * MIB,
+    received_s=10.0,
+    sent_bytes=850 * MIB,
+    duration_s=10,
+    intervals=(Interval(0, 1, 40 * MIB), Interval(1, 2, 88 * MIB)),
+    retransmits=0,
+    sender_cpu_percent=20.0,
+    receiver_cpu_percent=30.0,
+)
 SEEN = Evidence(
+    transfer=TRANSFER,
     steady_bytes_per_s=85 * MIB,
     settled=True,
     rwnd_share=0.1,
@@ -31,22 +48,21 @@ SEEN = Evidence(
     memory_short=False,
     rtt_before_ns=32 * MS,
     rtt_tolerance_ns=10_000,
-    duration_s=10,
     wanted_duration_s=9.5,
-    sent_bytes=850 * MIB,
-    received_bytes=849 * MIB,
-    block_bytes=MIB,
-    interval_bytes=17 * MIB,
-    omit_s=0,
     sender=Buffers(6 * MIB, 4 * MIB),
     receiver=Buffers(6 * MIB, 4 * MIB),
-    sender_cpu_percent=20.0,
-    receiver_cpu_percent=30.0,
     core_percent=40.0,
     cached_metrics=0,
     drift=(),
 )
 """A sound cell at 32 ms, with nothing against it and no clear limit."""
+
+
+def seen(**changes: Any) -> Evidence:
+    """`SEEN` with some fields changed, each in the group that has it."""
+    own = {field.name for field in fields(Evidence)}
+    transfer = replace(TRANSFER, **{name: changes.pop(name) for name in list(changes) if name not in own})
+    return replace(SEEN, transfer=transfer, **changes)
 
 
 def cell_spec(

@@ -1,45 +1,79 @@
-"""Throughput by iperf3: argv and parser of `-J --get-server-output`. Only the receiver's figures are used.
+"""iperf3, the first workload: its arguments, its JSON, and all that is peculiar to how it counts.
 
-What the sender counts also sits in its own send buffer (up to 148 MiB too high has been seen), and its intervals are
-quantised; the receiver's are what arrived.
+Only the receiver's figures are used. What the sender counts also sits in its own send buffer (up to 148 MiB too high
+has been seen), and its intervals are quantised; the receiver's are what arrived.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from emulator.analysis.tcp_path import Interval
+from emulator.analysis.transfer import Caveat, SenderSample, Transfer
 from emulator.errors import MeasureError
+from emulator.hosts.host import Host
+from emulator.hosts.tools import listening
+from emulator.hosts.tools.process import ProgramHost, Running
+from emulator.hosts.tools.workload import Ends, Load
 
 PORT = 5201
 SETUP_ROUND_TRIPS = 20
 """Control connection, parameters, streams, results: what a test takes beside its duration."""
+MOST_STREAMS, LONGEST_S = 128, 86_400
+"""MAX_STREAMS and MAX_TIME in its iperf.h."""
+BLOCK_SHARE = 0.1
+"""Of an interval: larger blocks make the rate of an interval a matter of chance."""
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 2**20, 2**12
+_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Iperf3Result:
-    """One iperf3 test, all streams together, as the receiver saw it; `retransmits` and `ramp` are the sender's.
+class Iperf3:
+    """TCP streams that send as much as they can for as long as they are asked to."""
 
-    `ramp` is (end in s, all congestion windows together in bytes, mean RTT in us) of every interval. `omit_s` is what
-    iperf3 left out at the start, `block_bytes` what it counts in.
-    """
+    kind: ClassVar[str] = "iperf3"
 
-    received_bytes: int
-    received_s: float
-    intervals: tuple[Interval, ...]
-    sent_bytes: int
-    retransmits: int
-    congestion_control: str
-    version: str
-    sender_cpu_percent: float
-    receiver_cpu_percent: float
-    duration_s: float
-    omit_s: float
-    block_bytes: int
-    ramp: tuple[tuple[float, int, int], ...]
+    def check(self, load: Load) -> None:
+        """Raise ValueError when iperf3 would refuse."""
+        if load.streams > MOST_STREAMS:
+            raise ValueError(f"iperf3 has {MOST_STREAMS} streams at most, not {load.streams}")
+        if load.duration_s > LONGEST_S:
+            raise ValueError(f"iperf3 runs for {LONGEST_S} s at most, not {load.duration_s}")
+
+    @contextmanager
+    def start(self, ends: Ends, load: Load) -> Iterator[Streams]:
+        """The server first, then the client. Raises MissingError, MeasureError."""
+        with (
+            listening.server(ends.receiver, server_argv(load.interval_s), PORT),
+            ends.sender.start(client_argv(ends.receiver_address, load)) as client,
+        ):
+            yield Streams(client, load)
+
+
+class Streams:
+    """An iperf3 test at work."""
+
+    port = PORT
+
+    def __init__(self, client: Running, load: Load) -> None:
+        self._client, self._load, self._text = client, load, ""
+        # One connection is for control.
+        self.connections = 1 + load.streams * (2 if load.both else 1)
+
+    def wait(self) -> tuple[Transfer, ...]:
+        """Wait for the client's answer and read it. Raises MeasureError with iperf3's own words."""
+        self._text = self._client.wait(longest_s(self._load.duration_s, self._load.rtt_ns)).stdout
+        ways = (False, True) if self._load.both else (False,)
+        return tuple(parse(self._text, reverse=reverse) for reverse in ways)
+
+    def raw(self) -> Any:
+        """iperf3's own JSON."""
+        return json.loads(self._text)
 
 
 def server_argv(interval_s: float) -> list[str]:
@@ -50,47 +84,157 @@ def server_argv(interval_s: float) -> list[str]:
     return ["iperf3", "-s", "-1", "-J", "-i", f"{interval_s:g}", "-p", str(PORT)]
 
 
-def client_argv(
-    address: str,
-    duration_s: int,
-    streams: int,
-    congestion_control: str | None,
-    expected_bytes_per_s: float,
-    interval_s: float,
-    *,
-    both: bool = False,
-) -> list[str]:
-    """A client that sends for `duration_s`, in blocks of about a millisecond (4 KiB to 1 MiB); `both`: and receives.
+def client_argv(address: str, load: Load) -> list[str]:
+    """A client that sends, and of both directions receives, in blocks of about a millisecond (4 KiB to 1 MiB).
 
     Both ends count whole blocks: large ones cost less CPU, small ones keep a slow stream's intervals smooth.
     """
-    block = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, 1 << (int(expected_bytes_per_s) // 1000).bit_length()))
-    algorithm = ["-C", congestion_control] if congestion_control else []
-    ways = ["--bidir"] if both else []
+    block = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, 1 << (int(load.expected_bytes_per_s) // 1000).bit_length()))
+    algorithm = ["-C", load.congestion_control] if load.congestion_control else []
     # -Z sends without copying: half the CPU, the same bytes.
     return [
-        *("iperf3", "-c", address, "-p", str(PORT), "-t", str(duration_s), "-P", str(streams)),
-        *("-Z", "-l", str(block), "-i", f"{interval_s:g}", "-J", "--get-server-output"),
+        *("iperf3", "-c", address, "-p", str(PORT), "-t", str(load.duration_s), "-P", str(load.streams)),
+        *("-Z", "-l", str(block), "-i", f"{load.interval_s:g}", "-J", "--get-server-output"),
         *algorithm,
-        *ways,
+        *(["--bidir"] if load.both else []),
     ]
 
 
-def udp_argv(address: str, duration_s: int, rate_bps: int, payload_bytes: int, interval_s: float) -> list[str]:
-    """A client that sends datagrams of `payload_bytes` at `rate_bps` of payload."""
-    return [
-        *("iperf3", "-c", address, "-p", str(PORT), "-u", "-b", str(rate_bps), "-l", str(payload_bytes)),
-        *("-t", str(duration_s), "-i", f"{interval_s:g}", "-J", "--get-server-output"),
-    ]
+def longest_s(duration_s: int, rtt_ns: int) -> float:
+    """When to give up on a client: its duration, the set-up's round trips, and a minute for queues to drain."""
+    return duration_s + SETUP_ROUND_TRIPS * rtt_ns / 1e9 + _PATIENCE_S
+
+
+def parse(text: str, *, reverse: bool = False) -> Transfer:
+    """Read a client's JSON; `reverse`: what the server sent, of a test both ways.
+
+    Raises MeasureError with iperf3's own words when the test failed.
+    """
+    report = _report(text)
+    try:
+        return _transfer(report, reverse=reverse)
+    except (KeyError, TypeError, IndexError, ZeroDivisionError) as gone:
+        raise MeasureError(f"iperf3's JSON lacks {gone}: 3.17 or newer is needed at both ends") from None
+
+
+def _report(text: str) -> dict[str, Any]:
+    try:
+        report = json.loads(text)
+    except ValueError:
+        report = None
+    if not isinstance(report, dict):
+        raise MeasureError(f"iperf3 answered no JSON but {text.strip()[:200]!r}")
+    if error := report.get("error"):
+        raise MeasureError(f"iperf3: {error}")
+    return report
+
+
+def _transfer(report: dict[str, Any], *, reverse: bool) -> Transfer:
+    way = "_bidir_reverse" if reverse else ""
+    received, sent, asked = report["end"][f"sum_received{way}"], report["end"][f"sum_sent{way}"], report["start"]
+    client, server = report, report["server_output_json"]
+    sender, receiver = (server, client) if reverse else (client, server)
+    cpu = report["end"]["cpu_utilization_percent"]
+    used = (cpu["host_total"], cpu["remote_total"])
+    intervals = _intervals(receiver, f"sum{way}")
+    return Transfer(
+        program="iperf3",
+        tool=asked["version"],
+        received_bytes=received["bytes"],
+        received_s=received["seconds"],
+        sent_bytes=sent["bytes"],
+        duration_s=asked["test_start"]["duration"],
+        intervals=intervals,
+        retransmits=sent["retransmits"],
+        sender_cpu_percent=used[reverse],
+        receiver_cpu_percent=used[not reverse],
+        # Each stream has a thread of its own from 3.16 on.
+        threads=asked["test_start"]["num_streams"],
+        ramp=tuple(_sample([s for s in i["streams"] if s["sender"]]) for i in sender["intervals"]),
+        caveats=_caveats(asked["test_start"], received["bytes"] / len(intervals)),
+    )
+
+
+def _caveats(asked: dict[str, Any], interval_bytes: float) -> tuple[Caveat, ...]:
+    """What iperf3 does to its own figures when it is told to."""
+    found = []
+    if asked["omit"]:
+        text = f"iperf3 omitted {asked['omit']:g} s on each end's own clock (-O): trim the receiver's intervals instead"
+        found.append(Caveat("omit", text, fatal=True))
+    if asked["blksize"] > BLOCK_SHARE * interval_bytes:
+        share = f"{asked['blksize'] / interval_bytes:.0%}" if interval_bytes else "more than all"
+        text = f"iperf3 counts in blocks of {share} of an interval: use smaller blocks (-l) or longer intervals (-i)"
+        found.append(Caveat("quantised-intervals", text, fatal=False))
+    return tuple(found)
+
+
+def _intervals(receiver: dict[str, Any], sums: str) -> tuple[Interval, ...]:
+    return tuple(Interval(i[sums]["start"], i[sums]["end"], i[sums]["bytes"]) for i in receiver["intervals"])
+
+
+def _sample(streams: list[dict[str, Any]]) -> SenderSample:
+    cwnd_bytes = sum(stream["snd_cwnd"] for stream in streams)
+    rtt_us = round(sum(stream["rtt"] for stream in streams) / len(streams))
+    return SenderSample(streams[0]["end"], cwnd_bytes, rtt_us * 1000)
+
+
+@dataclass(frozen=True)
+class Datagrams:
+    """UDP of `payload_bytes` a packet, offered at `rate_bps` of payload."""
+
+    rate_bps: int
+    payload_bytes: int
+    duration_s: int
+    interval_s: float
+
+    def argv(self, address: str) -> list[str]:
+        """The client's."""
+        return [
+            *("iperf3", "-c", address, "-p", str(PORT), "-u", "-b", str(self.rate_bps), "-l", str(self.payload_bytes)),
+            *("-t", str(self.duration_s), "-i", f"{self.interval_s:g}", "-J", "--get-server-output"),
+        ]
+
+    def received_bytes_per_s(self, ends: Ends) -> float:
+        """What arrived of payload: the intervals' median. Raises MeasureError.
+
+        The first interval waits for the first packet, the last ones may find the queue empty.
+        """
+        with (
+            listening.server(ends.receiver, server_argv(self.interval_s), PORT),
+            ends.sender.start(self.argv(ends.receiver_address)) as client,
+        ):
+            text = client.wait(self.duration_s + _PATIENCE_S).stdout
+        return statistics.median(interval.bytes_per_s for interval in received_intervals(text))
 
 
 def received_intervals(text: str) -> tuple[Interval, ...]:
     """What arrived, interval by interval. Raises MeasureError."""
     try:
-        report = json.loads(text)
-        return _intervals(report["server_output_json"], "sum")
+        found = _intervals(json.loads(text)["server_output_json"], "sum")
     except (ValueError, KeyError, TypeError):
-        raise MeasureError(f"iperf3 answered no intervals but {text.strip()[:200]!r}") from None
+        found = ()
+    if not found:
+        raise MeasureError(f"iperf3 answered no intervals but {text.strip()[:200]!r}")
+    return found
+
+
+@dataclass(frozen=True)
+class PathRate:
+    """Several TCP streams for a short time, their slow start left out; any iperf3 may answer at the far end."""
+
+    duration_s: int = 8
+    omitted_s: int = 4
+    streams: int = 4
+
+    def server(self, host: Host) -> AbstractContextManager[object]:
+        """The far end's, for one test."""
+        return listening.server(host, server_argv(1), PORT)
+
+    def received_bps(self, end: ProgramHost, address: str, *, back: bool) -> float:
+        """The payload that arrived at the address, or `back` from there. Raises MeasureError."""
+        argv = ["iperf3", "-c", address, "-p", str(PORT), "-t", str(self.duration_s), "-O", str(self.omitted_s)]
+        argv += ["-P", str(self.streams), "-J", *(["-R"] if back else [])]
+        return received_bps(end.run(argv, self.duration_s + self.omitted_s + _PATIENCE_S).stdout)
 
 
 def received_bps(text: str) -> float:
@@ -107,56 +251,26 @@ def received_bps(text: str) -> float:
         raise MeasureError(f"iperf3 answered no rate but {text.strip()[:200]!r}") from None
 
 
-def longest_s(duration_s: int, rtt_ns: int) -> float:
-    """When to give up on a client: its duration, the set-up's round trips, and a minute for queues to drain."""
-    return duration_s + SETUP_ROUND_TRIPS * rtt_ns / 1e9 + 60
+@dataclass(frozen=True)
+class Background:
+    """A steady little TCP stream that goes on until it is ended; on a port beside that of the cells."""
 
+    rate: str
+    """As iperf3's -b: 3M is 3 Mbit/s."""
 
-def parse(text: str, *, reverse: bool = False) -> Iperf3Result:
-    """Read a client's JSON; `reverse`: what the server sent, of a test both ways.
+    port: ClassVar[int] = PORT + 1
 
-    Raises MeasureError with iperf3's own words when the test failed.
-    """
-    try:
-        report = json.loads(text)
-    except ValueError:
-        raise MeasureError(f"iperf3 answered no JSON but {text.strip()[:200]!r}") from None
-    if error := report.get("error"):
-        raise MeasureError(f"iperf3: {error}")
-    try:
-        return _run(report, reverse=reverse)
-    except (KeyError, TypeError, ZeroDivisionError) as gone:
-        raise MeasureError(f"iperf3's JSON lacks {gone}: 3.17 or newer is needed at both ends") from None
+    @staticmethod
+    def start_server(host: Host) -> Running:
+        """At the end that receives."""
+        return host.start(["iperf3", "-s", "-p", str(Background.port), "-i", "0"])
 
+    def start(self, host: Host, address: str) -> Running:
+        """At the end that sends.
 
-def _run(report: dict[str, Any], *, reverse: bool) -> Iperf3Result:
-    way = "_bidir_reverse" if reverse else ""
-    received, sent = report["end"][f"sum_received{way}"], report["end"][f"sum_sent{way}"]
-    client, server = report, report["server_output_json"]
-    sender, receiver = (server, client) if reverse else (client, server)
-    cpu = report["end"]["cpu_utilization_percent"]
-    used = (cpu["host_total"], cpu["remote_total"])
-    return Iperf3Result(
-        received_bytes=received["bytes"],
-        received_s=received["seconds"],
-        intervals=_intervals(receiver, f"sum{way}"),
-        sent_bytes=sent["bytes"],
-        retransmits=sent["retransmits"],
-        congestion_control=report["end"]["sender_tcp_congestion"],
-        version=report["start"]["version"],
-        sender_cpu_percent=used[reverse],
-        receiver_cpu_percent=used[not reverse],
-        duration_s=report["start"]["test_start"]["duration"],
-        omit_s=report["start"]["test_start"]["omit"],
-        block_bytes=report["start"]["test_start"]["blksize"],
-        ramp=tuple(_moment([s for s in i["streams"] if s["sender"]]) for i in sender["intervals"]),
-    )
-
-
-def _intervals(receiver: dict[str, Any], sums: str) -> tuple[Interval, ...]:
-    return tuple(Interval(i[sums]["start"], i[sums]["end"], i[sums]["bytes"]) for i in receiver["intervals"])
-
-
-def _moment(streams: list[dict[str, Any]]) -> tuple[float, int, int]:
-    cwnd_bytes = sum(stream["snd_cwnd"] for stream in streams)
-    return streams[0]["end"], cwnd_bytes, round(sum(stream["rtt"] for stream in streams) / len(streams))
+        Small blocks come evenly; looked after every 20 ms and not every one, which cost more than the data.
+        """
+        evenly = ("-l", "16K", "--pacing-timer", "20000", "-i", "0")
+        return host.start([
+            "iperf3", "-c", address, "-p", str(self.port), "-t", str(LONGEST_S), "-b", self.rate, *evenly,
+        ])  # fmt: skip

@@ -9,8 +9,9 @@ from emulator.errors import MeasureError
 FILES = ("/proc/net/netstat", "/proc/net/snmp")
 """Where they stand."""
 
+RETRANSMITTED = "TcpRetransSegs"
 WATCHED = {
-    "TcpRetransSegs": "segments sent again",
+    RETRANSMITTED: "segments sent again",
     "TcpExtTCPTimeouts": "retransmission timeouts",
     "TcpExtTCPMemoryPressures": "times TCP ran short of tcp_mem",
     "TcpExtTCPRcvQDrop": "segments the receiver had no memory for",

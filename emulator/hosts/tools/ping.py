@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from emulator.errors import MeasureError
+from emulator.hosts.tools.process import ProgramHost
 
 _REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([\d.]+) ms")
 _STAMP = re.compile(r"\[(\d+\.\d+)\] ")
 _SENT = re.compile(r"(\d+) packets transmitted")
 GRID_S = 0.2
 STAMPED_WAIT_S = 2
+_PATIENCE_S = 30.0
 
 
 def argv(address: str, count: int, precise: bool = True) -> list[str]:
@@ -70,9 +72,9 @@ def longest_s(count: int, rtt_ns: int) -> float:
     return (count + 1) * GRID_S + 10 * rtt_ns / 1e9 + 30
 
 
-def precise_argv() -> list[str]:
-    """Succeeds where ping knows `-3` (iputils 20231222 and later)."""
-    return ["ping", "-3", "-V"]
+def is_precise(host: ProgramHost) -> bool:
+    """Whether ping there knows `-3` (iputils 20231222 and later). Raises MissingError."""
+    return host.run(["ping", "-3", "-V"], _PATIENCE_S).exit_code == 0
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from emulator.errors import MeasureError, MissingError
 from emulator.kernel import netns
@@ -132,6 +133,16 @@ class Running:
     def __exit__(self, *_: object) -> None:
         if self._popen.returncode is None:
             self.terminate()
+
+
+class ProgramHost(Protocol):
+    """Where programs can be run: this machine, a namespace of it, or another machine."""
+
+    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+        """Run a program there to its end. Raises MissingError, MeasureError."""
+
+    def start(self, argv: Sequence[str]) -> Running:
+        """Start a program there. Raises MissingError."""
 
 
 def start(argv: Sequence[str], namespace: str | None = None) -> Running:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from emulator.analysis import latency_histogram
 from emulator.analysis.latency_histogram import AnsweredProbe, Latency
 from emulator.errors import MeasureError, MissingError
 from emulator.hosts.tools import irtt, ping
-from emulator.hosts.tools.process import Completed, Running
+from emulator.hosts.tools.process import Completed, ProgramHost
 
 IDLE_PROBES = 20
 MOST_PROBES = 100
@@ -20,21 +19,11 @@ _PATIENCE_S = 10.0
 _POLL_S = 0.05
 
 
-class ProbeHost(Protocol):
-    """One end of the lane."""
-
-    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """Run a program there to its end."""
-
-    def start(self, argv: Sequence[str]) -> Running:
-        """Start a program there."""
-
-
 @dataclass(frozen=True)
 class Prober:
     """Probes from one host to the address of another, over a lane of `rtt_ns`."""
 
-    host: ProbeHost
+    host: ProgramHost
     address: str
     rtt_ns: int
     by_irtt: bool
@@ -86,7 +75,7 @@ class Prober:
 
 
 @contextlib.contextmanager
-def between(sender: ProbeHost, receiver: ProbeHost, address: str, rtt_ns: int, precise: bool) -> Iterator[Prober]:
+def between(sender: ProgramHost, receiver: ProgramHost, address: str, rtt_ns: int, precise: bool) -> Iterator[Prober]:
     """A prober for the time of a block, with irtt's server at the receiver if both ends have it."""
     with contextlib.ExitStack() as stack:
         by_irtt = _has_irtt(sender) and _has_irtt(receiver)
@@ -95,7 +84,7 @@ def between(sender: ProbeHost, receiver: ProbeHost, address: str, rtt_ns: int, p
         yield Prober(sender, address, rtt_ns, by_irtt, precise)
 
 
-def _has_irtt(host: ProbeHost) -> bool:
+def _has_irtt(host: ProgramHost) -> bool:
     try:
         return host.run(["irtt", "version"], _PATIENCE_S).exit_code == 0
     except MissingError:

@@ -99,7 +99,7 @@ def summarize(looks: Sequence[Sequence[Socket]]) -> SocketSummary:
     sockets = [socket for look in looks for socket in look]
     # A receiver without a CPU closes its window at times, and ss shows none then.
     if len(looks) < 2 or not any(socket.peer_window_bytes for socket in sockets):
-        raise MeasureError("ss did not show the streams at work: did iperf3 end early?")
+        raise MeasureError("ss did not show the streams at work: did the workload end early?")
     busy, rwnd, sndbuf = (
         sum(getattr(s, name) for s in looks[-1]) - sum(getattr(s, name) for s in looks[0])
         for name in ("busy_us", "rwnd_limited_us", "sndbuf_limited_us")

@@ -69,7 +69,7 @@ def test_buffer_delay() -> None:
 
 
 def test_a_survey_puts_the_three_together() -> None:
-    transfer = rfc6349_metrics.Transfer(
+    transfer = rfc6349_metrics.TcpTest(
         "outbound, 1 connection", 45 * 10**6, 12.0, 46_000_000, 1_000_000, (25 * MS, 39 * MS)
     )
     survey = rfc6349_metrics.Survey("far", 1500, 25 * MS, 50_000_000, 40_000_000, (transfer,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.made_results import PATH, SEEN
+from support.made_results import PATH, SEEN, seen
 
 from emulator.analysis import throughput_models, tuning_advice
 from emulator.analysis.tcp_path import Path
@@ -66,7 +66,7 @@ def test_memory_wants_pages() -> None:
     ids=["line", "unknown", "cpu"],
 )
 def test_no_advice_where_no_setting_helps(changes: dict[str, float]) -> None:
-    assert given(PATH, replace(SEEN, **changes)) == "None"  # type: ignore[arg-type]
+    assert given(PATH, seen(**changes)) == "None"  # type: ignore[arg-type]
 
 
 def test_how_many_streams_fill_a_line() -> None:

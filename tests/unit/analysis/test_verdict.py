@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.made_results import PATH, SEEN
+from support.made_results import PATH, seen
 
 from emulator.analysis import validity_checks, verdict
 from emulator.analysis.verdict import Verdict, judge
@@ -68,18 +68,17 @@ MIB, MS = 2**20, 10**6
     ],
 )
 def test_the_limiter(changes: dict[str, Any], kind: str, limiter: str, evidence: str) -> None:
-    assert judge(PATH, replace(SEEN, **changes)) == Verdict(kind, limiter, evidence)
+    assert judge(PATH, seen(**changes)) == Verdict(kind, limiter, evidence)
 
 
 def test_streams_have_threads_of_their_own() -> None:
-    seen, many = replace(SEEN, sender_cpu_percent=180.0), replace(PATH, streams=2)
-    assert judge(many, seen).kind == verdict.UNKNOWN
-    assert validity_checks.find(many, seen) == []
-    assert judge(many, replace(seen, sender_cpu_percent=191.0)).kind == verdict.CPU
+    of_two, many = seen(sender_cpu_percent=180.0, threads=2), replace(PATH, streams=2)
+    assert judge(many, of_two).kind == verdict.UNKNOWN
+    assert validity_checks.find(many, of_two) == []
+    assert judge(many, seen(sender_cpu_percent=191.0, threads=2)).kind == verdict.CPU
 
 
 def test_loss_limits_where_loss_was_asked_for() -> None:
-    seen = replace(SEEN, retransmits=12)
-    assert judge(replace(PATH, loss=0.0001), seen) == Verdict(
+    assert judge(replace(PATH, loss=0.0001), seen(retransmits=12)) == Verdict(
         verdict.CONGESTION_WINDOW, "congestion window (loss)", "12 segments sent again at a loss of 0.0100%"
     )

@@ -15,6 +15,7 @@ from emulator.experiment.cell_result import FORMAT, CellResult, CellSpec
 from emulator.experiment.result_migrations import migrated
 from emulator.experiment.run_folder import Asked, RunFolder, run_folders, write_atomically
 from emulator.hosts import tcp_profiles
+from emulator.hosts.tools import workloads
 
 MS = 10**6
 ASKED = Asked((cell_spec(), cell_spec(rtt_ns=MS)), True, 1, 5)
@@ -97,6 +98,7 @@ def test_a_run_of_format_1_is_read(folder: RunFolder) -> None:
     assert result.repeats == (result.steady_bytes_per_s,)
     (folder.path / f"cells/{result.spec.id}.json").write_text(json.dumps(old))
     assert folder.repeats(result.spec, 1) == [result]
+    assert result.spec.workload == workloads.STREAMS
     assert CellResult.from_json(migrated(result.to_json() | {"format": FORMAT})) == result
 
 

@@ -1,0 +1,26 @@
+"""A server at a host, ready before anybody connects to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from emulator.errors import MeasureError
+from emulator.hosts.host import Host
+from emulator.hosts.tools.process import Running
+
+TIMEOUT_S = 10.0
+_POLL_S = 0.001
+
+
+@contextmanager
+def server(host: Host, argv: Sequence[str], port: int) -> Iterator[Running]:
+    """The program at that host for the time of a block, which begins when it listens. Raises MeasureError."""
+    with host.start(argv) as program:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while not host.is_listening(port):
+            if not program.running() or time.monotonic() > deadline_s:
+                raise MeasureError(f"{argv[0]} in {host.name} does not listen on port {port}")
+            time.sleep(_POLL_S)
+        yield program

@@ -1,0 +1,37 @@
+"""The workloads there are, to JSON and back; and which tool the other procedures use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from emulator.hosts.tools.iperf3 import Background, Datagrams, Iperf3, PathRate
+from emulator.hosts.tools.workload import Workload
+from emulator.system import dataclass_json
+
+KINDS: dict[str, type[Any]] = {Iperf3.kind: Iperf3}
+"""Those that a cell may run, by the name that its JSON has."""
+
+STREAMS: Workload = Iperf3()
+"""What a cell runs unless it says otherwise, and what RFC 6349's TCP tests are made with."""
+DATAGRAMS = Datagrams
+"""UDP at a given rate, for a bottleneck."""
+PATH_RATE = PathRate()
+"""A short test of a recorded path."""
+BACKGROUND = Background
+"""The demo's steady little traffic."""
+
+
+def to_json(workload: Workload) -> dict[str, Any]:
+    """Its kind, and its settings where it has any."""
+    return {"kind": workload.kind, **dataclass_json.to_plain(workload)}
+
+
+def from_json(value: Mapping[str, Any]) -> Workload:
+    """The inverse of `to_json`. Raises ValueError on anything else."""
+    settings = dict(value)
+    kind = settings.pop("kind", None)
+    if kind not in KINDS:
+        raise ValueError(f"no such workload as {kind!r}; there are {', '.join(sorted(KINDS))}")
+    found: Workload = dataclass_json.from_plain(KINDS[kind], settings)
+    return found
