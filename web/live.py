@@ -32,7 +32,7 @@ log = logging.getLogger("longhaul.web")
 class Look:
     """One look at all lanes: the time in ms since 1970 and what was seen; `changes` counts changes made so far.
 
-    With `borrowed` a test run has the lanes. `back_to` is what they are afterwards, or unless a change is confirmed.
+    With `leased` a test run has the lanes. `back_to` is what they are afterwards, or unless a change is confirmed.
     """
 
     at_ms: int
@@ -40,7 +40,7 @@ class Look:
     drift: int
     changes: int
     seconds_left: float | None = None
-    borrowed: bool = False
+    leased: bool = False
     back_to: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Live:
         """One look, kept and passed on. Raises what the appliance raises."""
         status = self._usecases.look()
         # What a test run measures is not to be disturbed, and is no lane of the user's.
-        self._echoes.follow(None if status.borrowed else status.topology)
+        self._echoes.follow(None if status.leased else status.topology)
         now = reading(round(self._clock() * 1e9), status)
         before, rtts = self._before or now, self._echoes.take()
         lanes = {one.lane.name: _lane_now(one, before, now.at_ns, rtts) for one in status.lanes}
@@ -133,7 +133,7 @@ class Live:
         back_to = status.pending.back_to if status.pending else None
         seen = Look(
             round(self._wall() * 1000), lanes, len(status.drift), self._usecases.changes,
-            self._usecases.seconds_left(status), status.borrowed, back_to,
+            self._usecases.seconds_left(status), status.leased, back_to,
         )  # fmt: skip
         self.looks.append(seen)
         self.channel.send("look", seen.to_json())

@@ -210,8 +210,8 @@ class Runs:
             raise RefusedError(f"run {self._work.id} is at work: wait for it or cancel it")
         if in_lab:
             return
-        if (pid := self._usecases.borrower()) is not None:
-            raise RefusedError(f"a test run (process {pid}) has borrowed the lanes: wait for its end, or end it")
+        if (pid := self._usecases.leaseholder()) is not None:
+            raise RefusedError(f"a test run (process {pid}) has leased the lanes: wait for its end, or end it")
         if self._usecases.pending_ns() is not None:
             raise RefusedError("a change waits to be confirmed: keep it, or take it back, first")
         over_the_lanes = all(spec.topology.hub_host for spec in specs)
@@ -241,7 +241,7 @@ class Runs:
             folder.write("table.md", markdown(self.get(work.id)))
         # From here on the run may be resumed or deleted: nothing is written any more.
         self._work = None
-        self._tell(work.id)
+        self._report(work.id)
 
     def _cells(self, folder: RunFolder, asked: Asked, work: _Work, cancelled: threading.Event) -> None:
         runner, at_once = self._runners(asked.in_lab)
@@ -257,11 +257,11 @@ class Runs:
         for outcome in sweep_runner.run_cells(todo, folder, unless_cancelled, at_once, log.info, asked.most_repeats):
             if outcome.result is None:
                 work.failures[outcome.spec.id] = outcome.failure
-            self._tell(work.id)
+            self._report(work.id)
         results = folder.finished(asked)
         folder.write_results([results[s.id] for s in asked.specs if s.id in results])
 
-    def _tell(self, name: str) -> None:
+    def _report(self, name: str) -> None:
         with suppress(KeyError, LonghaulError):
             self._say(self.get(name))
 

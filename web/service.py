@@ -17,13 +17,13 @@ from typing import Any
 from emulator.config import lane_patch, loader
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import LoggedChange
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
 from emulator.errors import InputError
 from emulator.model.topology import Topology
 from emulator.plan.ops import Step
-from emulator.plan.repair import Tended
+from emulator.plan.repair import RepairOutcome
 from emulator.system.timer import Alarm
 from web.api.problems import Conflict
 
@@ -54,7 +54,7 @@ class UseCases:
         self._lock = threading.RLock()
         self._status: tuple[float, Status] | None = None
         self.can = frozenset(name for name in OPTIONAL if hasattr(appliance, name))
-        self._store = Store(appliance.state_dir)
+        self._store = IntentStore(appliance.state_dir)
         self._stamp = self._store.stamp()
         self.changes = 0
         """Counts changes, made here or by others, so that watchers know that something is new."""
@@ -169,12 +169,12 @@ class UseCases:
             for row in rows
         ]  # fmt: skip
 
-    def tend(self, *, restore: bool | None = None) -> Tended:
+    def repair(self, *, restore: bool | None = None) -> RepairOutcome:
         """What the watchdog does (see `Appliance.tend`); what it changed is new to watchers."""
         with self._lock:
-            found = self._appliance.tend(restore=restore)
+            found = self._appliance.repair(restore=restore)
             self._status = None
-            if found.mended or found.reverted:
+            if found.repaired or found.reverted:
                 self._changed()
             return found
 
@@ -183,9 +183,9 @@ class UseCases:
         with self._lock:
             return self._appliance.pending_ns()
 
-    def borrower(self) -> int | None:
-        """The process of the test run that has the lanes, None when nobody has borrowed them."""
-        return self._store.borrower()
+    def leaseholder(self) -> int | None:
+        """The process of the test run that has the lanes, None when nobody has leased them."""
+        return self._store.leaseholder()
 
     def follower(self, alarm: Alarm) -> Follower:
         """Whoever plays the schedule of what is up, in turn with the requests."""

@@ -36,15 +36,15 @@ def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = 
     return ServerContext(usecases, live, runs, Certificates(state / "certificates"), lab, demo)
 
 
-def telling(log: event_log.Log, channel: Channel) -> event_log.Log:
+def reporting(log: event_log.Log, channel: Channel) -> event_log.Log:
     """What the watchdog says, to the journal and to all who watch the event stream (`watchdog`)."""
 
-    def tell(priority: int, event: str, **fields: object) -> None:
+    def report(priority: int, event: str, **fields: object) -> None:
         log(priority, event, **fields)
         said = {name: value if isinstance(value, int | float) else str(value) for name, value in fields.items()}
         channel.send("watchdog", {"level": event_log.NAMES[priority], "event": event, **said})
 
-    return tell
+    return report
 
 
 class LiveServer(Server):
@@ -77,6 +77,6 @@ def server(
     parts = daemon(appliance, state, lab=lab, demo=demo)
     made = LiveServer(create_app(parts, guard), listen, unix)
     log = event_log.logger(sys.stderr, os.environ, as_json)
-    made.parts, made.watchdog = parts, Watchdog(parts.usecases, telling(log, parts.live.channel))
+    made.parts, made.watchdog = parts, Watchdog(parts.usecases, reporting(log, parts.live.channel))
     parts.watched_at = lambda: made.watchdog.daemon.looked_at
     return made

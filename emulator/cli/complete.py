@@ -29,10 +29,10 @@ def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 def _up(ctx: click.Context) -> Topology | None:
     """What is asked for, read from the disk alone: no word of the kernel's is needed."""
-    from emulator.control.intent_store import Store
+    from emulator.control.intent_store import IntentStore
     from emulator.system.state_dir import state_dir
 
     if ctx.obj is not None:
         handed_in: Topology | None = ctx.obj.topology()
         return handed_in
-    return Store(state_dir()).read().topology
+    return IntentStore(state_dir()).read().topology

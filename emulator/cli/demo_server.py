@@ -15,7 +15,7 @@ from pathlib import Path
 
 from emulator.config import loader
 from emulator.control.appliance import local
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.errors import LonghaulError
 from emulator.hosts.namespace import NamespaceHost
 from emulator.hosts.tools.process import Running
@@ -35,16 +35,16 @@ RATES = ("3M", "2M", "1M")
 class DemoTraffic:
     """One TCP stream per virtual lane from the hub to its site, begun again whenever it has ended.
 
-    While a test run has borrowed the lanes there is none: what it measures is its own.
+    While a test run has leased the lanes there is none: what it measures is its own.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: IntentStore) -> None:
         self._store, self._programs = store, dict[tuple[str, str], Running]()
 
     def keep(self) -> None:
         """Look what is missing and start it: each site's server first, its client when that listens."""
         asked = self._store.read()
-        topology = None if asked.borrowed else asked.topology
+        topology = None if asked.leased else asked.topology
         rates = {lane.name: RATES[n % len(RATES)] for n, lane in enumerate(topology.virtual_lanes if topology else ())}
         for key in [key for key, program in self._programs.items() if key[0] not in rates or not program.running()]:
             self._programs.pop(key).terminate()
@@ -76,7 +76,7 @@ def main(listening: str = "") -> int:
     server = wiring.server(appliance, state, guard, listen, lab=False, demo=True)
     if not listening:
         threading.Thread(target=_forward, name="forward", daemon=True).start()
-    threading.Thread(target=_keep, args=(DemoTraffic(Store(state)),), name="traffic", daemon=True).start()
+    threading.Thread(target=_keep, args=(DemoTraffic(IntentStore(state)),), name="traffic", daemon=True).start()
     server.end_on_signals()
     server.run()
     return 0

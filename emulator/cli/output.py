@@ -154,7 +154,7 @@ def emit_status(status: Status) -> None:
     if pending := status.pending:
         base = pending.back_to or "nothing up"
         if pending.left_ns is None:
-            click.echo(f"borrowed: goes back to {base} when the test run that has the lanes ends")
+            click.echo(f"leased: goes back to {base} when the test run that has the lanes ends")
         else:
             left_s = max(pending.left_ns, 0) / 1e9
             click.echo(f"pending: goes back to {base} in {left_s:.0f} s unless: longhaul confirm")
@@ -179,7 +179,7 @@ def emit_lateness(late: Lateness, as_json: bool) -> None:
         return
     names = [f"below {units.format_duration(end)}" for end in BUCKETS_NS] + ["later"]
     click.echo(
-        f"{count(late.changes, 'change')}, {late.skipped} skipped, {late.drifts} mended; "
+        f"{count(late.changes, 'change')}, {late.skipped} skipped, {late.drifts} repaired; "
         f"late by {late.mean_ns / 1000:.1f} us on average, {late.max_ns / 1000:.1f} us at most"
     )
     rows = [[name, str(number)] for name, number in zip(names, late.histogram, strict=True) if number]

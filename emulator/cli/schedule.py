@@ -82,13 +82,13 @@ def run(ctx: click.Context, file: str, for_ns: int | None, restart: bool, as_jso
     them without its schedule; a schedule that is over leaves them as its last key says. The end is a histogram of how
     late the changes were. Where the daemon runs, it plays the schedule of what is up by itself.
     """
-    from emulator.control.intent_store import Store
+    from emulator.control.intent_store import IntentStore
     from emulator.plan.scheduled_state import is_over
     from emulator.system.timer import RealAlarm
 
     topology = _load(file)
     appliance, alarm = appliance_of(ctx), RealAlarm()
-    now = Store(appliance.state_dir).read()
+    now = IntentStore(appliance.state_dir).read()
     over = now.began_ns is not None and is_over(topology, now.began_ns, alarm.now_ns())
     appliance.up(topology, anew=restart or over)
     follower = appliance.follower(alarm)

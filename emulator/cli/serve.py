@@ -58,7 +58,7 @@ def serve(
 
     appliance = appliance_of(ctx, command="longhaul serve")
     server = _server(appliance, state_dir.state_dir(), listen, unix, frozenset(hosts), https, as_json)
-    _tell(f"http://{server.address}/", str(state_dir.state_dir() / "token"), as_json)
+    _report(f"http://{server.address}/", str(state_dir.state_dir() / "token"), as_json)
     server.end_on_signals()
     server.run()
 
@@ -92,16 +92,16 @@ def _demo(listen: str, here: bool, as_json: bool) -> int:
     if here:
         with demo_host.listening(split(listen)) as listener:
             host, port = listener.getsockname()[:2]
-            _tell(f"http://{host}:{port}/", "", as_json)
+            _report(f"http://{host}:{port}/", "", as_json)
             demo_unshare.serve(listener)
     with progress_bar() as progress:
         try:
-            return demo_host.serve(split(listen), lambda url: _tell(url, "", as_json), progress)
+            return demo_host.serve(split(listen), lambda url: _report(url, "", as_json), progress)
         except KeyboardInterrupt:
             return 0
 
 
-def _tell(url: str, token: str, as_json: bool) -> None:
+def _report(url: str, token: str, as_json: bool) -> None:
     """Where we are, as soon as we can be reached."""
     if as_json:
         emit_json({"url": url, "token": token})

@@ -1,6 +1,6 @@
-"""The use cases, all under one lock: bring a topology up, take it down, change a lane, take a change back, mend.
+"""The use cases, all under one lock: bring a topology up, take it down, change a lane, take a change back, repair.
 
-Desire goes to the disk before the kernel is touched: killed from there on, the next start knows what was meant.
+Intent goes to the disk before the kernel is touched: killed from there on, the next start knows what was meant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from emulator.control import reconcile, revert_start
 from emulator.control.change_log import REVERT, WATCHDOG, Author, History, LoggedChange, here
-from emulator.control.intent_store import Desire, Store
+from emulator.control.intent_store import Intent, IntentStore
 from emulator.control.pending_change import Ledger
 from emulator.control.protected_sessions import ssh_addresses
 from emulator.control.schedule_player import NOBODY, Follower, noted
@@ -30,7 +30,7 @@ from emulator.plan.ops import Step
 from emulator.plan.partial import narrow, ports_of
 from emulator.plan.planner import plan
 from emulator.plan.preconditions import memory_reasons, refuse, warnings
-from emulator.plan.repair import Tended, mending_now, revived
+from emulator.plan.repair import RepairOutcome, repair_plan_now, revived
 from emulator.plan.scheduled_state import began, present, wanted_at
 from emulator.plan.state import State
 from emulator.system import state_dir as paths
@@ -39,7 +39,7 @@ from emulator.system.timer import Alarm
 
 
 class Appliance:
-    """One machine's lanes. Desire and history are kept in `state_dir`, state in the kernel.
+    """One machine's lanes. Intent and history are kept in `state_dir`, state in the kernel.
 
     `guard` is what watches over a change that waits to be confirmed, from before it is made. `sessions` are addresses
     of this machine on which somebody is connected: their port is never taken. `recover` puts back what measurements
@@ -51,7 +51,7 @@ class Appliance:
         clock: Clock | None = None, guard: Callable[[Path], None] = revert_start.start,
         recover: Callable[[], object] = list,
     ) -> None:  # fmt: skip
-        self._kernel, self._store, self._history = kernel, Store(state_dir), History(state_dir / "changes")
+        self._kernel, self._store, self._history = kernel, IntentStore(state_dir), History(state_dir / "changes")
         self._author, self._clock, self._guard = author or here("longhaul"), clock or SystemClock(), guard
         self._sessions, self._recover = sessions, recover
         self._ledger = Ledger(self._store, self._history, self._clock)
@@ -77,28 +77,28 @@ class Appliance:
             return self._make(topology, f"up {topology.name}", confirm_s, sessions=sessions, anew=anew)
 
     @contextmanager
-    def borrowed(self, topology: Topology) -> Iterator[None]:
+    def lease(self, topology: Topology) -> Iterator[None]:
         """Be this topology for the time of the block, then again what was before; history hears nothing of it.
 
         Nobody else changes anything meanwhile. If this process is killed, the guard, the daemon or the next change
-        gives it back. Raises RefusedError while a change waits to be confirmed, and as `up` does.
+        returns it. Raises RefusedError while a change waits to be confirmed, and as `up` does.
         """
         with ExitStack() as until_returned:
             with self._changing():
                 if self._store.read().pending:
                     raise RefusedError("a change waits to be confirmed: longhaul confirm, or longhaul undo, first")
-                until_returned.enter_context(self._store.borrowing())
-                self._make(topology, "borrow", borrow=True)
+                until_returned.enter_context(self._store.holding_lease())
+                self._make(topology, "lease", lease=True)
             try:
                 yield
             finally:
                 with self._store.locked():
-                    self._give_back("given back")
+                    self._return("returned")
 
     def down(self) -> list[Step]:
         """Take away all that is ours and give the ports back as they were. Ends what waits to be confirmed."""
         with self._store.locked():
-            self._ledger.refuse_borrowed()
+            self._ledger.refuse_leased()
             return self._make(None, "down", settled=True)
 
     def undo(self) -> list[Step]:
@@ -114,10 +114,10 @@ class Appliance:
         with self._store.locked():
             self._ledger.confirm()
 
-    def settle(self) -> bool:
+    def expire(self) -> bool:
         """Take back what was not confirmed in time, or not before the reboot; False when there is no such thing."""
         with self._store.locked():
-            return self._settle()
+            return self._expire()
 
     def history(self, count: int = 50) -> list[LoggedChange]:
         """The last changes, newest first."""
@@ -128,8 +128,8 @@ class Appliance:
         have = self._kernel.observe()
         refuse(topology, have, self._sessions)
         now, at_ns = self._store.read(), self._clock.unix_ns()
-        moment = present(topology, began(topology, now.topology, now.began_ns, at_ns), at_ns)
-        return plan(wanted_at(topology, moment, have), have)
+        scheduled = present(topology, began(topology, now.topology, now.began_ns, at_ns), at_ns)
+        return plan(wanted_at(topology, scheduled, have), have)
 
     def warnings(self, topology: Topology) -> list[str]:
         """What `up` will do although it is likely not meant; virtual lanes give no reason for any."""
@@ -166,10 +166,10 @@ class Appliance:
     def status(self) -> Status:
         """Asked and present side by side."""
         now, at_ns, have = self._store.read(), self._clock.unix_ns(), self._kernel.observe()
-        found, counted = mending_now(now.topology, now.began_ns, at_ns, have), self._kernel.counters()
+        found, counted = repair_plan_now(now.topology, now.began_ns, at_ns, have), self._kernel.counters()
         asked = present(now.topology, now.began_ns, at_ns).lanes if now.topology else ()
         lanes = tuple(lane_status(lane, have, counted) for lane in asked)
-        pending, late = self._ledger.told(now.pending), noted(self.state_dir, now.began_ns)
+        pending, late = self._ledger.pending_status(now.pending), noted(self.state_dir, now.began_ns)
         path = datapath(now.topology, have.machine) if now.topology else "netem"
         return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late)
 
@@ -177,27 +177,27 @@ class Appliance:
         """The same with the counters of now: a fifth of what a status costs."""
         return recounted(status, self._kernel.counters())
 
-    def tend(self, *, restore: bool | None = None) -> Tended:
-        """What the watchdog does: take back what is overdue, look for drift, and mend it.
+    def repair(self, *, restore: bool | None = None) -> RepairOutcome:
+        """What the watchdog does: take back what is overdue, look for drift, and repair it.
 
         `restore` None does as the topology says (`on_drift`); an engine that died is started again in any case, for
         that is nobody's change. What is healthy is not touched, nor what a state folder that is new knows nothing of.
         """
         with self._store.locked():
-            reverted = self._settle()
+            reverted = self._expire()
             self._recover()
             now, at_ns = self._store.read(), self._clock.unix_ns()
             have = remembering(self._kernel.observe(), now.topology)
-            found = mending_now(now.topology, now.began_ns, at_ns, have, patient=restore is not True)
+            found = repair_plan_now(now.topology, now.began_ns, at_ns, have, patient=restore is not True)
             wish = bool(now.topology and now.topology.on_drift == "restore") if restore is None else restore
             known = self._store.is_known()
             goal = found.goal if wish and known else revived(found.goal, have)
             steps = reconcile.apply(self._kernel, goal, have)
             self._ledger.note_repair(now, steps, replace(self._author, command=WATCHDOG))
-            return Tended(reverted, steps, plan(found.goal, goal), dict(found.blocked), known)
+            return RepairOutcome(reverted, steps, plan(found.goal, goal), dict(found.blocked), known)
 
     def pending_ns(self) -> int | None:
-        """The time left to confirm what waits for it, None when nothing does, or until its borrower is gone."""
+        """The time left to confirm what waits for it, None when nothing does, or until its leaseholder is gone."""
         return self._ledger.left_ns(pending) if (pending := self._store.read().pending) else None
 
     def follower(self, alarm: Alarm, guard: AbstractContextManager[object] = NOBODY) -> Follower:
@@ -206,27 +206,27 @@ class Appliance:
 
     @property
     def state_dir(self) -> Path:
-        """Where desire is kept."""
+        """Where intent is kept."""
         return self._store.folder
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """The lock, with what is overdue taken back first. Raises RefusedError while the lanes are borrowed."""
+        """The lock, with what is overdue taken back first. Raises RefusedError while the lanes are leased."""
         with self._store.locked():
-            self._settle()
-            self._ledger.refuse_borrowed()
+            self._expire()
+            self._ledger.refuse_leased()
             yield
 
-    def _settle(self) -> bool:
+    def _expire(self) -> bool:
         pending = self._store.read().pending
         if pending is None or not self._ledger.is_overdue(pending):
             return False
-        steps = self._give_back("not confirmed: taken back")
-        if pending.borrowed:
+        steps = self._return("not confirmed: taken back")
+        if pending.leased:
             self._ledger.note_repair(self._store.read(), steps, replace(self._author, command=REVERT))
         return True
 
-    def _give_back(self, summary: str) -> list[Step]:
+    def _return(self, summary: str) -> list[Step]:
         """Under the lock: make what is pending be as it was before."""
         pending = self._store.read().pending
         assert pending
@@ -235,12 +235,12 @@ class Appliance:
 
     def _make(
         self, topology: Topology | None, summary: str, confirm_s: float | None = None, *, author: Author | None = None,
-        settled: bool = False, borrow: bool = False, began_ns: int | None = None, only: Sequence[str] = (),
+        settled: bool = False, lease: bool = False, began_ns: int | None = None, only: Sequence[str] = (),
         sessions: Collection[str] = (), anew: bool = False,
     ) -> list[Step]:  # fmt: skip
-        """Under the lock: desire and history to the disk, the kernel after it; any failure leaves both as they were.
+        """Under the lock: intent and history to the disk, the kernel after it; any failure leaves both as they were.
 
-        `settled`: nothing is pending any more. `borrow`: it lasts as long as this process. `began_ns`: when its
+        `settled`: nothing is pending any more. `lease`: it lasts as long as this process. `began_ns`: when its
         schedule began, if it has been up before. `only` names the lanes that a change is about.
         """
         self._recover()
@@ -250,10 +250,10 @@ class Appliance:
         new = replace(old, topology=topology, pending=None if settled else old.pending, began_ns=began_ns)
         goal, have, look = self._view(old.topology, new, only, {*self._sessions, *sessions})
         confirm_ns = None if confirm_s is None else round(confirm_s * 1e9)
-        new = self._ledger.lent(new, old) if borrow else self._ledger.waiting(new, old, confirm_ns)
+        new = self._ledger.with_lease(new, old) if lease else self._ledger.waiting(new, old, confirm_ns)
         new = self._ledger.enter(new, old, summary, author or self._author)
         try:
-            if confirm_ns is not None or borrow:
+            if confirm_ns is not None or lease:
                 self._guard(self._store.folder)
             steps = reconcile.apply(self._kernel, goal, have, look)
         except BaseException:
@@ -266,7 +266,7 @@ class Appliance:
         return steps
 
     def _view(
-        self, old: Topology | None, asked: Desire, only: Sequence[str], sessions: Collection[str]
+        self, old: Topology | None, asked: Intent, only: Sequence[str], sessions: Collection[str]
     ) -> tuple[State, State, Callable[[], State] | None]:
         """Where to go, from where, how to look: at the changed lanes alone where that will do."""
         new = asked.topology
@@ -288,7 +288,7 @@ class Appliance:
 def local(
     state_dir: Path | None = None, command: str | None = None, guard: Callable[[Path], None] = revert_start.start
 ) -> Appliance:
-    """This machine, over netlink; desire in `state_dir`, $LONGHAUL_STATE or /var/lib/longhaul.
+    """This machine, over netlink; intent in `state_dir`, $LONGHAUL_STATE or /var/lib/longhaul.
 
     `command` is what the history shows as the cause of changes, this process's command line when None.
     """

@@ -49,7 +49,7 @@ class LoggedChange:
 
 
 class History:
-    """The folder of changes. Numbers beyond the desire's are changes that never came to be: they are overwritten."""
+    """The folder of changes. Numbers beyond the intent's are changes that never came to be: they are overwritten."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

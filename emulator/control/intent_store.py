@@ -1,11 +1,12 @@
-"""What is asked for, on disk: whole or not at all, whatever fails while it is written.
+"""The intent on disk: what the user asked for, whole or not at all, whatever fails while it is written.
 
-STATE/desire.json   the topology, the number of the last change, and what is pending confirmation
-STATE/changes/N.json   the changes (see `history`)
-STATE/lock          held by whoever changes something
-STATE/borrower      held by the process that has borrowed the lanes; its number
+STATE/intent.json      the topology, the number of the last change, and the change that waits for confirmation
+STATE/changes/N.json   the changes (see `change_log`)
+STATE/lock             held by the process that changes something
+STATE/leaseholder      held by the process that leased the lanes; its process id
 
-Before there was desire.json, STATE/topology.yaml held the topology alone; it is still read.
+Older versions called the intent desire.json and the lease borrower, and before them topology.yaml held the topology
+alone. The store still reads all three; the next change writes intent.json and removes the older file.
 """
 
 from __future__ import annotations
@@ -25,25 +26,27 @@ from emulator.system import atomic_file
 from emulator.system.clock import Clock
 from emulator.system.dataclass_json import from_plain, to_plain
 
-WISHES, BORROWER = "desire.json", "borrower"
+INTENT_FILE, LEASE_FILE = "intent.json", "leaseholder"
+OLDER_INTENT_FILE, OLDER_LEASE_FILE, OLDEST_INTENT_FILE = "desire.json", "borrower", "topology.yaml"
 
-FORMAT = 4
-"""Of desire.json; 1 was topology.yaml, which had no number; 2 knew of no schedule's beginning, 3 of no borrower."""
+FORMAT = 5
+"""Of intent.json; 1 was topology.yaml, which had no number; 2 knew of no schedule's beginning, 3 of no lease, 4 was
+desire.json and said `borrowed` for `leased`."""
 
 
 @dataclass(frozen=True)
 class Pending:
     """A change that is taken back to `base` unless it is confirmed before `deadline_ns` (CLOCK_BOOTTIME) of this boot.
 
-    `base` None means that nothing was up before; its schedule began at `began_ns`. What is `borrowed` has no deadline:
-    it is taken back when the process that borrowed the lanes is gone.
+    `base` None means that nothing was up before; its schedule began at `began_ns`. What is `leased` has no deadline:
+    it is taken back when the process that leased the lanes is gone.
     """
 
     deadline_ns: int
     boot_id: str
     base: Topology | None
     began_ns: int | None = None
-    borrowed: bool = False
+    leased: bool = False
 
     def left_ns(self, clock: Clock) -> int:
         """The time left to confirm it; 0 or less when it is overdue, as it is after a reboot."""
@@ -51,7 +54,7 @@ class Pending:
 
 
 @dataclass(frozen=True)
-class Desire:
+class Intent:
     """`change` is the number of the last change that is in effect; changes beyond it never came to be. `began_ns` is
     when the topology's schedule is at 0, in ns since 1970; None without a schedule."""
 
@@ -61,49 +64,55 @@ class Desire:
     began_ns: int | None = None
 
     @property
-    def borrowed(self) -> bool:
+    def leased(self) -> bool:
         """Whether the topology is a test run's."""
-        return bool(self.pending and self.pending.borrowed)
+        return bool(self.pending and self.pending.leased)
 
     @property
     def lasting(self) -> Topology | None:
-        """What is asked for when nothing is borrowed any more."""
-        return self.pending.base if self.pending and self.pending.borrowed else self.topology
+        """What is asked for when nothing is leased any more."""
+        return self.pending.base if self.pending and self.pending.leased else self.topology
 
 
-class Store:
+class IntentStore:
     """The state folder. Reading needs no lock: a file is always whole."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._file, self._old = folder / WISHES, folder / "topology.yaml"
+        self._file, self._older, self._oldest = (
+            folder / name for name in (INTENT_FILE, OLDER_INTENT_FILE, OLDEST_INTENT_FILE)
+        )
 
-    def read(self) -> Desire:
+    def read(self) -> Intent:
         """What is asked for. Raises InputError when the file is of a newer version or not ours."""
-        plain = read_json(self._file, FORMAT)
-        if plain is None:
-            return self._read_old()
-        try:
-            return from_plain(Desire, plain)
-        except ValueError as error:
-            raise unreadable(self._file, str(error)) from None
+        for file in (self._file, self._older):
+            plain = read_json(file, FORMAT)
+            if plain is not None:
+                try:
+                    return from_plain(Intent, _renewed(plain))
+                except ValueError as error:
+                    raise unreadable(file, str(error)) from None
+        return self._read_oldest()
 
     def is_known(self) -> bool:
         """Whether anything was ever asked for in this folder, be it nothing; a new or lost one cannot tell."""
-        return self._file.exists() or self._old.exists()
+        return self._file.exists() or self._older.exists() or self._oldest.exists()
 
-    def write(self, desire: Desire) -> None:
-        """Atomic and durable. Raises OSError; then the old desire stands."""
-        write_json(self._file, FORMAT, to_plain(desire))
-        self._old.unlink(missing_ok=True)
+    def write(self, intent: Intent) -> None:
+        """Atomic and durable. Raises OSError; then the old intent stands."""
+        write_json(self._file, FORMAT, to_plain(intent))
+        self._older.unlink(missing_ok=True)
+        self._oldest.unlink(missing_ok=True)
 
     def stamp(self) -> tuple[int, int]:
         """Another one after every change of what is asked for; cheaper than to read it."""
-        try:
-            stat = self._file.stat()
-        except FileNotFoundError:
-            return 0, 0
-        return stat.st_ino, stat.st_mtime_ns
+        for file in (self._file, self._older):
+            try:
+                stat = file.stat()
+            except FileNotFoundError:
+                continue
+            return stat.st_ino, stat.st_mtime_ns
+        return 0, 0
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -113,26 +122,32 @@ class Store:
             yield
 
     @contextmanager
-    def borrowing(self) -> Iterator[None]:
-        """Be the borrower for the time of the block, or until death."""
-        with self._open(BORROWER) as fd:
+    def holding_lease(self) -> Iterator[None]:
+        """Be the leaseholder for the time of the block, or until death."""
+        with self._open(LEASE_FILE) as fd:
             fcntl.flock(fd, fcntl.LOCK_EX)
             os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
             yield
 
-    def borrower(self) -> int | None:
-        """The process that borrows the lanes at present."""
-        with self._open(BORROWER) as fd:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return int(os.pread(fd, 16, 0) or 0)
-            return None
+    def leaseholder(self) -> int | None:
+        """The process that leases the lanes at present; None without one."""
+        for name in self._lease_files():
+            with self._open(name) as fd:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return int(os.pread(fd, 16, 0) or 0)
+        return None
 
-    def await_return(self) -> None:
-        """Sleep until nobody borrows the lanes: no clock is looked at meanwhile."""
-        with self._open(BORROWER) as fd:
-            fcntl.flock(fd, fcntl.LOCK_SH)
+    def await_lease_end(self) -> None:
+        """Sleep until nobody leases the lanes: no clock is looked at meanwhile."""
+        for name in self._lease_files():
+            with self._open(name) as fd:
+                fcntl.flock(fd, fcntl.LOCK_SH)
+
+    def _lease_files(self) -> list[str]:
+        """The lock files of leases: a test run of an older version may still hold its own."""
+        return [LEASE_FILE, *([OLDER_LEASE_FILE] if (self.folder / OLDER_LEASE_FILE).exists() else [])]
 
     @contextmanager
     def _open(self, name: str) -> Iterator[int]:
@@ -148,12 +163,19 @@ class Store:
         finally:
             os.close(fd)
 
-    def _read_old(self) -> Desire:
-        if not self._old.exists():
-            return Desire()
+    def _read_oldest(self) -> Intent:
+        if not self._oldest.exists():
+            return Intent()
         from emulator.config import loader  # YAML is slow to import and seldom needed here
 
-        return Desire(loader.load(self._old))
+        return Intent(loader.load(self._oldest))
+
+
+def _renewed(plain: dict[str, Any]) -> dict[str, Any]:
+    """An intent in today's words."""
+    if plain.get("pending") and "borrowed" in plain["pending"]:
+        plain["pending"]["leased"] = plain["pending"].pop("borrowed")
+    return plain
 
 
 def read_json(file: Path, newest: int) -> dict[str, Any] | None:

@@ -230,7 +230,7 @@ def _steps(told: Mapping[str, Any], key: str = "steps") -> list[Step]:
 
 
 def _pending(told: Mapping[str, Any]) -> PendingStatus | None:
-    if told["borrowed"]:
+    if told.get("leased", told.get("borrowed")):  # the daemon there may be of the release before
         return PendingStatus(None, told["back_to"])
     waits = told["pending"]
     return PendingStatus(round(waits["seconds_left"] * 1e9), told["back_to"]) if waits else None

@@ -1,5 +1,4 @@
-"""Takes back what nobody confirmed in time, or what a borrower that was killed has left. A process of its own, so that
-it outlives terminal, network and CLI.
+"""A process that reverts an unconfirmed change, or a lease whose holder was killed. It outlives terminal and network.
 
 `python -m emulator.control.revert_process FOLDER` detaches and waits. Several of them do no harm: each looks under the
 lock whether there is still something to take back. The daemon does the same when it runs.
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.errors import LonghaulError
 from emulator.system.clock import Clock, SystemClock
 
@@ -25,33 +24,33 @@ GLANCE_S = 5.0
 LONGEST_RETRY_S = 60.0
 
 
-class Settler(Protocol):
+class Expiring(Protocol):
     """Takes back what is overdue; False when nothing is."""
 
-    def settle(self) -> bool: ...
+    def expire(self) -> bool: ...
 
 
-def wait_and_settle(
-    store: Store,
-    settler: Callable[[], Settler],
+def wait_and_expire(
+    store: IntentStore,
+    appliance: Callable[[], Expiring],
     clock: Clock,
     sleep: Callable[[float], None],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
-    """Until nothing is pending any more, or its borrower is gone. A failure is told, and tried again."""
+    """Until nothing is pending any more, or its leaseholder is gone. A failure is told, and tried again."""
     retry_s = 1.0
     while pending := store.read().pending:
-        if pending.borrowed:
+        if pending.leased:
             # No glance meanwhile: where clocks are virtual, each would be seen in what is measured.
-            store.await_return()
+            store.await_lease_end()
         elif (left_ns := pending.left_ns(clock)) > 0:
             sleep(min(left_ns / 1e9, GLANCE_S))
             continue
         try:
-            if not settler().settle() and pending.borrowed:
-                return  # given back; what is borrowed anew has a reverter of its own
+            if not appliance().expire() and pending.leased:
+                return  # returned; what is leased anew has a reverter of its own
         except (LonghaulError, OSError) as error:
-            tell(f"cannot take back what was not confirmed: {error}")
+            report(f"cannot take back what was not confirmed: {error}")
             sleep(retry_s)
             retry_s = min(2 * retry_s, LONGEST_RETRY_S)
 
@@ -66,8 +65,8 @@ def main(folder: Path) -> None:
         os._exit(0)
     os.chdir("/")
     syslog.openlog("longhaul-reverter", syslog.LOG_PID)
-    with contextlib.suppress(LonghaulError):  # a desire that cannot be read is for `longhaul status` to tell
-        wait_and_settle(Store(folder), lambda: local(folder, "revert"), SystemClock(), time.sleep, syslog.syslog)
+    with contextlib.suppress(LonghaulError):  # a intent that cannot be read is for `longhaul status` to tell
+        wait_and_expire(IntentStore(folder), lambda: local(folder, "revert"), SystemClock(), time.sleep, syslog.syslog)
 
 
 if __name__ == "__main__":

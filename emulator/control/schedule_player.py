@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from emulator.control.intent_store import Store, read_json, write_json
+from emulator.control.intent_store import IntentStore, read_json, write_json
 from emulator.errors import InputError
 from emulator.kernel.protocol import Kernel
 from emulator.model.lateness import Lateness
@@ -99,7 +99,7 @@ class Follower:
     """
 
     def __init__(
-        self, kernel: Kernel, store: Store, alarm: Alarm, guard: AbstractContextManager[object] = NOBODY
+        self, kernel: Kernel, store: IntentStore, alarm: Alarm, guard: AbstractContextManager[object] = NOBODY
     ) -> None:
         self._kernel, self._store, self._alarm, self._guard = kernel, store, alarm, guard
         self._player: Player | None = None
@@ -122,7 +122,7 @@ class Follower:
             self.note()
 
     def run(self, end_ns: int | None) -> Lateness:
-        """Play until `end_ns` or the schedule's end, and mend in the end what somebody else has changed."""
+        """Play until `end_ns` or the schedule's end, and repair in the end what somebody else has changed."""
         while (due_ns := self.due_ns) is not None and (end_ns is None or due_ns < end_ns):
             near_ns = min(due_ns - LEAD_NS, self._alarm.now_ns() + PATIENCE_NS)
             self._alarm.sleep_until(near_ns)

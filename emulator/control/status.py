@@ -70,7 +70,7 @@ class PathStatus:
 class PendingStatus:
     """What goes back to the topology of the name `back_to` (None: nothing up) in `left_ns` (0 or less: any moment).
 
-    Without `left_ns` the lanes are borrowed by a test run, and go back at its end.
+    Without `left_ns` the lanes are leased by a test run, and go back at its end.
     """
 
     left_ns: int | None
@@ -100,7 +100,7 @@ class Status:
         return not self.drift and not self.blocked
 
     @property
-    def borrowed(self) -> bool:
+    def leased(self) -> bool:
         """Whether a test run has the lanes: until its end nobody else may change them."""
         return self.pending is not None and self.pending.left_ns is None
 

@@ -1,4 +1,4 @@
-"""The watchdog: lanes up at start, drift seen over netlink and mended or reported, unconfirmed changes taken back.
+"""The watchdog: lanes up at start, drift seen over netlink and repaired or reported, unconfirmed changes taken back.
 
 It holds nothing that it could lose: what is asked for is on disk, what there is in the kernel. Killed and started
 again at any moment, it goes on.
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Protocol
 
 from emulator.control.appliance import Appliance
-from emulator.control.intent_store import WISHES, Store
+from emulator.control.intent_store import INTENT_FILE, IntentStore
 from emulator.control.schedule_player import LEAD_NS, Follower
 from emulator.errors import LonghaulError
 from emulator.kernel.watch import Watch
-from emulator.plan.repair import Tended
+from emulator.plan.repair import RepairOutcome
 from emulator.system import event_log
 from emulator.system.event_log import ERROR, INFO, NOTICE, WARNING, Log
 from emulator.system.sd_notify import Notifier
@@ -44,10 +44,10 @@ class Ears(Protocol):
     def close(self) -> None: ...
 
 
-class Tending(Protocol):
+class WatchedAppliance(Protocol):
     """Looks after the lanes; see `appliance.Appliance`."""
 
-    def tend(self, *, restore: bool | None = None) -> Tended: ...
+    def repair(self, *, restore: bool | None = None) -> RepairOutcome: ...
 
     def pending_ns(self) -> int | None: ...
 
@@ -62,7 +62,7 @@ class WatchdogLoop:
 
     def __init__(
         self,
-        appliance: Tending,
+        appliance: WatchedAppliance,
         ears: Ears,
         log: Log,
         notifier: Notifier,
@@ -73,14 +73,14 @@ class WatchdogLoop:
         self._appliance, self._ears, self._log, self._notifier = appliance, ears, log, notifier
         self._now, self._period_s, self._alarm = now, period_s, alarm
         self._follower = appliance.follower(alarm)
-        self._told: list[Line] = []
+        self._reported: list[Line] = []
         self.looked_at: float | None = None
         """When it last looked, by `now`."""
 
     def start(self) -> None:
         """Make the machine as it was asked to be, whatever `on_drift` says: after a reboot nothing stands."""
         self.look(restore=True)
-        self._notifier.tell("READY=1", "STATUS=watching")
+        self._notifier.report("READY=1", "STATUS=watching")
         self._log(INFO, "watching", period_s=self._period_s)
 
     def run(self, wake_fd: int, stopped: Callable[[], bool]) -> None:
@@ -103,11 +103,11 @@ class WatchdogLoop:
     def look(self, restore: bool | None = None) -> None:
         """Once. A failure is logged, and tried again the next time."""
         try:
-            self._tell(self._appliance.tend(restore=restore))
+            self._report(self._appliance.repair(restore=restore))
         except (LonghaulError, OSError) as error:
-            self._tell_failure(error)
+            self._report_failure(error)
         self.looked_at = self._now()
-        self._notifier.tell("WATCHDOG=1")
+        self._notifier.report("WATCHDOG=1")
 
     def _play(self) -> None:
         """The next change of the schedule. If it fails, all is looked at: one lost port must not hold up the rest."""
@@ -115,7 +115,7 @@ class WatchdogLoop:
             self._follower.play()
             self._ears.wait(0)  # what we did ourselves is no news
         except (LonghaulError, OSError) as error:
-            self._tell_failure(error)
+            self._report_failure(error)
             self.look(restore=True)
             self._follower.forget()
 
@@ -124,7 +124,7 @@ class WatchdogLoop:
         try:
             due_ns = self._follower.due_ns
         except (LonghaulError, OSError) as error:
-            self._tell_failure(error)
+            self._report_failure(error)
             due_ns = None
         return math.inf if due_ns is None else (due_ns - LEAD_NS - self._alarm.now_ns()) / 1e9
 
@@ -139,44 +139,46 @@ class WatchdogLoop:
             # We may be woken later than asked: by a thousandth of the time, and to the next whole millisecond.
             if self._ears.wait(min(pause, change * 0.99), wake_fd):
                 look_at = min(look_at, max(rest_until, self._now()))
-            self._notifier.tell("WATCHDOG=1")
+            self._notifier.report("WATCHDOG=1")
         return look_at
 
-    def _tell_failure(self, error: Exception) -> None:
-        self._tell_new([(ERROR, "failed", {"kind": type(error).__name__, "reason": str(error)})])
+    def _report_failure(self, error: Exception) -> None:
+        self._report_new([(ERROR, "failed", {"kind": type(error).__name__, "reason": str(error)})])
 
-    def _tell(self, found: Tended) -> None:
+    def _report(self, found: RepairOutcome) -> None:
         if found.reverted:
             self._log(WARNING, "reverted", reason="not confirmed in time")
-        if found.mended:
-            self._log(NOTICE, "mended", steps=len(found.mended), why=found.mended[0].why, first=found.mended[0].op)
+        if found.repaired:
+            self._log(
+                NOTICE, "repaired", steps=len(found.repaired), why=found.repaired[0].why, first=found.repaired[0].op
+            )
         lines: list[Line] = []
         if found.drift:
             first = found.drift[0]
             fields = {
                 "steps": len(found.drift),
                 "why": first.why,
-                "mend": UP if found.known else UP_OR_DOWN,
+                "repair": UP if found.known else UP_OR_DOWN,
                 "first": first.op,
             }
             lines.append((WARNING, "drift", fields))
         lines += [(WARNING, "blocked", {"lane": lane, "reason": why}) for lane, why in found.blocked.items()]
-        self._tell_new(lines)
+        self._report_new(lines)
 
-    def _tell_new(self, lines: list[Line]) -> None:
+    def _report_new(self, lines: list[Line]) -> None:
         """What is wrong now and was not the last time; and when nothing is wrong any more."""
         for line in lines:
-            if line not in self._told:
+            if line not in self._reported:
                 self._log(line[0], line[1], **line[2])
-        if self._told and not lines:
+        if self._reported and not lines:
             self._log(INFO, "as-asked")
-        self._told = lines
+        self._reported = lines
 
 
-def ears_of(appliance: Tending) -> Watch:
+def ears_of(appliance: WatchedAppliance) -> Watch:
     """Ears for what others change on the machine, and for what they ask for. Raises MissingError, OSError."""
-    with (store := Store(appliance.state_dir)).locked():  # which makes the folder, or says what is missing
-        return Watch(store.folder / WISHES)
+    with (store := IntentStore(appliance.state_dir)).locked():  # which makes the folder, or says what is missing
+        return Watch(store.folder / INTENT_FILE)
 
 
 def run(appliance: Callable[[], Appliance], *, once: bool, period_s: float, as_json: bool) -> None:
@@ -189,7 +191,7 @@ def run(appliance: Callable[[], Appliance], *, once: bool, period_s: float, as_j
         daemon.start()
         if not once:
             daemon.run(wake_fd, stopped)
-    notifier.tell("STOPPING=1")
+    notifier.report("STOPPING=1")
     log(INFO, "stopped")
     ears.close()
 

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 
-from emulator.control.watchdog_loop import Ears, Tending, WatchdogLoop, ears_of
+from emulator.control.watchdog_loop import Ears, WatchdogLoop, WatchedAppliance, ears_of
 from emulator.system.event_log import INFO, Log
 from emulator.system.sd_notify import Notifier
 from emulator.system.timer import RealAlarm
@@ -18,7 +18,9 @@ PERIOD_S = 10.0
 class Watchdog:
     """Looks after the lanes from `start` to `stop`. `appliance` is used by this thread and must bear it."""
 
-    def __init__(self, appliance: Tending, log: Log, ears: Ears | None = None, period_s: float = PERIOD_S) -> None:
+    def __init__(
+        self, appliance: WatchedAppliance, log: Log, ears: Ears | None = None, period_s: float = PERIOD_S
+    ) -> None:
         self._ears, self._log, self._notifier = ears or ears_of(appliance), log, Notifier(os.environ, os.getpid())
         self.daemon = WatchdogLoop(appliance, self._ears, log, self._notifier, time.monotonic, period_s, RealAlarm())
         self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -35,7 +37,7 @@ class Watchdog:
         os.write(self._wake[1], b".")
         if self._thread.is_alive():
             self._thread.join()
-            self._notifier.tell("STOPPING=1")
+            self._notifier.report("STOPPING=1")
             self._log(INFO, "stopped")
         self._ears.close()
         for fd in self._wake:

@@ -25,8 +25,8 @@ def joined(spec: CellSpec, results: Sequence[CellResult]) -> CellResult:
         limiter=slower.limiter if len(limiters) == 1 else limits,
         evidence=f"{direction}: {slower.evidence}",
         advice=f"{direction}: {slower.advice}" if slower.advice else "",
-        invalid=_told([(result.spec.direction, "", reason) for result in results for reason in result.invalid]),
-        findings=_told([
+        invalid=_reported([(result.spec.direction, "", reason) for result in results for reason in result.invalid]),
+        findings=_reported([
             (result.spec.direction, f"{name}: ", sentence)
             for result in results
             for name, _, sentence in (finding.partition(": ") for finding in result.findings)
@@ -35,7 +35,7 @@ def joined(spec: CellSpec, results: Sequence[CellResult]) -> CellResult:
     )  # fmt: skip
 
 
-def _told(said: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
+def _reported(said: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
     """(direction, head, sentence): what both directions say alike is told once, all else with its direction."""
     sentences = [(head, sentence) for _, head, sentence in said]
     return tuple(

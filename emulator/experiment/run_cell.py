@@ -62,12 +62,12 @@ def lane_up(spec: CellSpec, appliance: Appliance, instead: bool) -> Iterator[Non
     """The cell's lane for the time of a block: alone, or as a change to the topology that holds its ports already."""
     present, lane = appliance.topology(), spec.lane
     if present is None or instead:
-        with appliance.borrowed(spec.topology):
+        with appliance.lease(spec.topology):
             yield
         return
     if lane.ports is None or lane.name not in present.sites or present.lane(lane.name).ports != lane.ports:
         raise RefusedError(f"{present.name} is up here: take it down first (longhaul down), or sweep with --in-lab")
-    with appliance.borrowed(replace(present.with_lane(lane), seed=spec.topology.seed)):
+    with appliance.lease(replace(present.with_lane(lane), seed=spec.topology.seed)):
         yield
 
 

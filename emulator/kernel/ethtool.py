@@ -19,7 +19,7 @@ BLOCK_BITS = 32
 def offloads(name: str, wanted: tuple[str, ...]) -> frozenset[str]:
     """Those of the features `wanted` that are on, or are to be as soon as the hardware can. Raises OSError.
 
-    What was asked for counts too: it is what `ethtool -K` set and must be given back.
+    What was asked for counts too: it is what `ethtool -K` set and must be returned.
     """
     features = _features(name)
     blocks = _blocks(name)

@@ -1,4 +1,4 @@
-"""Interrupts, RPS and XPS as files of procfs and sysfs below a root: read, saved, written, given back."""
+"""Interrupts, RPS and XPS as files of procfs and sysfs below a root: read, saved, written, returned."""
 
 from __future__ import annotations
 

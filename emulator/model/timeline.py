@@ -87,10 +87,10 @@ class Timeline:
 
         The first needs the longest queue there is; between them they show whether packets must ever come alone.
         """
-        moments = [self.at(t_ns) for t_ns in self.breakpoints()]
+        scheduled = [self.at(t_ns) for t_ns in self.breakpoints()]
         most, least = [], []
         for lane in self.topology.lanes:
-            seen = [moment.lane(lane.name) for moment in moments]
+            seen = [each.lane(lane.name) for each in scheduled]
             out, back = [one.outbound for one in seen], [one.inbound for one in seen]
             most.append(replace(lane, outbound=_most(out), inbound=_most(back)))
             least.append(replace(lane, outbound=_slowest(out), inbound=_slowest(back)))

@@ -117,12 +117,12 @@ def _plain(address: str) -> str:
 
 def _wire_reasons(topology: Topology) -> list[str]:
     """What the wire engine cannot do for these lanes, now or ever, by the names of netem, tbf and the egress."""
-    moments = [topology]
+    scheduled = [topology]
     if topology.schedule:
         timeline = Timeline(topology, topology.schedule)
-        moments += [timeline.at(t_ns) for t_ns in timeline.breakpoints()]
+        scheduled += [timeline.at(t_ns) for t_ns in timeline.breakpoints()]
     reasons = []
-    for lane in dict.fromkeys(lane for moment in moments for lane in moment.in_effect.lanes):
+    for lane in dict.fromkeys(lane for each in scheduled for lane in each.in_effect.lanes):
         egresses = lower(lane, seed=topology.seed, has_seed=True)
         for name, egress in zip(("outbound", "inbound"), egresses, strict=True):
             if missing := unknown(egress):

@@ -1,6 +1,6 @@
 """What can be put right on a machine that is not as it was asked to be, and what stands in the way. Pure.
 
-A lane whose port is gone, or taken by somebody else meanwhile, must not keep the others from being mended.
+A lane whose port is gone, or taken by somebody else meanwhile, must not keep the others from being repaired.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ GONE = Link(mtu=0, up=False, ipv6=False, addrgen=0)
 
 
 @dataclass(frozen=True)
-class Mending:
-    """The state to go to, the steps to it, and by lane why it cannot be mended now."""
+class RepairPlan:
+    """The state to go to, the steps to it, and by lane why it cannot be repaired now."""
 
     goal: State
     steps: list[Step]
@@ -34,53 +34,53 @@ class Mending:
 
 
 @dataclass(frozen=True)
-class Tended:
-    """What the watchdog found: whether it took a change back, what it mended or would, what it cannot mend.
+class RepairOutcome:
+    """What the watchdog found: whether it took a change back, what it repaired or would, what it cannot repair.
 
     What is not `known` was asked for in another state folder, or in one that is lost: it is left alone.
     """
 
     reverted: bool
-    mended: list[Step]
+    repaired: list[Step]
     drift: list[Step]
     blocked: dict[str, str]
     known: bool = True
 
 
-def mending_now(
+def repair_plan_now(
     topology: Topology | None, began_ns: int | None, now_ns: int, have: State, *, patient: bool = True
-) -> Mending:
+) -> RepairPlan:
     """The way from what there is to what was asked for at this moment, as far as there is one.
 
     Under a schedule, lanes that are as they were to be a moment ago are right for the `patient`: somebody plays it.
     """
     if topology is None or topology.schedule is None or began_ns is None:
-        return mending(topology, have)
+        return repair_plan(topology, have)
     times = [now_ns, *(instants(topology, began_ns, now_ns) if patient else ())]
-    every = (mending(present(topology, began_ns, t), have, topology) for t in times)
+    every = (repair_plan(present(topology, began_ns, t), have, topology) for t in times)
     found = next(every)
     return found if not found.steps else next((one for one in every if not one.steps), found)
 
 
-def mending(topology: Topology | None, have: State, of: Topology | None = None) -> Mending:
+def repair_plan(topology: Topology | None, have: State, of: Topology | None = None) -> RepairPlan:
     """The way from what there is to what was asked for, as far as there is one.
 
     The topology may be one moment `of` another, under its schedule.
     """
     if topology is None:
-        return Mending(nothing(have), plan(nothing(have), have))
+        return RepairPlan(nothing(have), plan(nothing(have), have))
     if not unknown_ports(topology, have):
         goal = wanted_at(of or topology, topology, have)
         steps = plan(goal, have)
         if not steps or not (blocked := _blocked(topology, have)):
-            return Mending(goal, steps)
+            return RepairPlan(goal, steps)
     else:
         blocked = _blocked(topology, have)
     goal = wanted_at(of or topology, topology, _with_all_ports(topology, have))
     for lane in topology.lanes:
         if lane.name in blocked:
-            goal = _left_alone(lane, goal, have)
-    return Mending(goal, plan(goal, have), blocked)
+            goal = _ignored(lane, goal, have)
+    return RepairPlan(goal, plan(goal, have), blocked)
 
 
 def revived(goal: State, have: State) -> State:
@@ -109,7 +109,7 @@ def _with_all_ports(topology: Topology, have: State) -> State:
     return replace(have, machine=replace(have.machine, links={**have.machine.links, **absent}))
 
 
-def _left_alone(lane: Lane, goal: State, have: State) -> State:
+def _ignored(lane: Lane, goal: State, have: State) -> State:
     """The goal with everything of this lane's as it is now, even if that is nothing."""
     lane = resolved_lane(lane, have)
     names = {interface_name(role, lane.name) for role in ("", "h", "s", "x")} | {*lane_ports(lane), *lane.named_ports}

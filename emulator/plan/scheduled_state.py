@@ -57,9 +57,9 @@ def instants(topology: Topology, began_ns: int, now_ns: int) -> list[int]:
     return [began_ns + t_ns for t_ns in reversed(found[-MOST_INSTANTS:])]
 
 
-def wanted_at(topology: Topology, moment: Topology, have: State) -> State:
+def wanted_at(topology: Topology, scheduled: Topology, have: State) -> State:
     """The state that one moment of a topology stands for on this machine."""
-    goal, timeline = wanted(moment, have), timeline_of(topology)
+    goal, timeline = wanted(scheduled, have), timeline_of(topology)
     return goal if timeline is None else held(goal, steady(timeline, have))
 
 

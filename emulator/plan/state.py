@@ -62,7 +62,7 @@ LRO = frozenset({"rx-lro"})
 
 @dataclass(frozen=True)
 class Origin:
-    """What a port was like before it was ours, to be given back exactly; `offloads` are those of MERGING."""
+    """What a port was like before it was ours, to be returned exactly; `offloads` are those of MERGING."""
 
     up: bool
     ipv6: bool

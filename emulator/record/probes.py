@@ -151,7 +151,7 @@ class TraceStep:
     lost: float
 
 
-def moments(way: DirectionSeries, step_ns: int) -> list[TraceStep]:
+def trace_steps(way: DirectionSeries, step_ns: int) -> list[TraceStep]:
     """The direction over time. The jitter is that of the uniform shape with the measured variance."""
     steps: dict[int, list[PacketRecord]] = defaultdict(list)
     for run in way.runs:
@@ -170,10 +170,10 @@ def _moment(at_ns: int, points: Sequence[PacketRecord]) -> TraceStep:
     return TraceStep(at_ns, round(mean), min(round(mean), round(spread)), lost)
 
 
-def trace(moments: Sequence[TraceStep]) -> str:
+def trace(trace_steps: Sequence[TraceStep]) -> str:
     """The trace in the format of `traces.read_csv`."""
     lines = ["time_ns,delay_ns,jitter_ns,loss_percent"]
-    for one in moments:
+    for one in trace_steps:
         delay, jitter = ("" if value is None else str(value) for value in (one.delay_ns, one.jitter_ns))
         lines.append(f"{one.at_ns},{delay},{jitter},{one.lost * 100:.7f}")
     return "\n".join(lines) + "\n"

@@ -41,14 +41,14 @@ class Notebook:
 
     def __init__(self, folder: Path, told: Callable[[RecordedProbe], None]) -> None:
         self.probes: list[RecordedProbe] = []
-        self._file, self._told = (folder / PROBES).open("a"), told
+        self._file, self._reported = (folder / PROBES).open("a"), told
 
     def add(self, probe: RecordedProbe) -> None:
         """Save one probe."""
         self.probes.append(probe)
         self._file.write(probe.line() + "\n")
         self._file.flush()
-        self._told(probe)
+        self._reported(probe)
 
     def __enter__(self) -> Notebook:
         return self

@@ -116,5 +116,5 @@ def finish(folder: Path, step_ns: int) -> PathProfile:
     except ValueError as error:
         raise InputError.single(f"{error}: is {source.host} up, and does it answer ping?", str(folder)) from None
     both = zip(file.DIRECTIONS, ways_of(source, recorded), strict=True)
-    file.save(folder, profile, {name: probes.trace(probes.moments(way, step_ns)) for name, way in both})
+    file.save(folder, profile, {name: probes.trace(probes.trace_steps(way, step_ns)) for name, way in both})
     return profile

@@ -42,12 +42,12 @@ def rows(timeline: Timeline, width: int) -> list[ChartRow]:
     span = span_ns(timeline)
     edges = [span * column // width for column in range(width)]
     times = sorted({*edges, *(t for t in timeline.breakpoints() if t < span)})
-    moments = [timeline.at(t) for t in times]
+    scheduled = [timeline.at(t) for t in times]
     starts = [bisect_left(times, edge) for edge in edges]
     found = []
     for lane in timeline.topology.sites:
         for figure, (of, text) in FIGURES.items():
-            both = [[of(getattr(moment.lane(lane), way)) for moment in moments] for way in DIRECTIONS]
+            both = [[of(getattr(each.lane(lane), way)) for each in scheduled] for way in DIRECTIONS]
             # An odd RTT gives one direction one nanosecond more.
             slack = int(figure == "delay")
             same = all(abs(a - b) <= slack for a, b in zip(*both, strict=True))

@@ -15,7 +15,7 @@ class Notifier:
         limit_us = int(environment.get("WATCHDOG_USEC", "0")) if mine else 0
         self.ping_s = limit_us / 2e6 if limit_us else None
 
-    def tell(self, *lines: str) -> None:
+    def report(self, *lines: str) -> None:
         """Send READY=1, WATCHDOG=1, STATUS=... or STOPPING=1. A manager that does not listen causes no error."""
         if not self._address:
             return

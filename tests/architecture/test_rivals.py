@@ -76,7 +76,7 @@ BUGS = [
     Bug(
         "what a killed process had made left behind for ever",
         "emulator/plan/planner.py", "for name in sorted(have.namespaces - want.namespaces):", "for name in ():",
-        "unit/control/test_reconcile.py::test_killed_between_any_two_everything_is_given_back",
+        "unit/control/test_reconcile.py::test_killed_between_any_two_everything_is_returned",
     ),
     Bug(
         "a rate above 1 Gbit/s ignored",

@@ -196,7 +196,7 @@ def countdown(page: Page, site: Site) -> None:
 def drift(page: Page, site: Site) -> None:
     """Somebody changed a queue."""
     site.house.kernel.apply(DelEgress("lhs-japan"))
-    site.house.usecases.tend()
+    site.house.usecases.repair()
     lanes(page, site)
     expect(page.locator("#drift")).to_be_visible()
 

@@ -144,7 +144,7 @@ def silent(box: Box, see: Callable[[str, bool, object], None]) -> None:
 def second_life(box: Box, see: Callable[[str, bool, object], None]) -> None:
     """After a reboot all is the daemon's: the virtual lane at once, the other as soon as its NICs are there."""
     said = box.sh("ip netns exec lh-new-york ping -c 1 10.77.0.2")
-    see("after the reboot the desire is back", f" {NONE_LOST}" in said, said.splitlines()[-1])
+    see("after the reboot the intent is back", f" {NONE_LOST}" in said, said.splitlines()[-1])
     said = box.sh("journalctl -b -u longhaul -o cat | grep event=blocked")
     see("what cannot be is told", "eth1" in said, said)
     box.sh(NICS)
@@ -159,7 +159,7 @@ def second_life(box: Box, see: Callable[[str, bool, object], None]) -> None:
     silent(box, see)
     box.sh("ip link set eth1 down")
     came = until(lambda: "<BROADCAST,MULTICAST,NOARP,UP" in box.sh("ip -br link show eth1"))
-    see("a port set down by others is mended", came, box.sh("ip -br link show eth1"))
+    see("a port set down by others is repaired", came, box.sh("ip -br link show eth1"))
     lines = box.sh("journalctl -b -u longhaul -o cat _COMM=longhaul").splitlines()
     pair = r'[a-z_]+=("([^"\\]|\\.)*"|\S+)'
     wrong = [line for line in lines if not re.fullmatch(rf"{pair}( {pair})*", line)]

@@ -150,7 +150,7 @@ def test_tc_sees_what_was_asked(kernel: FailingKernel, tmp_path: Path) -> None:
     assert (slave["learning"], int(slave["group_fwd_mask"], 16), port["inet6_addr_gen_mode"]) == (False, 0xFFFD, "none")
 
 
-def test_up_twice_changes_nothing_and_drift_is_seen_and_mended(kernel: FailingKernel, tmp_path: Path) -> None:
+def test_up_twice_changes_nothing_and_drift_is_seen_and_repaired(kernel: FailingKernel, tmp_path: Path) -> None:
     appliance = Appliance(kernel, tmp_path)
     star = loader.load(TOPOLOGIES / "new-york.yaml")
     assert appliance.up(star) and appliance.up(star) == []

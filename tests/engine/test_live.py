@@ -70,7 +70,7 @@ def test_an_engine_killed_is_seen_and_put_right() -> None:
 
 def test_the_watchdog_hears_of_a_death_at_once_and_what_was_under_way_arrives() -> None:
     # It would not have looked for an hour. The topology only reports drift; a death is none.
-    assert session()["watched"] == {"same": True, "mended": True, "history": "watchdog: 2 steps: its engine has died"}
+    assert session()["watched"] == {"same": True, "repaired": True, "history": "watchdog: 2 steps: its engine has died"}
 
 
 def test_a_lane_that_passes_on_failure_opens_by_itself_and_closes_again() -> None:

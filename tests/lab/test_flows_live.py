@@ -170,7 +170,7 @@ def test_other_flows_are_put_in_place_and_drift_is_seen(up: Topology, appliance:
         assert word in shown
     process.run(["tc", "filter", "del", "dev", "lhs-far", "prio", "1"], 10).checked()
     assert not appliance.status().as_asked
-    assert appliance.tend(restore=True).mended
+    assert appliance.repair(restore=True).repaired
     assert appliance.status().as_asked
     appliance.up(up)
     plain = loader.loads("{name: flows, hub: hub, lanes: {far: {rtt: 20ms}, near: {rtt: 2ms}}}")

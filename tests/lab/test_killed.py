@@ -30,7 +30,7 @@ def test_a_walk_with_deaths_leaves_no_trace(seed: int, before: dict[str, Any], t
 
 
 def test_the_oracle_sees_what_a_leak_would_be(before: dict[str, Any]) -> None:
-    for leak, mend in (
+    for leak, repair in (
         ("tc qdisc add dev nic0 root netem delay 1ms", "tc qdisc del dev nic0 root"),
         ("tc qdisc add dev nic1 root netem delay 1ms", "tc qdisc del dev nic1 root"),  # is down: leaves a noop
         ("ethtool -K nic0 tso off", "ethtool -K nic0 tso on"),
@@ -43,5 +43,5 @@ def test_the_oracle_sees_what_a_leak_would_be(before: dict[str, Any]) -> None:
     ):
         oracle.sh(leak)
         assert oracle.difference(before, oracle.snapshot()), leak
-        oracle.sh(mend)
+        oracle.sh(repair)
     assert oracle.difference(before, oracle.snapshot()) == []

@@ -1,7 +1,7 @@
-"""kill -9 at every step of up, set and down of the twelve-lane star: nothing leaks, no desire is lost.
+"""kill -9 at every step of up, set and down of the twelve-lane star: nothing leaks, no intent is lost.
 
 Each operation is done by a process of its own that dies of kill -9 right after it. After every death the machine holds
-nothing that `down` would not find, and the desire is there; after every fortieth one, the next start would go on and
+nothing that `down` would not find, and the intent is there; after every fortieth one, the next start would go on and
 not begin anew. Whole processes that die and are started again are in test_killed.
 """
 
@@ -20,7 +20,7 @@ from support.folders import TOPOLOGIES
 
 from emulator.config import loader
 from emulator.control.appliance import Appliance
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import nothing, wanted
@@ -44,7 +44,7 @@ class DyingKernel(NetlinkKernel):
     def __init__(self, folder: Path, goal: Topology | None) -> None:
         super().__init__()
         self._made: list[Op] = []
-        self._wish, self._goal, self._fresh = folder / "desire.json", goal, names()
+        self._wish, self._goal, self._fresh = folder / "intent.json", goal, names()
 
     @property
     def deaths(self) -> int:
@@ -53,7 +53,7 @@ class DyingKernel(NetlinkKernel):
     def apply(self, op: Op) -> None:
         if not self._made:
             self._asked = self._wish.read_bytes()
-            assert Store(self._wish.parent).read().topology == self._goal
+            assert IntentStore(self._wish.parent).read().topology == self._goal
         pid = os.fork()
         if pid == 0:
             try:
@@ -64,7 +64,7 @@ class DyingKernel(NetlinkKernel):
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL, f"failed: {op}"
         self._made.append(op)
         assert all(name.startswith(PREFIX) for name in names() - self._fresh), "down would not know it for ours"
-        assert self._wish.read_bytes() == self._asked, "the desire is lost"
+        assert self._wish.read_bytes() == self._asked, "the intent is lost"
         if self.deaths % EVERY == 0:
             self._look()
 
@@ -108,7 +108,7 @@ def kernel() -> Iterator[NetlinkKernel]:
 
 
 def test_a_death_while_the_desire_is_written_leaves_the_old_or_the_new(kernel: NetlinkKernel, tmp_path: Path) -> None:
-    """Before and after each call that reaches the disk, first for the change, then for the desire."""
+    """Before and after each call that reaches the disk, first for the change, then for the intent."""
     small = loader.loads("{name: small, hub: hub, lanes: {japan: {rtt: 10ms}}}")
     appliance, found = Appliance(kernel, tmp_path), []
     for at in range(17):
@@ -119,7 +119,7 @@ def test_a_death_while_the_desire_is_written_leaves_the_old_or_the_new(kernel: N
             appliance.down()
     assert found == [None] * 13 + [small] * 4
     killed_walks.in_a_process(tmp_path, lambda one: one.up(small), 20)
-    appliance.tend(restore=True)
+    appliance.repair(restore=True)
     have = kernel.observe()
     assert have == wanted(small, have)
     appliance.down()

@@ -57,7 +57,7 @@ def test_the_daemon_puts_it_back(appliance: Appliance) -> None:
     die_in_the_middle()
     left = seen()
     assert (left.count(MACHINES), left.count("4096\t5000\t6000"), left.count("initcwnd 7")) == (1, 2, 2)
-    appliance.tend()
+    appliance.repair()
     assert seen() == before
 
 
@@ -74,7 +74,7 @@ def test_one_that_is_at_work_is_left_alone(appliance: Appliance) -> None:
     before = seen()
     with tcp_profiles.applied(TUNED, NEAR, FAR):
         during = seen()
-        appliance.tend()
+        appliance.repair()
         with (
             pytest.raises(RefusedError, match="lh-far: another measurement is running there"),
             FAR.kept([], routes=False),

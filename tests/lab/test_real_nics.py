@@ -1,4 +1,4 @@
-"""An appliance's ports on the real kernel: found by any name, shared by VLANs, fanned out, and given back exactly."""
+"""An appliance's ports on the real kernel: found by any name, shared by VLANs, fanned out, and returned exactly."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from support.folders import ROOT, TOPOLOGIES
 
 from emulator.config import loader
 from emulator.control.appliance import Appliance
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
 from emulator.model.lateness import Lateness
 from emulator.model.schedule import Start
@@ -104,7 +104,7 @@ def delay_ms(appliance: Appliance) -> float:
 def test_a_killed_daemon_goes_on_in_its_phase_and_is_never_late(appliance: Appliance) -> None:
     keys = ", ".join(f"{{at: {at}s, rtt: {rtt}ms}}" for at, rtt in ((10, 120), (20, 40), (30, 60)))
     appliance.up(schedule(f"{{keys: [{keys}]}}"))
-    began_ns, alarm = Store(appliance.state_dir).read().began_ns, RealAlarm()
+    began_ns, alarm = IntentStore(appliance.state_dir).read().began_ns, RealAlarm()
     assert began_ns is not None
     argv, env = [sys.executable, "-m", "emulator", "daemon"], {**os.environ, "LONGHAUL_STATE": str(appliance.state_dir)}
 

@@ -74,16 +74,16 @@ class Sending:
     port, connections = PORT, 1
 
     def __init__(self, server: Running, size_bytes: int) -> None:
-        self._server, self._size_bytes, self._told = server, size_bytes, []
+        self._server, self._size_bytes, self._reported = server, size_bytes, []
 
     def wait(self) -> tuple[Transfer, ...]:
-        self._told = json.loads(self._server.wait(60).checked().stdout)
-        intervals = tuple(Interval(*one) for one in self._told)
+        self._reported = json.loads(self._server.wait(60).checked().stdout)
+        intervals = tuple(Interval(*one) for one in self._reported)
         end_s = intervals[-1].end_s
         return (Transfer("send", "send 1", sum(i.bytes for i in intervals), end_s, None, end_s, intervals),)
 
     def raw(self) -> Any:
-        return self._told
+        return self._reported
 
 
 @pytest.fixture

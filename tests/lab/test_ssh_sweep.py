@@ -20,7 +20,7 @@ from support.waiting import until
 from emulator.cli.main import main
 from emulator.config import loader
 from emulator.control.appliance import Appliance
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
@@ -98,7 +98,7 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
     grid = ["--profile", "founding", "--runs", str(tmp_path)]
     appliance.up(topology)
     over_ssh = swept(grid, appliance, capsys)
-    assert appliance.topology() == topology, "the lane was not given back"
+    assert appliance.topology() == topology, "the lane was not returned"
     appliance.down()
     alike = tmp_path / "alike.yaml"
     alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY))
@@ -132,12 +132,12 @@ def test_a_sweep_that_is_killed_leaves_the_lanes_as_the_user_had_them(
     argv = ["sweep", "--lane", "far", "--profile", "founding", "--mtu", "1400", "--duration", "60", "--runs"]
     env = {**os.environ, "LONGHAUL_STATE": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-m", "emulator", *argv, str(tmp_path)], cwd=ROOT, env=env) as sweep:
-        assert until(lambda: Store(tmp_path).borrower() == sweep.pid)
+        assert until(lambda: IntentStore(tmp_path).leaseholder() == sweep.pid)
         assert until(lambda: appliance.status().lane("far").lane.mtu == 1400 and appliance.status().as_asked)
         time.sleep(10)
         sweep.kill()
         killed_at = time.monotonic()
-    assert until(lambda: Store(tmp_path).read().pending is None and appliance.status().as_asked)
+    assert until(lambda: IntentStore(tmp_path).read().pending is None and appliance.status().as_asked)
     assert time.monotonic() - killed_at < 0.5
     with closing(NetlinkKernel()) as kernel:
         have = kernel.observe()

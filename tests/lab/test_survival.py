@@ -1,4 +1,4 @@
-"""What a box goes through in a year, in real processes: a dead CLI, a watchdog that mends, is killed, starts again."""
+"""What a box goes through in a year, in real processes: a dead CLI, a watchdog that repairs, is killed and restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support import oracle
 from support.folders import ROOT
 
 from emulator.control.appliance import Appliance
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.control.reconcile import apply
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.plan.desired_state import nothing, wanted
@@ -57,7 +57,7 @@ class Box:
     """A machine with two network cards; `start` runs the command line on it."""
 
     def __init__(self, kernel: NetlinkKernel, folder: Path) -> None:
-        self.kernel, self.store, self.folder = kernel, Store(folder), folder
+        self.kernel, self.store, self.folder = kernel, IntentStore(folder), folder
         self.appliance = Appliance(kernel, folder)
         self.running: list[subprocess.Popen[bytes]] = []
 
@@ -122,7 +122,7 @@ def test_the_revert_comes_on_time_though_its_cli_was_killed(box: Box) -> None:
     assert box.kernel.observe() != State()
     pending = box.store.read().pending
     assert pending and pending.base is None
-    # Desire first, the kernel after it.
+    # Intent first, the kernel after it.
     until(lambda: box.store.read().pending is None and box.kernel.observe() == State(), 100, 0.001)
     late_s = (SystemClock().boottime_ns() - pending.deadline_ns) / 1e9
     assert 0 <= late_s < 0.1
@@ -153,7 +153,7 @@ FOREIGN_HANDS = {
 }
 
 
-def test_the_watchdog_mends_within_a_millisecond_and_disturbs_no_other_lane(watched: Box) -> None:
+def test_the_watchdog_repairs_within_a_millisecond_and_disturbs_no_other_lane(watched: Box) -> None:
     assert watched.as_asked()
     ping = ["ip", "netns", "exec", "lh-hub", "ping", "-q", "-i", "0.01", "-c", "3000", london(watched)]
     with subprocess.Popen(ping, stdout=subprocess.PIPE, text=True) as pings:
@@ -197,7 +197,7 @@ def test_killed_it_starts_again_and_after_a_reboot_the_lanes_come_up(watched: Bo
     daemon.kill()
     daemon.wait()
     have = watched.kernel.observe()
-    apply(watched.kernel, nothing(have), have)  # as a reboot does: the desire stays, the kernel forgets
+    apply(watched.kernel, nothing(have), have)  # as a reboot does: the intent stays, the kernel forgets
     oracle.sh("ip link set nic0 up; ip link set nic1 up")
     again = watched.start("daemon")
     until(watched.as_asked, every_s=0.01)

@@ -103,7 +103,7 @@ def test_in_the_journal_serve_speaks_as_the_watchdog_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("JOURNAL_STREAM", "9:1")
-    serve._tell("http://127.0.0.1:8642/", "/var/lib/longhaul/token", as_json=False)
+    serve._report("http://127.0.0.1:8642/", "/var/lib/longhaul/token", as_json=False)
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err == "<6>level=info event=serving url=http://127.0.0.1:8642/ token=/var/lib/longhaul/token\n"

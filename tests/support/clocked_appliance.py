@@ -37,7 +37,7 @@ class Machine:
         self.guarded += 1
 
     def is_(self, topology: Topology | None) -> bool:
-        """Whether desire and kernel both are this topology and nothing more."""
+        """Whether intent and kernel both are this topology and nothing more."""
         have = self.kernel.observe()
         want = wanted(topology, have) if topology else State()
         return self.appliance().topology() == topology and have == want

@@ -112,11 +112,11 @@ def watched(topology: Topology) -> dict[str, Any]:
     stream.start()
     until(lambda: engine_client.stats("lh-california")["outbound"]["received_bytes"] > 100_000)
     kill("lh-california")
-    mended = until(lambda: "event=mended" in log.getvalue())
+    repaired = until(lambda: "event=repaired" in log.getvalue())
     stream.join()
     watchdog.stop()
     last = appliance.history(1)[0]
-    return results[0] | {"mended": mended, "history": f"{last.author.command}: {last.summary}"}
+    return results[0] | {"repaired": repaired, "history": f"{last.author.command}: {last.summary}"}
 
 
 def passing(kernel: Kernel, appliance: Appliance, topology: Topology) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Processes that are killed -9 at a chosen point of their work, and random walks of them.
 
-A point is an operation on the kernel (before it, after it) or a call that reaches the disk while the desire is written.
+A point is an operation on the kernel (before it, after it) or a call that reaches the disk while the intent is written.
 """
 
 from __future__ import annotations
@@ -147,11 +147,11 @@ class Walk:
         died = in_a_process(self.folder, work, self._point())
         self.killed += died
         now = appliance.topology()
-        assert now == new or (died and now == old), "the desire is lost"
+        assert now == new or (died and now == old), "the intent is lost"
         if died and self.rng.random() < 0.7:  # else the next action finds it as the dead process left it
-            appliance.tend(restore=True)
+            appliance.repair(restore=True)
         if not died or self.rng.random() < 0.3:
-            appliance.tend(restore=True)
+            appliance.repair(restore=True)
             have = kernel.observe()
             assert now is None or have == wanted(now, have)
 

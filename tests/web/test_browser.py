@@ -106,7 +106,7 @@ def test_a_change_counts_down_and_can_be_taken_back(page: Page, site: Site) -> N
 
 def test_drift_is_in_plain_sight(page: Page, site: Site) -> None:
     site.house.kernel.ports["lhs-japan"].__dict__["egress"] = None
-    site.house.usecases.tend()
+    site.house.usecases.repair()
     site.look()
     expect(page.locator("#drift")).to_contain_text("lhs-japan")
     expect(page.locator("#star [data-lane=japan]")).to_have_attribute("class", "site wrong")

@@ -73,7 +73,7 @@ def test_what_the_watchdog_sees_is_in_the_next_look(house: House) -> None:
     house.tick()
     house.kernel.apply(DelEgress("lhs-japan"))
     assert house.live.look().drift == 0
-    house.usecases.tend(restore=False)
+    house.usecases.repair(restore=False)
     assert house.live.look().drift == 2
 
 

@@ -1,4 +1,4 @@
-"""The watchdog inside the server: it mends, tells all who watch, and ends with the server."""
+"""The watchdog inside the server: it repairs, tells all who watch, and ends with the server."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Ears:
 
 
 @pytest.mark.parametrize("on_drift", ["restore", "report"])
-def test_drift_is_mended_or_told_and_those_who_watch_hear_of_it(tmp_path: Path, on_drift: str) -> None:
+def test_drift_is_repaired_or_told_and_those_who_watch_hear_of_it(tmp_path: Path, on_drift: str) -> None:
     house, out, ears = House(tmp_path), io.StringIO(), Ears()
     house.up()
     house.appliance.up(replace(asked(house), on_drift=on_drift))
     events = house.live.channel.watch()
     next(events)
-    watchdog = Watchdog(house.usecases, wiring.telling(logger(out, {}), house.live.channel), ears)
+    watchdog = Watchdog(house.usecases, wiring.reporting(logger(out, {}), house.live.channel), ears)
 
     def told() -> dict[str, object]:
         kind, data = (line.split(": ", 1)[1] for line in next(events).decode().splitlines()[1:3])
@@ -70,11 +70,13 @@ def test_drift_is_mended_or_told_and_those_who_watch_hear_of_it(tmp_path: Path, 
     ears.say()
     found = told()
     watchdog.stop()
-    assert (found["event"], found["steps"]) == ("mended" if on_drift == "restore" else "drift", 2)
+    assert (found["event"], found["steps"]) == ("repaired" if on_drift == "restore" else "drift", 2)
     assert "lhs-japan" in str(found["first"])
     house.tick()
     assert bool(house.usecases.status().drift) == (on_drift == "report")
-    assert house.usecases.changes - changes == (on_drift == "restore"), "pages read everything anew when it was mended"
+    assert house.usecases.changes - changes == (on_drift == "restore"), (
+        "pages read everything anew when it was repaired"
+    )
     assert told()["event"] == "stopped"
     assert [line.split()[1] for line in out.getvalue().splitlines()][1:] == [
         f"event={found['event']}", "event=stopped",

@@ -40,8 +40,10 @@ class Lanes(Collector):
         yield from _gauges(lanes)
         yield from _counters(lanes)
         yield GaugeMetricFamily("longhaul_drift_steps", "Steps back to what was asked", value=len(self._status.drift))
-        borrowed = int(self._status.borrowed)
-        yield GaugeMetricFamily("longhaul_lanes_borrowed", "Whether a test run has the lanes", value=borrowed)
+        leased = int(self._status.leased)
+        old = "Deprecated name of longhaul_lanes_leased; the next release removes it"
+        yield GaugeMetricFamily("longhaul_lanes_borrowed", old, value=leased)
+        yield GaugeMetricFamily("longhaul_lanes_leased", "Whether a test run has the lanes", value=leased)
         if self._status.lateness:
             yield _lateness(self._status.lateness)
         runs = GaugeMetricFamily("longhaul_runs", "Test runs by state", labels=["state"])

@@ -93,7 +93,10 @@ class StatusAnswer(Answer):
     drift: list[StepAnswer]
     blocked: dict[str, str] = Field(description="by lane, why it cannot be put right at present")
     pending: PendingAnswer | None
-    borrowed: bool = Field(description="a test run has the lanes: whatever would change them is refused until it ends")
+    leased: bool = Field(description="a test run has the lanes: whatever would change them is refused until it ends")
+    borrowed: bool = Field(
+        description="the old name of `leased`; the next release removes it", json_schema_extra={"deprecated": True}
+    )
     back_to: str | None = Field(
         description="the topology that comes back when the test run ends, or when what is pending is not confirmed; "
         "null for none"
@@ -189,7 +192,8 @@ def status_answer(status: Status, etag: str, blocked: dict[str, str], seconds_le
         drift=step_answers(status.drift),
         blocked=blocked,
         pending=None if seconds_left is None else PendingAnswer(seconds_left=seconds_left),
-        borrowed=status.borrowed,
+        leased=status.leased,
+        borrowed=status.leased,
         back_to=status.pending.back_to if status.pending else None,
         datapath=status.datapath,
     )

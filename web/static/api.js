@@ -1,5 +1,5 @@
 // Talks to the daemon: requests with the session's CSRF token, problems as errors, the event stream, and the banners
-// that every page has (daemon gone, change waiting to be confirmed, lanes borrowed by a test run).
+// that every page has (daemon gone, change waiting to be confirmed, lanes leased by a test run).
 
 const csrf = document.querySelector('meta[name="csrf"]').content;
 export const can = new Set(document.body.dataset.can.split(' ').filter(Boolean));
@@ -58,13 +58,13 @@ export function say(text, failed = false) {
 export const sayFailure = (problem) =>
   say(problem.mistakes?.length ? problem.mistakes.map((m) => `${m.path ? `${m.path}: ` : ''}${m.text}`).join('\n') : problem.message, true);
 
-let lent = false;
+let leased = false;
 
 // What changes the lanes (data-changes) is asleep for who may only look, and while a test run has them; with the reason
-// (data-lent) beside it.
+// (data-leased) beside it.
 export function lock() {
-  for (const one of document.querySelectorAll('[data-changes]')) one.disabled = !mayWrite || lent;
-  for (const one of document.querySelectorAll('[data-lent]')) one.hidden = !lent;
+  for (const one of document.querySelectorAll('[data-changes]')) one.disabled = !mayWrite || leased;
+  for (const one of document.querySelectorAll('[data-leased]')) one.hidden = !leased;
 }
 
 // Runs a button's work once at a time and tells what went wrong.
@@ -137,8 +137,8 @@ connect();
 
 lock();
 listen('look', (look) => {
-  lent = look.borrowed;
-  $('lent-back').textContent = look.back_to === null ? 'nothing is up, as before.' : `they are those of ${look.back_to} again.`;
+  leased = look.leased;
+  $('leased-back').textContent = look.back_to === null ? 'nothing is up, as before.' : `they are those of ${look.back_to} again.`;
   lock();
   const waits = look.seconds_left !== null && look.seconds_left !== undefined && mayWrite;
   $('pending').hidden = !waits;
@@ -147,11 +147,11 @@ listen('look', (look) => {
 
 // What the watchdog does in the background, in words; what it merely begins or ends is no news.
 const WATCHDOG = {
-  mended: (said) => `The watchdog has mended a lane: ${said.why}.`,
+  repaired: (said) => `The watchdog has repaired a lane: ${said.why}.`,
   reverted: () => 'The change was not confirmed in time: it was taken back.',
   drift: (said) => `Not as asked any more: ${said.why}.`,
   blocked: (said) => `${said.lane} cannot be put right: ${said.reason}`,
-  failed: (said) => `The watchdog could not mend a lane: ${said.reason}`,
+  failed: (said) => `The watchdog could not repair a lane: ${said.reason}`,
   'as-asked': () => 'Everything is as asked again.',
 };
 listen('watchdog', (said) => WATCHDOG[said.event] && say(WATCHDOG[said.event](said), ['blocked', 'failed', 'drift'].includes(said.event)));

@@ -41,11 +41,11 @@ function drift() {
   const steps = el('details', {}, el('summary', {}, length === 1 ? '1 step would put it right' : `${length} steps would put it right`),
     el('pre', { tabindex: '0' }, status.drift.map((step) => `${step.command}\n    # ${step.why}`).join('\n')));
   $('drift').append(el('p', {}, el('strong', {}, 'Not as asked any more: '), whys), steps);
-  if (mayWrite) $('drift').append(el('button', { type: 'button', 'data-changes': '', onclick: () => mend().catch(sayFailure) }, 'Put it right'));
+  if (mayWrite) $('drift').append(el('button', { type: 'button', 'data-changes': '', onclick: () => repair().catch(sayFailure) }, 'Put it right'));
   lock();
 }
 
-async function mend() {
+async function repair() {
   const asked = await ask('GET', '/api/topology');
   await changed((await ask('PUT', '/api/topology', asked, 'application/yaml', { 'If-Match': status.etag })).summary);
 }

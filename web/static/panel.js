@@ -117,7 +117,7 @@ export class Panel {
         el('label', { class: 'check' }, this.even, 'split evenly over both directions')),
       el('label', { class: 'check' }, this.alike, 'both directions alike'),
       this.fields.outbound, this.fields.inbound,
-      el('p', { class: 'hint', 'data-lent': '', hidden: true }, 'A test run has the lanes: nothing can be set until it has ended.'), this.wrong,
+      el('p', { class: 'hint', 'data-leased': '', hidden: true }, 'A test run has the lanes: nothing can be set until it has ended.'), this.wrong,
     ];
     if (mayWrite) parts.push(this.#buttons());
     this.form.replaceChildren(el('fieldset', { class: 'all', 'data-changes': '' }, ...parts));

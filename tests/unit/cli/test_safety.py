@@ -100,5 +100,5 @@ def test_lane_names_are_completed(machine: Machine, monkeypatch: pytest.MonkeyPa
     assert [c.value for c in completion.get_completions(["set"], "")] == ["japan", "london"]
     assert [c.value for c in completion.get_completions(["set"], "lo")] == ["london"]
     assert [c.value for c in completion.get_completions(["set", "japan"], "")] == ["london"]
-    (machine.folder / "desire.json").write_text("spoilt")
+    (machine.folder / "intent.json").write_text("spoilt")
     assert completion.get_completions(["set"], "") == []

@@ -12,7 +12,7 @@ from support.folders import ROOT
 from emulator.cli import main
 from emulator.config import loader
 from emulator.control.appliance import Appliance
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.kernel.fake import FakeKernel
 from emulator.model.flow_match import Match
 from emulator.model.impairment import Impairment
@@ -167,11 +167,11 @@ def test_a_schedule_that_is_over_leaves_its_last_key_and_can_be_run_again(tmp_pa
     assert main.main(["schedule", "run", str(tmp_path / "over.yaml")], obj=one) == 0
     assert [lane.lane.rtt_ns for lane in one.status().lanes] == [40_000_000]
     assert one.status().as_asked
-    began_ns = Store(tmp_path).read().began_ns
+    began_ns = IntentStore(tmp_path).read().began_ns
     (tmp_path / "now.yaml").write_text(OVER.replace("2001-01-01T00:00:00Z", "now").replace("1s", "1ms"))
     for _ in range(2):
         assert main.main(["schedule", "run", str(tmp_path / "now.yaml")], obj=one) == 0
-        before, began_ns = began_ns, Store(tmp_path).read().began_ns
+        before, began_ns = began_ns, IntentStore(tmp_path).read().began_ns
         assert began_ns != before
 
 
@@ -187,7 +187,7 @@ def test_ctrl_c_tells_what_was_and_the_next_run_goes_on(
     for _ in range(2):
         assert main.main(["schedule", "run", DAY, "--json"], obj=one) == main.INTERRUPTED
         assert json.loads(capsys.readouterr().out)["changes"] == 0
-        began.append(Store(tmp_path).read().began_ns)
+        began.append(IntentStore(tmp_path).read().began_ns)
     assert began[0] == began[1]
     assert main.main(["schedule", "run", DAY, "--restart"], obj=one) == main.INTERRUPTED
     assert "The schedule so far:\n0 changes, 0 skipped" in told(one, capsys, "status")

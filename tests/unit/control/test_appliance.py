@@ -1,4 +1,4 @@
-"""Confirm or revert, undo, history, the watchdog's mending: the real appliance over the kernel in memory."""
+"""Confirm or revert, undo, history, the watchdog's repairing: the real appliance over the kernel in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.clocked_appliance import ALICE, MS, ONE, PAIR, TWO, Machine, drift
 
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.errors import InputError, KernelError, MissingError, RefusedError
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Topology
@@ -30,7 +30,7 @@ def test_confirmed_in_time_it_stays(machine: Machine) -> None:
     machine.clock.pass_s(59)
     machine.appliance().confirm()
     machine.clock.pass_s(100)
-    assert not machine.appliance().settle()
+    assert not machine.appliance().expire()
     assert machine.is_(TWO)
     with pytest.raises(InputError, match="nothing waits to be confirmed"):
         machine.appliance().confirm()
@@ -42,12 +42,12 @@ def test_not_confirmed_it_goes_back_exactly_once(machine: Machine, base: Topolog
         machine.appliance().up(base)
     machine.appliance().up(TWO, confirm_s=60)
     machine.clock.pass_s(59.9)
-    assert not machine.appliance().settle()
+    assert not machine.appliance().expire()
     machine.clock.pass_s(0.1)
     with pytest.raises(RefusedError, match="too late"):
         machine.appliance().confirm()
-    assert machine.appliance().settle()
-    assert not machine.appliance().settle()
+    assert machine.appliance().expire()
+    assert not machine.appliance().expire()
     assert machine.is_(base)
     assert machine.appliance().history(1)[0].author.command == "revert"
 
@@ -57,7 +57,7 @@ def test_a_reboot_means_not_confirmed(machine: Machine) -> None:
     machine.appliance().up(TWO, confirm_s=3600)
     machine.clock.reboot()
     machine.kernel = Machine(machine.folder).kernel
-    assert machine.appliance().tend(restore=True).reverted
+    assert machine.appliance().repair(restore=True).reverted
     assert machine.is_(ONE)
 
 
@@ -68,7 +68,7 @@ def test_set_waits_for_confirmation_too_and_keeps_the_first_base(machine: Machin
     machine.appliance().set_lane(ONE.lane("japan").with_rtt(50 * MS), confirm_s=60)
     machine.appliance().set_lane(ONE.lane("japan").with_rtt(60 * MS))
     machine.clock.pass_s(60)
-    assert machine.appliance().settle()
+    assert machine.appliance().expire()
     assert machine.is_(ONE)
 
 
@@ -84,7 +84,7 @@ def test_down_ends_what_waits(machine: Machine) -> None:
     machine.appliance().up(ONE, confirm_s=60)
     machine.appliance().down()
     machine.clock.pass_s(100)
-    assert not machine.appliance().settle()
+    assert not machine.appliance().expire()
     assert machine.is_(None)
 
 
@@ -128,9 +128,9 @@ def test_a_revert_that_fails_stays_due(machine: Machine) -> None:
     machine.clock.pass_s(60)
     machine.kernel.fail_at = len(machine.kernel.log)
     with pytest.raises(KernelError):
-        machine.appliance().settle()
+        machine.appliance().expire()
     assert machine.is_(TWO)
-    assert machine.appliance().settle()
+    assert machine.appliance().expire()
     assert machine.is_(ONE)
 
 
@@ -183,12 +183,12 @@ def test_an_up_of_what_stands_already_is_no_change(machine: Machine) -> None:
 def test_drift_is_reported_or_restored_as_the_topology_says(machine: Machine) -> None:
     machine.appliance().up(TWO)
     drift(machine, "lhs-japan")
-    found = machine.appliance().tend()
-    assert ([type(s.op) for s in found.drift], found.mended) == ([SetNetem], [])
+    found = machine.appliance().repair()
+    assert ([type(s.op) for s in found.drift], found.repaired) == ([SetNetem], [])
     assert machine.kernel.log == []
     machine.appliance().up(replace(TWO, on_drift="restore"))
     drift(machine, "lhs-japan")
-    assert [type(s.op) for s in machine.appliance().tend().mended] == [SetNetem]
+    assert [type(s.op) for s in machine.appliance().repair().repaired] == [SetNetem]
     assert machine.is_(replace(TWO, on_drift="restore"))
 
 
@@ -198,8 +198,8 @@ def test_lanes_that_another_or_a_lost_folder_asked_for_are_told_and_left_alone(m
     shutil.rmtree(machine.folder)
     machine.kernel.log.clear()
     for restore in (True, None):
-        found = machine.appliance().tend(restore=restore)
-        assert (found.mended, found.known, machine.kernel.log) == ([], False, [])
+        found = machine.appliance().repair(restore=restore)
+        assert (found.repaired, found.known, machine.kernel.log) == ([], False, [])
         assert len(found.drift) > 5
     assert machine.kernel.observe() == before
     assert not machine.appliance().status().as_asked
@@ -209,16 +209,16 @@ def test_lanes_that_another_or_a_lost_folder_asked_for_are_told_and_left_alone(m
 
 def test_what_a_killed_down_has_left_is_taken_away(machine: Machine) -> None:
     machine.appliance().up(TWO)
-    store = Store(machine.folder)
+    store = IntentStore(machine.folder)
     store.write(replace(store.read(), topology=None))
-    assert machine.appliance().tend(restore=True).mended
+    assert machine.appliance().repair(restore=True).repaired
     assert machine.is_(None)
 
 
 def test_a_repair_touches_what_has_drifted_and_nothing_else(machine: Machine) -> None:
     machine.appliance().up(replace(TWO, on_drift="restore"))
     drift(machine, "lhs-japan")
-    machine.appliance().tend()
+    machine.appliance().repair()
     assert [op.port for op in machine.kernel.log if isinstance(op, SetNetem)] == ["lhs-japan"]
     assert len(machine.kernel.log) == 1
 
@@ -228,7 +228,7 @@ def test_repairs_in_a_row_are_one_entry_and_undo_looks_past_it(machine: Machine)
     machine.appliance().up(replace(TWO, on_drift="restore"))
     for _ in range(3):
         drift(machine, "lhs-japan")
-        machine.appliance().tend()
+        machine.appliance().repair()
     last = machine.appliance().history()[0]
     assert (last.number, last.times, last.author.command, last.diff) == (3, 3, "watchdog", "")
     assert last.summary == "1 step: impaired before the first packet"
@@ -243,7 +243,7 @@ def test_a_lane_whose_port_is_gone_blocks_no_other(machine: Machine) -> None:
     taken = machine.kernel.ports.pop("nic1")
     machine.kernel.marked.pop("nic1")
     drift(machine, "lhs-japan")
-    found = machine.appliance().tend()
+    found = machine.appliance().repair()
     assert found.blocked == {"california": "port nic1: there is no such interface; 'longhaul nics' lists them"}
     assert [op.port for op in machine.kernel.log if isinstance(op, SetNetem)] == ["lhs-japan"]
     assert machine.kernel.observe().ports == {n: p for n, p in before.ports.items() if n != "nic1"}
@@ -251,9 +251,9 @@ def test_a_lane_whose_port_is_gone_blocks_no_other(machine: Machine) -> None:
     status = machine.appliance().status()
     assert (status.drift, list(status.blocked), status.as_asked) == ([], ["california"], False)
     machine.kernel.links["nic1"] = Link(1500, up=True, ipv6=True, addrgen=0, addresses=("192.0.2.1",))
-    assert "has the address 192.0.2.1" in machine.appliance().tend().blocked["california"]
+    assert "has the address 192.0.2.1" in machine.appliance().repair().blocked["california"]
     machine.kernel.links["nic1"] = Link(1500, up=True, ipv6=True, addrgen=0)
-    assert machine.appliance().tend().blocked == {}
+    assert machine.appliance().repair().blocked == {}
     assert machine.kernel.observe() == before
     machine.appliance().down()
     assert machine.kernel.links == {f"nic{n}": Link(1500, up=True, ipv6=True, addrgen=0) for n in range(2)}

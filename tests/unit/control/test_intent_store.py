@@ -1,24 +1,27 @@
-"""The desire on disk: whatever fails while it is written, the old one or the new one is there afterwards."""
+"""The intent on disk: whatever fails while it is written, the old one or the new one is there afterwards."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from emulator.config import loader
-from emulator.control.intent_store import Desire, Pending, Store
+from emulator.control.intent_store import Intent, IntentStore, Pending, write_json
 from emulator.errors import InputError, MissingError
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Topology
+from emulator.system.dataclass_json import to_plain
 
-OLD = Desire(Topology("old", "hub", (Lane("japan", Impairment(7)),)), 3)
-NEW = Desire(Topology("new", "hub", (Lane("japan", Impairment(9)),)), 4, Pending(10**12, "life-1", OLD.topology))
+OLD = Intent(Topology("old", "hub", (Lane("japan", Impairment(7)),)), 3)
+NEW = Intent(Topology("new", "hub", (Lane("japan", Impairment(9)),)), 4, Pending(10**12, "life-1", OLD.topology))
 CALLS = ("open", "write", "fsync", "replace", "close")
 
 
@@ -54,17 +57,17 @@ class Disk:
 def calls_of_a_write(tmp_path: Path) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         disk = Disk(patch)
-        Store(tmp_path).write(NEW)
+        IntentStore(tmp_path).write(NEW)
     return disk.calls
 
 
 def test_what_is_written_comes_back_and_is_for_root_only(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    assert store.read() == Desire()
+    store = IntentStore(tmp_path)
+    assert store.read() == Intent()
     store.write(NEW)
     assert store.read() == NEW
-    assert stat.S_IMODE((tmp_path / "desire.json").stat().st_mode) == 0o600
-    assert [p.name for p in tmp_path.iterdir()] == ["desire.json"]
+    assert stat.S_IMODE((tmp_path / "intent.json").stat().st_mode) == 0o600
+    assert [p.name for p in tmp_path.iterdir()] == ["intent.json"]
 
 
 def test_it_is_on_the_disk_before_it_has_its_name_and_then_the_folder_is(tmp_path: Path) -> None:
@@ -76,20 +79,20 @@ def test_a_power_cut_at_any_call_leaves_the_old_or_the_new(tmp_path: Path, after
     calls = calls_of_a_write(tmp_path)
     found = []
     for at in range(len(calls)):
-        Store(tmp_path).write(OLD)
+        IntentStore(tmp_path).write(OLD)
         with pytest.MonkeyPatch.context() as patch:
             Disk(patch, at, after)
             with pytest.raises(PowerCut):
-                Store(tmp_path).write(NEW)
-        found.append(Store(tmp_path).read())
+                IntentStore(tmp_path).write(NEW)
+        found.append(IntentStore(tmp_path).read())
     renamed = calls.index("replace") + (0 if after else 1)
     assert found == [OLD] * renamed + [NEW] * (len(calls) - renamed)
 
 
 def test_half_a_draft_of_another_life_does_no_harm(tmp_path: Path) -> None:
-    (tmp_path / "desire.partial").write_text('{"format": 2, "topo')
-    store = Store(tmp_path)
-    assert store.read() == Desire()
+    (tmp_path / "intent.partial").write_text('{"format": 2, "topo')
+    store = IntentStore(tmp_path)
+    assert store.read() == Intent()
     store.write(OLD)
     assert store.read() == OLD
 
@@ -97,17 +100,50 @@ def test_half_a_draft_of_another_life_does_no_harm(tmp_path: Path) -> None:
 def test_a_short_write_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr("emulator.control.intent_store.os.write", lambda fd, data: real(fd, data[:100]))
-    Store(tmp_path).write(NEW)
-    assert Store(tmp_path).read() == NEW
+    IntentStore(tmp_path).write(NEW)
+    assert IntentStore(tmp_path).read() == NEW
+
+
+def desire_json(folder: Path, intent: Intent) -> Path:
+    """The intent as the release before wrote it."""
+    plain = to_plain(intent)
+    if plain["pending"]:
+        plain["pending"]["borrowed"] = plain["pending"].pop("leased")
+    write_json(folder / "desire.json", 4, plain)
+    return folder / "desire.json"
+
+
+@pytest.mark.parametrize("leased", [False, True])
+def test_the_intent_of_the_release_before_is_read_until_a_new_one_is_written(tmp_path: Path, leased: bool) -> None:
+    assert NEW.pending
+    was = replace(NEW, pending=replace(NEW.pending, leased=leased))
+    old, store = desire_json(tmp_path, was), IntentStore(tmp_path)
+    assert store.read() == was
+    assert store.is_known()
+    stamp = store.stamp()
+    store.write(OLD)
+    assert (store.read(), old.exists()) == (OLD, False)
+    assert store.stamp() != stamp != (0, 0)
+
+
+def test_a_test_run_of_the_release_before_keeps_its_lease(tmp_path: Path) -> None:
+    store = IntentStore(tmp_path)
+    assert store.leaseholder() is None
+    with (tmp_path / "borrower").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write(f"{os.getpid():<10}\n")
+        held.flush()
+        assert store.leaseholder() == os.getpid()
+    assert store.leaseholder() is None
 
 
 def test_the_old_file_without_a_version_is_read_until_a_new_one_is_written(tmp_path: Path) -> None:
     assert OLD.topology
     (tmp_path / "topology.yaml").write_text(loader.dumps(OLD.topology))
-    store = Store(tmp_path)
-    assert store.read() == Desire(OLD.topology)
-    store.write(Desire())
-    assert store.read() == Desire()
+    store = IntentStore(tmp_path)
+    assert store.read() == Intent(OLD.topology)
+    store.write(Intent())
+    assert store.read() == Intent()
 
 
 @pytest.mark.parametrize(
@@ -116,26 +152,26 @@ def test_the_old_file_without_a_version_is_read_until_a_new_one_is_written(tmp_p
         ("", "cannot be read: Expecting value"),
         ("[]", "cannot be read: "),
         ("{}", "cannot be read: 'format'"),
-        ('{"format": 99}', "it is of format 99, this version reads up to 4"),
+        ('{"format": 99}', "it is of format 99, this version reads up to 5"),
         ('{"format": 2, "topology": {}}', "missing"),
-        ('{"format": 2, "wish": 1}', "Desire has no wish"),
+        ('{"format": 2, "wish": 1}', "Intent has no wish"),
     ],
 )
 def test_a_file_that_makes_no_sense_says_what_to_do(tmp_path: Path, text: str, why: str) -> None:
-    (tmp_path / "desire.json").write_text(text)
+    (tmp_path / "intent.json").write_text(text)
     with pytest.raises(InputError) as error:
-        Store(tmp_path).read()
+        IntentStore(tmp_path).read()
     assert why in str(error.value)
     assert "move it away, then longhaul up FILE" in str(error.value)
 
 
 def test_no_right_to_write_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises((MissingError, OSError)), Store(tmp_path / "file" / "state").locked():
+    with pytest.raises((MissingError, OSError)), IntentStore(tmp_path / "file" / "state").locked():
         pass
 
 
 def test_the_file_is_json_with_a_version(tmp_path: Path) -> None:
-    Store(tmp_path).write(OLD)
-    plain = json.loads((tmp_path / "desire.json").read_text())
-    assert (plain["format"], plain["change"], plain["topology"]["name"]) == (4, 3, "old")
+    IntentStore(tmp_path).write(OLD)
+    plain = json.loads((tmp_path / "intent.json").read_text())
+    assert (plain["format"], plain["change"], plain["topology"]["name"]) == (5, 3, "old")

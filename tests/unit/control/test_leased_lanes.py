@@ -1,4 +1,4 @@
-"""Lanes that a test run has borrowed: nobody else's meanwhile, given back at its end, and by others if it is killed."""
+"""Lanes that a test run has leased: nobody else's meanwhile, returned at its end, and by others if it is killed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from emulator.cli.main import main
 from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import REVERT, Author
-from emulator.control.intent_store import Store
-from emulator.control.revert_process import wait_and_settle
+from emulator.control.intent_store import IntentStore
+from emulator.control.revert_process import wait_and_expire
 from emulator.errors import MeasureError, RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.plan.desired_state import wanted
@@ -48,26 +48,26 @@ class Box:
         self.clock.pass_s(90)
 
     @property
-    def store(self) -> Store:
-        return Store(self.folder)
+    def store(self) -> IntentStore:
+        return IntentStore(self.folder)
 
     def appliance(self) -> Appliance:
         author = Author("root", 0, 1, "longhaul")
         return Appliance(self.kernel, self.folder, author=author, clock=self.clock, guard=self.guarded.append)
 
-    def kill_a_borrower(self) -> None:
+    def kill_a_leaseholder(self) -> None:
         """Leave all as it is when a test run is killed."""
-        with self.appliance().borrowed(CELL):
-            kernel, file = copy.deepcopy(self.kernel), self.folder / "desire.json"
-            desire = file.read_bytes()
+        with self.appliance().lease(CELL):
+            kernel, file = copy.deepcopy(self.kernel), self.folder / "intent.json"
+            intent = file.read_bytes()
         self.kernel = kernel
-        file.write_bytes(desire)
+        file.write_bytes(intent)
 
     def is_the_users(self) -> bool:
         """All is as the user wants it, in the schedule's phase."""
         now, have = self.store.read(), self.kernel.observe()
-        moment = USERS.with_lane(replace(CELL.lane("japan").with_rtt(300_000_000)))
-        goal = wanted_at(USERS, moment, have)
+        scheduled = USERS.with_lane(replace(CELL.lane("japan").with_rtt(300_000_000)))
+        goal = wanted_at(USERS, scheduled, have)
         return (now.topology, now.pending, now.began_ns, have) == (USERS, None, self.began_ns, goal)
 
 
@@ -76,10 +76,10 @@ def box(tmp_path: Path) -> Box:
     return Box(tmp_path)
 
 
-def test_lanes_are_lent_for_a_block_and_history_hears_nothing(box: Box) -> None:
+def test_lanes_are_leased_for_a_block_and_history_hears_nothing(box: Box) -> None:
     one = box.appliance()
     before = one.history()
-    with one.borrowed(CELL):
+    with one.lease(CELL):
         assert box.kernel.observe() == wanted(CELL, box.kernel.observe())
         assert one.topology() == CELL
         assert one.pending_ns() is None
@@ -90,11 +90,11 @@ def test_lanes_are_lent_for_a_block_and_history_hears_nothing(box: Box) -> None:
     assert one.topology() is None
 
 
-def test_they_are_given_back_after_a_failure_too(box: Box) -> None:
-    with pytest.raises(MeasureError), box.appliance().borrowed(CELL):
+def test_they_are_returned_after_a_failure_too(box: Box) -> None:
+    with pytest.raises(MeasureError), box.appliance().lease(CELL):
         raise MeasureError("iperf3 ended with 1")
     assert box.is_the_users()
-    with box.appliance().borrowed(CELL):
+    with box.appliance().lease(CELL):
         pass
     assert box.is_the_users()
 
@@ -105,29 +105,29 @@ CHANGES: dict[str, Callable[[Appliance], object]] = {
     "down": Appliance.down,
     "undo": Appliance.undo,
     "confirm": Appliance.confirm,
-    "borrow": lambda one: one.borrowed(CELL).__enter__(),
+    "lease": lambda one: one.lease(CELL).__enter__(),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_nobody_else_changes_them_meanwhile(box: Box, name: str) -> None:
-    with box.appliance().borrowed(CELL):
-        have, desire = box.kernel.observe(), box.store.read()
-        with pytest.raises(RefusedError, match=rf"a test run \(process {os.getpid()}\) has borrowed the lanes"):
+    with box.appliance().lease(CELL):
+        have, intent = box.kernel.observe(), box.store.read()
+        with pytest.raises(RefusedError, match=rf"a test run \(process {os.getpid()}\) has leased the lanes"):
             CHANGES[name](box.appliance())
-        assert (box.kernel.observe(), box.store.read()) == (have, desire)
-        box.appliance().tend()
-        assert box.store.read() == desire
+        assert (box.kernel.observe(), box.store.read()) == (have, intent)
+        box.appliance().repair()
+        assert box.store.read() == intent
     assert box.is_the_users()
 
 
-def test_what_waits_to_be_confirmed_is_not_lent(box: Box) -> None:
+def test_what_waits_to_be_confirmed_is_not_leased(box: Box) -> None:
     box.appliance().set_lane(CELL.lane("japan"), confirm_s=60)
-    desire = box.store.read()
-    with pytest.raises(RefusedError, match="longhaul confirm, or longhaul undo, first"), box.appliance().borrowed(CELL):
-        pytest.fail("it was lent")
-    assert box.store.read() == desire
-    assert box.store.borrower() is None
+    intent = box.store.read()
+    with pytest.raises(RefusedError, match="longhaul confirm, or longhaul undo, first"), box.appliance().lease(CELL):
+        pytest.fail("it was leased")
+    assert box.store.read() == intent
+    assert box.store.leaseholder() is None
 
 
 def never(*_: object) -> None:
@@ -135,16 +135,16 @@ def never(*_: object) -> None:
 
 
 GIVERS: dict[str, Callable[[Box], object]] = {
-    "the daemon's next look": lambda box: box.appliance().tend(),
-    "the reverter": lambda box: wait_and_settle(box.store, box.appliance, box.clock, never, never),
-    "the next test run": lambda box: box.appliance().borrowed(CELL).__enter__(),
+    "the daemon's next look": lambda box: box.appliance().repair(),
+    "the reverter": lambda box: wait_and_expire(box.store, box.appliance, box.clock, never, never),
+    "the next test run": lambda box: box.appliance().lease(CELL).__enter__(),
     "the next change": lambda box: box.appliance().up(USERS),
 }
 
 
 @pytest.mark.parametrize("name", GIVERS)
-def test_what_a_killed_test_run_has_left_is_given_back(box: Box, name: str) -> None:
-    box.kill_a_borrower()
+def test_what_a_killed_test_run_has_left_is_returned(box: Box, name: str) -> None:
+    box.kill_a_leaseholder()
     assert not box.is_the_users()
     assert box.appliance().pending_ns() == 0
     GIVERS[name](box)
@@ -158,7 +158,7 @@ def test_what_a_killed_test_run_has_left_is_given_back(box: Box, name: str) -> N
 
 
 def test_down_after_a_killed_test_run_can_be_undone(box: Box) -> None:
-    box.kill_a_borrower()
+    box.kill_a_leaseholder()
     box.appliance().down()
     assert box.kernel.observe() == State()
     box.appliance().undo()
@@ -168,25 +168,25 @@ def test_down_after_a_killed_test_run_can_be_undone(box: Box) -> None:
 def test_a_reverter_sleeps_until_the_borrower_is_gone_and_leaves_the_next_to_its_own(box: Box) -> None:
     waited = []
 
-    class Waiting(Store):
-        def await_return(self) -> None:
+    class Waiting(IntentStore):
+        def await_lease_end(self) -> None:
             waited.append(self.read().lasting)
-            borrowing.__exit__(None, None, None)
+            holding_lease.__exit__(None, None, None)
             next_one.__enter__()
 
-    borrowing, next_one = box.appliance().borrowed(CELL), box.appliance().borrowed(CELL)
-    borrowing.__enter__()
-    wait_and_settle(Waiting(box.folder), box.appliance, box.clock, never, never)
+    holding_lease, next_one = box.appliance().lease(CELL), box.appliance().lease(CELL)
+    holding_lease.__enter__()
+    wait_and_expire(Waiting(box.folder), box.appliance, box.clock, never, never)
     assert waited == [USERS]
-    assert box.store.borrower() == os.getpid()
+    assert box.store.leaseholder() == os.getpid()
     next_one.__exit__(None, None, None)
     assert box.is_the_users()
 
 
 def test_status_tells_of_it(box: Box, capsys: pytest.CaptureFixture[str]) -> None:
-    with box.appliance().borrowed(CELL):
+    with box.appliance().lease(CELL):
         main(["status"], obj=box.appliance())
-        assert "borrowed: goes back to users when the test run that has the lanes ends\n" in capsys.readouterr().out
+        assert "leased: goes back to users when the test run that has the lanes ends\n" in capsys.readouterr().out
         main(["status", "--json"], obj=box.appliance())
         assert json.loads(capsys.readouterr().out)["pending"] == {"left_ns": None, "back_to": "users"}
 
@@ -194,5 +194,5 @@ def test_status_tells_of_it(box: Box, capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_change_that_is_not_confirmed_goes_back_to_the_phase_of_the_schedule(box: Box) -> None:
     box.appliance().up(CELL, confirm_s=1)
     box.clock.pass_s(2)
-    assert box.appliance().settle()
+    assert box.appliance().expire()
     assert box.is_the_users()

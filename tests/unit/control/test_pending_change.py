@@ -1,4 +1,4 @@
-"""What of the desire does not last, and until when."""
+"""What of the intent does not last, and until when."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 from support.hand_clock import HandClock
 
 from emulator.control.change_log import History
-from emulator.control.intent_store import Desire, Pending, Store
+from emulator.control.intent_store import Intent, IntentStore, Pending
 from emulator.control.pending_change import Ledger
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Topology
 
-OLD = Desire(Topology("old", "hub", (Lane("japan", Impairment(7)),)), 3, began_ns=5)
-NEW = Desire(Topology("new", "hub", (Lane("japan", Impairment(9)),)), 4)
+OLD = Intent(Topology("old", "hub", (Lane("japan", Impairment(7)),)), 3, began_ns=5)
+NEW = Intent(Topology("new", "hub", (Lane("japan", Impairment(9)),)), 4)
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def clock() -> HandClock:
 
 @pytest.fixture
 def ledger(tmp_path: Path, clock: HandClock) -> Ledger:
-    return Ledger(Store(tmp_path), History(tmp_path / "changes"), clock)
+    return Ledger(IntentStore(tmp_path), History(tmp_path / "changes"), clock)
 
 
 def test_a_deadline_holds_in_one_life_of_the_machine(ledger: Ledger, clock: HandClock) -> None:
@@ -45,10 +45,10 @@ def test_a_second_change_keeps_what_the_first_goes_back_to(ledger: Ledger) -> No
     assert ledger.waiting(first, NEW, None) == first
 
 
-def test_what_is_borrowed_lasts_as_long_as_its_borrower(ledger: Ledger, tmp_path: Path, clock: HandClock) -> None:
-    lent = ledger.lent(NEW, OLD)
-    assert lent.pending and (lent.topology, lent.lasting) == (NEW.topology, OLD.topology)
-    with Store(tmp_path).borrowing():
+def test_what_is_leased_lasts_as_long_as_its_borrower(ledger: Ledger, tmp_path: Path, clock: HandClock) -> None:
+    leased = ledger.with_lease(NEW, OLD)
+    assert leased.pending and (leased.topology, leased.lasting) == (NEW.topology, OLD.topology)
+    with IntentStore(tmp_path).holding_lease():
         clock.pass_s(10**6)
-        assert (ledger.left_ns(lent.pending), ledger.is_overdue(lent.pending)) == (None, False)
-    assert (ledger.left_ns(lent.pending), ledger.is_overdue(lent.pending)) == (0, True)
+        assert (ledger.left_ns(leased.pending), ledger.is_overdue(leased.pending)) == (None, False)
+    assert (ledger.left_ns(leased.pending), ledger.is_overdue(leased.pending)) == (0, True)

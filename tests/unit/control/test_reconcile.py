@@ -79,7 +79,7 @@ def test_killed_at_any_step_the_next_up_converges(topology: Topology) -> None:
 
 @pytest.mark.parametrize("old", TOPOLOGIES, ids=lambda t: t.name)
 @pytest.mark.parametrize("new", TOPOLOGIES, ids=lambda t: t.name)
-def test_killed_between_any_two_everything_is_given_back(old: Topology, new: Topology) -> None:
+def test_killed_between_any_two_everything_is_returned(old: Topology, new: Topology) -> None:
     """The kernel alone remembers how the machine was; no step may take the last memory of it away."""
     kernel = machine()
     go(kernel, old)

@@ -13,7 +13,7 @@ from support.hand_clock import HandAlarm, HandClock
 from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import Author
-from emulator.control.intent_store import Store
+from emulator.control.intent_store import IntentStore
 from emulator.control.schedule_player import Player, noted
 from emulator.control.watchdog_loop import WatchdogLoop
 from emulator.errors import RefusedError
@@ -58,7 +58,7 @@ class Box:
 
     def player(self) -> Player:
         """Of what is up."""
-        now = Store(self.folder).read()
+        now = IntentStore(self.folder).read()
         assert now.topology and now.topology.schedule and now.began_ns is not None
         return Player(self.kernel, Timeline(now.topology, now.topology.schedule), now.began_ns, self.alarm)
 
@@ -136,7 +136,7 @@ def test_instants_that_have_passed_are_skipped_and_counted(tmp_path: Path) -> No
     assert (late.changes, late.skipped, late.max_ns) == (2, 1, 4 * MS)
 
 
-def test_what_somebody_else_changed_is_mended_at_the_end(box: Box) -> None:
+def test_what_somebody_else_changed_is_repaired_at_the_end(box: Box) -> None:
     def meddle() -> None:
         egress = box.kernel.ports["lhh-b"].egress
         assert egress
@@ -182,11 +182,11 @@ def test_two_extremes_stand_for_every_moment(keys: str) -> None:
     assert one.schedule
     kernel, timeline = FakeKernel(), Timeline(one, one.schedule)
     have = kernel.observe()
-    most, moments = steady(timeline, have), [wanted(timeline.at(t), have) for t in timeline.breakpoints()]
+    most, states = steady(timeline, have), [wanted(timeline.at(t), have) for t in timeline.breakpoints()]
     for name, veth in most.veths.items():
-        assert veth.segments == min(moment.veths[name].segments for moment in moments)
+        assert veth.segments == min(each.veths[name].segments for each in states)
     for name, port in most.ports.items():
-        limits = [e.netem.limit for moment in moments if (e := moment.ports[name].egress)]
+        limits = [e.netem.limit for each in states if (e := each.ports[name].egress)]
         assert not limits or (port.egress and port.egress.netem.limit >= max(limits))
 
 
@@ -208,7 +208,7 @@ def test_the_daemon_plays_and_what_it_plays_is_no_drift(box: Box) -> None:
         seen.append(box.rtts())
         assert box.appliance().status().as_asked
     assert seen == [[80, 80], [120, 80], [120, 80], [90, 80]]
-    assert set(box.events) == {"watching"}, "nothing to mend"
+    assert set(box.events) == {"watching"}, "nothing to repair"
     late = box.appliance().status().lateness
     assert late and (late.changes, late.max_ns, late.skipped) == (2, 0, 0)
 
@@ -220,7 +220,7 @@ def test_drift_is_what_differs_from_this_moment_of_the_schedule(box: Box) -> Non
     assert {step.op.port for step in box.appliance().status().drift if isinstance(step.op, SetNetem)} == {"lhs-a"}
     box.watch(1)
     assert box.rtts() == [120, 80]
-    assert box.events[-2:] == ["mended", "watching"]
+    assert box.events[-2:] == ["repaired", "watching"]
 
 
 def test_a_schedule_that_nobody_plays_is_drift_after_a_second(box: Box) -> None:
@@ -246,15 +246,15 @@ def test_killed_and_started_again_it_goes_on_in_its_phase(box: Box) -> None:
 
 def test_a_change_to_a_lane_leaves_the_phase_and_another_schedule_begins_anew(box: Box) -> None:
     one = scheduled(REROUTE)
-    began = [Store(box.up(one).folder).read().began_ns]
+    began = [IntentStore(box.up(one).folder).read().began_ns]
     for changed in (one.with_lane(one.lane("b").with_rtt(9 * MS)), scheduled(TIMES), replace(one, schedule=None), one):
         box.clock.pass_s(5)
-        began.append(Store(box.up(changed).folder).read().began_ns)
+        began.append(IntentStore(box.up(changed).folder).read().began_ns)
     first = began[0]
     assert first and began == [first, first, first + 10 * S, None, first + 20 * S]
     box.clock.pass_s(5)
     box.appliance().up(one, anew=True)
-    assert Store(box.folder).read().began_ns == first + 25 * S
+    assert IntentStore(box.folder).read().began_ns == first + 25 * S
 
 
 def test_what_is_asked_for_meanwhile_is_played_from_then_on(box: Box) -> None:
@@ -281,12 +281,12 @@ def test_a_port_that_is_lost_does_not_hold_up_the_others(box: Box) -> None:
     box.kernel.fail_at = len(box.kernel.log)
     box.watch(1)
     assert box.rtts() == [120, 120]
-    assert box.events[-4:] == ["watching", "failed", "mended", "as-asked"]
+    assert box.events[-4:] == ["watching", "failed", "repaired", "as-asked"]
 
 
 def test_lateness_is_told_of_the_schedule_that_it_was_measured_with(box: Box) -> None:
     box.up(scheduled(TIMES)).watch(5)
-    began_ns = Store(box.folder).read().began_ns
+    began_ns = IntentStore(box.folder).read().began_ns
     late = noted(box.folder, began_ns)
     assert late and late.changes == 3
     assert noted(box.folder, 1) is None

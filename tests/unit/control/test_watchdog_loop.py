@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 from support.fake_daemon import ONE, Stage
 
-from emulator.control.intent_store import Store
-from emulator.control.revert_process import wait_and_settle
+from emulator.control.intent_store import IntentStore
+from emulator.control.revert_process import wait_and_expire
 from emulator.control.watchdog_loop import _stop_signals
 from emulator.errors import RefusedError
 from emulator.kernel.fake import FakeKernel
@@ -44,14 +44,14 @@ def test_after_a_reboot_it_brings_the_lanes_up_even_if_drift_is_only_reported(st
     stage.kernel = FakeKernel()
     stage.played()
     assert stage.as_asked()
-    assert stage.events == ["mended", "watching"]
+    assert stage.events == ["repaired", "watching"]
 
 
 def test_news_of_drift_is_acted_upon_at_once(stage: Stage) -> None:
     stage.appliance().up(ONE)
     stage.played(stage.drift, stage.nothing)
     assert stage.as_asked()
-    assert stage.events == ["watching", "mended"]
+    assert stage.events == ["watching", "repaired"]
 
 
 def test_drift_is_told_once_until_it_is_over(stage: Stage) -> None:
@@ -59,15 +59,15 @@ def test_drift_is_told_once_until_it_is_over(stage: Stage) -> None:
     stage.played(stage.drift, stage.nothing, stage.nothing)
     assert not stage.as_asked()
     assert stage.events == ["watching", "drift"]
-    assert 'mend="longhaul up FILE"' in stage.out.getvalue()
+    assert 'repair="longhaul up FILE"' in stage.out.getvalue()
 
-    def mended() -> bool:
+    def repaired() -> bool:
         stage.appliance().up(replace(ONE, on_drift="report"))
         return True
 
     stage.out.truncate(0)
-    stage.appliance().tend(restore=True)
-    stage.played(stage.drift, mended, stage.drift, stage.nothing)
+    stage.appliance().repair(restore=True)
+    stage.played(stage.drift, repaired, stage.drift, stage.nothing)
     assert stage.events[-4:] == ["watching", "drift", "as-asked", "drift"]
 
 
@@ -78,7 +78,7 @@ def test_lanes_that_nobody_asked_for_here_are_told_and_left(stage: Stage) -> Non
     stage.played(stage.nothing)
     assert stage.kernel.observe() == before
     assert stage.events == ["drift", "watching"]
-    assert 'mend="longhaul up FILE to have them, longhaul down to be rid of them"' in stage.out.getvalue()
+    assert 'repair="longhaul up FILE to have them, longhaul down to be rid of them"' in stage.out.getvalue()
 
 
 def test_an_engine_that_died_is_started_again_even_if_drift_is_only_reported(stage: Stage) -> None:
@@ -93,7 +93,7 @@ def test_an_engine_that_died_is_started_again_even_if_drift_is_only_reported(sta
 
     stage.played(death_and_drift, stage.nothing)
     assert stage.kernel.wires == {"lh-japan": japan, "lh-london": others}
-    assert stage.events == ["watching", "mended", "drift"]
+    assert stage.events == ["watching", "repaired", "drift"]
     last = stage.appliance().history(1)[0]
     assert (last.author.command, last.summary) == ("watchdog", "2 steps: its engine has died")
 
@@ -112,7 +112,7 @@ def test_a_failure_is_told_and_tried_again(stage: Stage) -> None:
     stage.drift()
     stage.kernel.fail_at = len(stage.kernel.log)
     stage.played(stage.nothing, stage.nothing)
-    assert stage.events == ["failed", "watching", "mended", "as-asked"]
+    assert stage.events == ["failed", "watching", "repaired", "as-asked"]
     assert stage.as_asked()
 
 
@@ -154,7 +154,7 @@ def test_the_service_manager_hears_that_it_is_ready_and_alive(stage: Stage, tmp_
     assert told[:2] == ["WATCHDOG=1", "READY=1\nSTATUS=watching"]
     assert set(told[2:]) == {"WATCHDOG=1"} and len(told) >= 6
     assert Notifier(environment, 8).ping_s is None
-    Notifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}, 1).tell("READY=1")
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}, 1).report("READY=1")
 
 
 def test_log_lines_are_words_a_machine_reads() -> None:
@@ -175,15 +175,15 @@ def test_a_signal_wakes_and_stops_it(tmp_path: Path) -> None:
         assert not stopped()
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopped()
-        ears = Watch(tmp_path / "desire.json")
+        ears = Watch(tmp_path / "intent.json")
         assert not ears.wait(60, wake_fd)
         ears.close()
     assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_new_desire_is_news_and_nothing_else_in_its_folder(tmp_path: Path) -> None:
-    ears = Watch(tmp_path / "desire.json")
-    for name, heard in (("schedule.json", False), ("desire.json", True)):
+    ears = Watch(tmp_path / "intent.json")
+    for name, heard in (("schedule.json", False), ("intent.json", True)):
         (tmp_path / "draft").write_text("{}")
         (tmp_path / "draft").replace(tmp_path / name)
         assert ears.wait(0.001) == heard
@@ -196,7 +196,7 @@ def test_a_kernel_without_inotify_tells_of_all_else(tmp_path: Path, monkeypatch:
         return -1
 
     monkeypatch.setattr("emulator.kernel.watch._libc.inotify_init1", missing)
-    ears = Watch(tmp_path / "desire.json")
+    ears = Watch(tmp_path / "intent.json")
     assert not ears.wait(0.001)
     ears.close()
 
@@ -211,7 +211,7 @@ def test_a_reverter_waits_for_the_deadline_of_the_moment(stage: Stage) -> None:
         if len(slept) == 1:
             appliance.up(replace(ONE, seed=2), confirm_s=9)
 
-    wait_and_settle(Store(stage.folder), stage.appliance, stage.clock, sleep, pytest.fail)
+    wait_and_expire(IntentStore(stage.folder), stage.appliance, stage.clock, sleep, pytest.fail)
     assert slept == [5, 5, 4]
     assert stage.appliance().topology() is None
     assert stage.as_asked()
@@ -223,12 +223,12 @@ def test_a_reverter_that_fails_tells_and_tries_again(stage: Stage) -> None:
     stage.clock.pass_s(1)
 
     class Reluctant:
-        def settle(self) -> bool:
+        def expire(self) -> bool:
             if len(told) < 3:
                 raise RefusedError("port nic0: has an address")
-            return appliance.settle()
+            return appliance.expire()
 
-    wait_and_settle(Store(stage.folder), Reluctant, stage.clock, slept.append, told.append)
+    wait_and_expire(IntentStore(stage.folder), Reluctant, stage.clock, slept.append, told.append)
     assert (slept, len(told)) == ([1, 2, 4], 3)
     assert "has an address" in told[0]
     assert stage.as_asked()

@@ -101,7 +101,7 @@ def test_nothing_answered_is_said() -> None:
 def test_a_trace_has_mean_spread_and_loss_of_each_step() -> None:
     points = [(0, 40), (10, 40), (20, 46), (30, None), (2_000, None), (3_000, 44)]
     way = DirectionSeries((tuple(PacketRecord(at, ns is None, ns) for at, ns in points),))
-    found = probes.moments(way, 1_000)
+    found = probes.trace_steps(way, 1_000)
     assert found == [TraceStep(0, 42, 5, 0.25), TraceStep(2_000, None, None, 1), TraceStep(3_000, 44, 0, 0)]
     keys = read_csv(probes.trace(found))
     assert [key.at_ns for key in keys] == [0, 2_000, 3_000]
@@ -112,6 +112,6 @@ def test_a_trace_has_mean_spread_and_loss_of_each_step() -> None:
 def test_the_spread_of_a_trace_is_the_spread_of_the_path() -> None:
     """Uniform within 8 ms: a jitter of 4 ms about 44 ms."""
     there, _ = probes.ways(probes.complete(one_way(1, 4_000), EVERY_NS), one_clock=True)
-    found = probes.moments(there, 100 * 10**9)[0]
+    found = probes.trace_steps(there, 100 * 10**9)[0]
     assert found.delay_ns == pytest.approx(44 * MS, rel=0.01)
     assert found.jitter_ns == pytest.approx(4 * MS, rel=0.05)

@@ -1,4 +1,4 @@
-"""Lanes that a test run has borrowed, as the API, the command line from afar and the pages tell of them."""
+"""Lanes that a test run has leased, as the API, the command line from afar and the pages tell of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from web.server import Server
 ASKED = {"rtts": ["1ms"], "duration": 10}
 
 
-def lent(house: House) -> Appliance:
+def other_process(house: House) -> Appliance:
     """Another process's view of the same machine."""
     return Appliance(house.kernel, house.appliance.state_dir, guard=lambda _: None)
 
@@ -32,40 +32,40 @@ def cell() -> Topology:
 
 
 def test_status_looks_and_metrics_tell_of_it_and_of_what_comes_back(up: House) -> None:
-    at_rest = {"pending": None, "borrowed": False, "back_to": None}
+    at_rest = {"pending": None, "leased": False, "back_to": None}
     told = up.client.get("/api/status").json
     assert told | at_rest == told
-    with lent(up).borrowed(cell()):
+    with other_process(up).lease(cell()):
         up.tick()
         told = up.client.get("/api/status").json
-        assert told | {"pending": None, "borrowed": True, "back_to": "new-york"} == told
+        assert told | {"pending": None, "leased": True, "back_to": "new-york"} == told
         assert [lane["rtt_ns"] for lane in told["lanes"] if lane["name"] == "japan"] == [7_000_000]
         look = up.live.look()
-        assert (look.borrowed, look.back_to, look.seconds_left) == (True, "new-york", None)
-        assert "longhaul_lanes_borrowed 1.0" in up.client.get("/metrics").text
+        assert (look.leased, look.back_to, look.seconds_left) == (True, "new-york", None)
+        assert "longhaul_lanes_leased 1.0" in up.client.get("/metrics").text
     up.tick()
     told = up.client.get("/api/status").json
     assert told | at_rest == told
     look = up.live.look()
-    assert (look.borrowed, look.back_to) == (False, None)
-    assert "longhaul_lanes_borrowed 0.0" in up.client.get("/metrics").text
+    assert (look.leased, look.back_to) == (False, None)
+    assert "longhaul_lanes_leased 0.0" in up.client.get("/metrics").text
 
 
 def test_where_nothing_was_up_nothing_comes_back(house: House) -> None:
-    with lent(house).borrowed(cell()):
+    with other_process(house).lease(cell()):
         house.tick()
         told = house.client.get("/api/status").json
-        assert (told["topology"], told["borrowed"], told["back_to"]) == ("new-york", True, None)
+        assert (told["topology"], told["leased"], told["back_to"]) == ("new-york", True, None)
 
 
 def test_a_change_that_waits_tells_what_comes_back_too(up: House) -> None:
     up.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
     told = up.client.get("/api/status").json
-    assert (told["pending"]["seconds_left"] > 0, told["borrowed"], told["back_to"]) == (True, False, "new-york")
+    assert (told["pending"]["seconds_left"] > 0, told["leased"], told["back_to"]) == (True, False, "new-york")
 
 
 def test_nobody_changes_them_meanwhile_and_the_answer_says_who_has_them(up: House) -> None:
-    with lent(up).borrowed(cell()):
+    with other_process(up).lease(cell()):
         for answer in (
             up.client.patch("/api/lanes/london", json={"rtt": "90ms"}),
             up.up(),
@@ -73,7 +73,7 @@ def test_nobody_changes_them_meanwhile_and_the_answer_says_who_has_them(up: Hous
             up.client.post("/api/undo"),
             up.client.post("/api/runs", json=ASKED),
         ):
-            said = f"a test run (process {os.getpid()}) has borrowed the lanes: wait for its end, or end it"
+            said = f"a test run (process {os.getpid()}) has leased the lanes: wait for its end, or end it"
             assert problem(answer, 409)["detail"] == said
     assert up.client.patch("/api/lanes/london", json={"rtt": "90ms"}).status_code == 200
 
@@ -90,12 +90,12 @@ def test_watchers_hear_that_something_is_new_whoever_changed_it(up: House) -> No
     first = up.live.look().changes
     up.tick()
     assert up.live.look().changes == first
-    lent(up).set_lane(star().lane("japan").with_rtt(7_000_000))
+    other_process(up).set_lane(star().lane("japan").with_rtt(7_000_000))
     up.tick()
     assert up.live.look().changes > first
 
 
-def test_no_echo_runs_on_lanes_that_are_lent(up: House) -> None:
+def test_no_echo_runs_on_lanes_that_are_leased(up: House) -> None:
     started = []
 
     class Quiet:
@@ -111,7 +111,7 @@ def test_no_echo_runs_on_lanes_that_are_lent(up: House) -> None:
     up.live._echoes = Echoes(Quiet)  # type: ignore[arg-type]
     up.live._echoes.follow(star())
     assert len(started) == 3
-    with lent(up).borrowed(cell()):
+    with other_process(up).lease(cell()):
         up.tick()
         up.live.look()
         assert started == []
@@ -125,10 +125,10 @@ def test_the_command_line_tells_the_same_from_afar(
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        with lent(up).borrowed(cell()):
+        with other_process(up).lease(cell()):
             up.tick()
             main.main(["--url", f"http://{server.address}", "status"])
-            assert "borrowed: goes back to new-york when the test run" in capsys.readouterr().out
+            assert "leased: goes back to new-york when the test run" in capsys.readouterr().out
             main.main(["--url", f"http://{server.address}", "status", "--json"])
             assert json.loads(capsys.readouterr().out)["pending"] == {"left_ns": None, "back_to": "new-york"}
     finally:
@@ -139,11 +139,11 @@ def test_the_command_line_tells_the_same_from_afar(
 def test_pages_say_so_and_their_controls_sleep_until_it_ends(page: Page, site: Site) -> None:
     page.locator("#star [data-lane=japan] .dot").click()
     expect(page.get_by_role("heading", name="Lane japan")).to_be_visible()
-    banner, apply = page.get_by_text("A test run has borrowed the lanes"), page.get_by_role("button", name="Apply")
-    with lent(site.house).borrowed(cell()):
+    banner, apply = page.get_by_text("A test run has leased the lanes"), page.get_by_role("button", name="Apply")
+    with other_process(site.house).lease(cell()):
         site.look()
         expect(banner).to_have_text(
-            "A test run has borrowed the lanes: nothing can be changed until it ends. "
+            "A test run has leased the lanes: nothing can be changed until it ends. "
             "Then they are those of new-york again."
         )
         expect(page.locator("#table tr[data-lane=japan] td").nth(1)).to_have_text("7 ms")
@@ -160,7 +160,7 @@ def test_pages_say_so_and_their_controls_sleep_until_it_ends(page: Page, site: S
         expect(apply).to_be_enabled()  # no look has come yet
         page.get_by_label("RTT", exact=True).fill("9")
         apply.click()
-        expect(page.locator("#lane").get_by_role("alert")).to_contain_text("has borrowed the lanes: wait for its end")
+        expect(page.locator("#lane").get_by_role("alert")).to_contain_text("has leased the lanes: wait for its end")
     site.look()
     expect(banner).to_be_hidden()
     expect(page.get_by_label("RTT", exact=True)).to_have_value("346")
