@@ -1,1 +1,1 @@
-"""Longhaul's web pages and REST API, over the use cases of the appliance."""
+"""Longhaul's web pages and REST API, on top of the appliance's use cases."""

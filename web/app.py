@@ -1,4 +1,4 @@
-"""The Flask application: endpoints, pages, guard and failures put together."""
+"""The Flask application: puts endpoints, pages, access control and failures together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_BODY_BYTES = 256 * 1024
 
 
 def create_app(daemon: ServerContext, guard: Guard) -> Flask:
-    """The application over a daemon. What the appliance cannot do has no endpoint."""
+    """The application over a daemon. A use case that the appliance lacks has no endpoint."""
     app = Flask(__name__, static_folder="static", template_folder="templates")
     app.config.update(MAX_CONTENT_LENGTH=LARGEST_BODY_BYTES, SEND_FILE_MAX_AGE_DEFAULT=0)
     app.url_map.merge_slashes = False

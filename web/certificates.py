@@ -1,4 +1,4 @@
-"""Certificates: every pair of hosts pinged on request, asked against measured; kept as JSON, one file each."""
+"""Certificates: a request pings every pair of hosts and compares asked and measured RTT; each is kept as JSON."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ Measure = Callable[[Topology, int, int], Iterator[rtt_certificate.Pair]]
 
 @dataclass(frozen=True)
 class PairAnswer(rtt_certificate.Pair):
-    """The RTT between two hosts in ns: asked, measured, and what difference is allowed."""
+    """The RTT between two hosts in ns: asked, measured, and the allowed difference."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def passed(self) -> bool:
-        """Whether it is as asked."""
+        """Whether the difference is allowed and no echo was lost."""
         return super().passed
 
 
 @dataclass(frozen=True)
 class LateAnswer(engine_lateness.Late):
-    """By how much the wire engine was late meanwhile, in ns."""
+    """How late the wire engine was during the measurement, in ns."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def passed(self) -> bool:
-        """Whether the machine was prompt enough for the figures to be believed."""
+        """Whether the machine was prompt enough for the figures to be valid."""
         return super().passed
 
 
 class CertificateAnswer(Answer):
-    """What was asked, what the kernel held, what was measured, and with what."""
+    """The requested settings, what the kernel held, the measurements, and the tools."""
 
     id: str
     created: str
@@ -67,7 +67,7 @@ class CertificateAnswer(Answer):
 
 
 class CertificatesAnswer(Answer):
-    """All certificates kept, the newest first."""
+    """All certificates, newest first."""
 
     certificates: list[CertificateAnswer]
 
@@ -79,7 +79,7 @@ class Certificates:
         self._folder, self._measure = folder, measure
 
     def make(self, look: Callable[[], Status], count: int) -> CertificateAnswer:
-        """Measure now, with a look before and one after. Raises InputError when nothing is up, MeasureError."""
+        """Measure now; read the kernel's state before and after. Raises InputError when nothing is up, MeasureError."""
         status = look()
         if status.topology is None:
             raise InputError.single("nothing is up: bring a topology up first", "request")
@@ -96,11 +96,11 @@ class Certificates:
         return CertificateAnswer.model_validate(value)
 
     def all(self) -> CertificatesAnswer:
-        """All of them, the newest first."""
+        """All certificates, newest first."""
         return CertificatesAnswer(certificates=[self.get(name) for name in self._names()])
 
     def get(self, name: str) -> CertificateAnswer:
-        """One of them. Raises KeyError."""
+        """One certificate. Raises KeyError."""
         path = self._folder / f"{name}.json"
         if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9]{3}", name) or not path.exists():
             raise KeyError(name)

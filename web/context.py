@@ -1,4 +1,4 @@
-"""All that a request may need, in one value kept by the Flask application."""
+"""Everything that a request may need, in one value kept by the Flask application."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from web.service import UseCases
 
 @dataclass
 class ServerContext:
-    """The parts of the server. `lab`: runs may be measured in labs; `demo`: the whole machine is one."""
+    """The parts of the server. `lab`: runs may be measured in labs; `demo`: the whole machine is a lab."""
 
     usecases: UseCases
     live: Live
@@ -28,20 +28,20 @@ class ServerContext:
     demo: bool = False
     clock: Callable[[], float] = time.monotonic
     watched_at: Callable[[], float | None] = lambda: None
-    """When the watchdog looked last, by `clock`."""
+    """When the watchdog last checked the lanes, by `clock`."""
     started: float = field(init=False)
     told: tuple[Status, str] | None = None
-    """The last status as JSON: many who ask within a moment are told the same."""
+    """The latest status as JSON; clients that ask at about the same time share it."""
 
     def __post_init__(self) -> None:
         self.started = self.clock()
 
     def stop(self) -> None:
-        """End what runs beside the requests."""
+        """Stop what runs beside the requests."""
         self.live.stop()
         self.runs.stop()
 
 
 def here() -> ServerContext:
-    """The daemon that this request came to."""
+    """The daemon that received this request."""
     return cast(ServerContext, current_app.extensions["longhaul"])

@@ -1,4 +1,4 @@
-"""The lanes as they are right now: one look a second, kept for an hour and passed on to everybody who watches."""
+"""Live data of the lanes: one observation a second, kept for an hour and sent to every watcher."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT_S = 3600
 MOST_WATCHERS = 220
 HEARTBEAT_S = 15.0
 BACKLOG = 64
-"""Events a slow watcher may be behind before it is cut off."""
+"""A watcher that is more than this many events behind is disconnected."""
 
 NO_RTTS = Rtts()
 log = logging.getLogger("longhaul.web")
@@ -30,9 +30,10 @@ log = logging.getLogger("longhaul.web")
 
 @dataclass(frozen=True)
 class Look:
-    """One look at all lanes: the time in ms since 1970 and what was seen; `changes` counts changes made so far.
+    """One observation of all lanes: the time in ms since 1970 and the values; `changes` counts the changes so far.
 
-    With `leased` a test run has the lanes. `back_to` is what they are afterwards, or unless a change is confirmed.
+    With `leased` a test run has leased the lanes. `back_to` is the topology that returns when the lease ends, or when a
+    pending change is not confirmed.
     """
 
     at_ms: int
@@ -44,12 +45,12 @@ class Look:
     back_to: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For watchers."""
+        """The event's data for watchers."""
         return {**asdict(self), "lanes": {name: asdict(lane) for name, lane in self.lanes.items()}}
 
 
 class Channel:
-    """Passes events on to watchers, each at its own pace. An event is bytes, made once for all."""
+    """Sends events to watchers, each at its own pace. Events are encoded once for all watchers."""
 
     def __init__(self) -> None:
         self._turn = threading.Condition()
@@ -57,7 +58,7 @@ class Channel:
         self._last, self._open, self.watchers = 0, True, 0
 
     def send(self, kind: str, value: object) -> None:
-        """Tell all watchers."""
+        """Send an event to all watchers."""
         with self._turn:
             self._last += 1
             data = json.dumps(value, separators=(",", ":"))
@@ -65,13 +66,13 @@ class Channel:
             self._turn.notify_all()
 
     def close(self) -> None:
-        """No more events; watchers end."""
+        """Send no more events; watchers end."""
         with self._turn:
             self._open = False
             self._turn.notify_all()
 
     def watch(self) -> Iterator[bytes]:
-        """The events from now on, and a comment now and then so that both ends know of each other."""
+        """The events from now on, and regular comments, so that each end notices when the other is gone."""
         with self._turn:
             self.watchers += 1
             seen = self._last
@@ -92,7 +93,7 @@ class Channel:
 
 
 class Live:
-    """Looks at the lanes every second, in a thread of its own."""
+    """Observes the lanes every second in its own thread."""
 
     def __init__(
         self,
@@ -110,11 +111,11 @@ class Live:
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
 
     def start(self) -> None:
-        """Begin looking."""
+        """Start observing."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; watchers end."""
+        """Stop observing; watchers end."""
         self._end.set()
         self.channel.close()
         if self._thread.is_alive():
@@ -122,9 +123,9 @@ class Live:
         self._echoes.stop()
 
     def look(self) -> Look:
-        """One look, kept and passed on. Raises what the appliance raises."""
+        """Observe once, keep the result and send it. Raises what the appliance raises."""
         status = self._usecases.look()
-        # What a test run measures is not to be disturbed, and is no lane of the user's.
+        # Observing would disturb the test run's measurement, and its lanes are not the user's.
         self._echoes.follow(None if status.leased else status.topology)
         now = reading(round(self._clock() * 1e9), status)
         before, rtts = self._before or now, self._echoes.take()
@@ -144,7 +145,7 @@ class Live:
             try:
                 self.look()
             except LonghaulError as error:
-                log.warning("the lanes cannot be looked at: %s", error)
+                log.warning("cannot observe the lanes: %s", error)
                 self.channel.send("trouble", {"text": str(error)})
 
 
@@ -164,7 +165,7 @@ def _lane_now(one: LaneStatus, before: Reading, now_ns: int, rtts: Mapping[str, 
 
 
 def columns(looks: list[Look], lane: str) -> dict[str, list[Any]]:
-    """One lane's past as columns, for a graph; where it was not there yet, null."""
+    """One lane's past as columns for a graph; null before the lane existed."""
     found: dict[str, list[Any]] = {"at_ms": [look.at_ms for look in looks]}
     lanes = [look.lanes.get(lane) for look in looks]
     for name in ("asked_ns", "min_ns", "median_ns", "p99_ns", "lost"):

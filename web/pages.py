@@ -1,4 +1,4 @@
-"""The pages for people: templates with nothing in them but their place; scripts fetch all that changes from the API."""
+"""The pages for people. Templates hold the static structure; scripts fetch all changing data from the API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ API = ("/api/", "/metrics", "/healthz", "/static/")
 
 
 def install(app: Flask, guard: Guard) -> None:
-    """Route the pages, log in and log out."""
+    """Route the pages, login and logout."""
     can = app.extensions["longhaul"].usecases.can
     shown = {path: page for path, page in PAGES.items() if not page[2] or page[2] in can}
     for path, (name, title, _) in shown.items():
@@ -78,7 +78,7 @@ def _login(guard: Guard) -> View:
             page = render_template("login.html", title="Log in", wrong=str(denied), next=goal)
             return Response(page, 429, headers={"Retry-After": str(denied.retry_after_s)})
         if role is None:
-            wrong = "This token is not known."
+            wrong = "This token is unknown."
             return render_template("login.html", title="Log in", wrong=wrong, next=goal), 401
         guard.start_session(role)
         return redirect(goal, 303)
@@ -98,12 +98,12 @@ def _logout(guard: Guard) -> View:
 
 
 def _denied(denied: Denied) -> AnyResponse | Response:
-    """People who are not known are sent to the login page, programs are told."""
+    """Redirect people who are not logged in to the login page; programs get the error."""
     if denied.status == 401 and request.method == "GET" and not request.path.startswith(API):
         return redirect(f"/login?next={quote(request.path)}", 303)
     return problems.of(denied)
 
 
 def _inside(path: str) -> str:
-    """A path of ours to go on with, whatever was sent: never another site's address."""
+    """The local path to continue at; never another site's address, whatever was sent."""
     return path if path in PAGES else "/"

@@ -1,4 +1,4 @@
-"""The web server: waitress on a TCP port and a unix socket at once, patient with nobody for long."""
+"""The web server: waitress on a TCP port and a unix socket at once; it disconnects slow and idle clients."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from web.live import MOST_WATCHERS
 
 Application = Callable[[WSGIEnvironment, StartResponse], Any]
 THREADS = MOST_WATCHERS + 16
-"""Every watcher of the event stream has a thread, and 16 are left for everything else."""
+"""Every watcher of the event stream occupies a thread; 16 threads remain for other requests."""
 
 CONNECTIONS = 1000
 IDLE_S, REQUEST_S = 30.0, 15.0
-"""How long a connection may be silent, and how long a request may take to arrive."""
+"""How long a connection may be silent, and how long a request may take to arrive, in seconds."""
 
 
 class _TimedChannel(HTTPChannel):  # type: ignore[misc]
-    """A connection that knows when the request that is arriving began."""
+    """A connection that records when the arriving request began."""
 
     began: float | None = None
 
     def received(self, data: bytes) -> Any:
-        """As waitress does; a client that sends a byte now and then is not taken for an active one."""
+        """As in waitress, but a client that sends a byte now and then does not count as active."""
         if self.began is None:
             self.began = time.time()
         answer = super().received(data)
@@ -48,7 +48,7 @@ class _TimedChannel(HTTPChannel):  # type: ignore[misc]
 
 
 class _Strict:
-    """Cuts connections that are slow to ask or to read, besides those that are idle."""
+    """Disconnects clients that send or read slowly, besides the idle ones."""
 
     channel_class = _TimedChannel
     active_channels: dict[int, _TimedChannel]
@@ -74,7 +74,7 @@ class _Unix(_Strict, UnixWSGIServer):  # type: ignore[misc]
 
 
 class Server:
-    """Listens from the moment it is made, on an address or a socket that has one already.
+    """Listens as soon as it is created, on an address or an existing socket.
 
     Raises InputError or MissingError when it cannot.
     """
@@ -118,7 +118,7 @@ class Server:
         """Serve until `end` is called."""
         while not self._ending and self._map:
             wasyncore.loop(timeout=1, map=self._map, use_poll=True, count=1)
-        self._dispatcher.shutdown(timeout=2)  # first: a thread that ends tells its server so
+        self._dispatcher.shutdown(timeout=2)  # first: a thread that ends notifies its server
         for server in self._servers:
             server.close()
         wasyncore.close_all(self._map)
@@ -126,23 +126,23 @@ class Server:
             self._unix.unlink(missing_ok=True)
 
     def end(self) -> None:
-        """Let `run` return soon; may be called from any thread or signal handler."""
+        """Make `run` return soon; any thread or signal handler may call it."""
         self._ending = True
         for server in self._servers:
-            with suppress(OSError):  # the loop saw it by itself and has closed everything
+            with suppress(OSError):  # the loop noticed it and closed everything
                 server.pull_trigger()
 
     def end_on_signals(self) -> None:
-        """SIGTERM and SIGINT end the server in order."""
+        """Make SIGTERM and SIGINT end the server in order."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.end())
 
 
 def split(listen: str) -> tuple[str, int]:
-    """The host and port of "127.0.0.1:8642" or "[::1]:8642". Raises InputError."""
+    """Parse host and port of "127.0.0.1:8642" or "[::1]:8642". Raises InputError."""
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise InputError.single(f"{listen!r} is no address: write 127.0.0.1:8642 or [::1]:8642", "--listen")
+        raise InputError.single(f"{listen!r} is not an address: write 127.0.0.1:8642 or [::1]:8642", "--listen")
     return host.strip("[]"), int(port)
 
 
@@ -157,7 +157,7 @@ def _bound(listen: str) -> socket.socket:
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
-        raise InputError.single(f"{host!r} is no address of this machine: {error.strerror}", "--listen") from None
+        raise InputError.single(f"{host!r} is not an address of this machine: {error.strerror}", "--listen") from None
     sock = socket.socket(family, kind, proto)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -174,7 +174,7 @@ def _shown(sock: socket.socket) -> tuple[str, int]:
 
 
 def _trusting(app: Application) -> Application:
-    """Whoever may open the socket file is trusted."""
+    """Listen on a unix socket; whoever may open the file is trusted."""
 
     def trusting(environ: WSGIEnvironment, start: StartResponse) -> Any:
         environ[TRUSTED] = True
@@ -185,7 +185,7 @@ def _trusting(app: Application) -> Application:
 
 @contextmanager
 def _private_umask() -> Iterator[None]:
-    # waitress sets the mode after it bound the file: until then the umask must keep others out.
+    # waitress sets the mode after it binds the file: until then the umask must keep others out.
     before = os.umask(0o177)
     try:
         yield

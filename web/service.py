@@ -1,6 +1,6 @@
 """The appliance as the web server uses it: one thread at a time, and with ETags.
 
-Use cases that this appliance does not have are not in `can`; their endpoints are not there either.
+`can` names the use cases that this appliance supports; only these have endpoints.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from web.api.problems import Conflict
 
 OPTIONAL = ("confirm", "undo", "history", "nics")
 FRESH_S = 0.25
-"""How old a status may be: many clients that ask at once share one look at the kernel."""
+"""The most seconds that a status may be old: clients that ask at the same time share one observation."""
 
 SURVEY_S = 5.0
-"""How old all but the counters may be for who looks all the time and hears of changes."""
+"""The most seconds that everything but the counters may be old for a regular observer that is notified of changes."""
 
 
 @dataclass(frozen=True)
 class Performed:
-    """A change that was made, or with `performed` False only planned."""
+    """A change that was made; with `performed` False it was only planned."""
 
     summary: str
     steps: Sequence[Step]
@@ -57,19 +57,19 @@ class UseCases:
         self._store = IntentStore(appliance.state_dir)
         self._stamp = self._store.stamp()
         self.changes = 0
-        """Counts changes, made here or by others, so that watchers know that something is new."""
+        """Counts changes, made here or by others, so that watchers notice them."""
 
     def topology(self) -> Topology | None:
-        """What is asked for."""
+        """The requested topology."""
         with self._lock:
             return self._appliance.topology()
 
     def etag(self) -> str:
-        """Names what is asked for now; another topology has another."""
+        """The entity tag of the requested topology; another topology has another tag."""
         return etag_of(self.topology())
 
     def status(self) -> Status:
-        """How things stand, at most FRESH_S old."""
+        """The status, at most FRESH_S old."""
         cached = self._status
         if cached and self._clock() - cached[0] < FRESH_S:
             return cached[1]
@@ -82,9 +82,9 @@ class UseCases:
             return cached[1]
 
     def look(self) -> Status:
-        """For who looks all the time: all of it when something is new and every SURVEY_S, else the counters alone.
+        """The status for a regular observer: complete after a change and every SURVEY_S, else with fresh counters only.
 
-        The watchdog hears of what others do to the lanes and looks at once: that is something new.
+        The watchdog is notified when others change the lanes and observes at once: that counts as a change.
         """
         with self._lock:
             cached = self._status
@@ -95,12 +95,12 @@ class UseCases:
             return self._appliance.recounted(cached[1])
 
     def seconds_left(self, status: Status) -> float | None:
-        """Until a change that was not confirmed is taken back; None when none waits."""
+        """Seconds until the unconfirmed change is reverted; None when no change is pending."""
         left_ns = status.pending.left_ns if status.pending else None
         return None if left_ns is None else max(0.0, round(left_ns / 1e9, 3))
 
     def blocked(self, status: Status) -> dict[str, str]:
-        """By lane, why it cannot be put right at present."""
+        """By lane: why Longhaul cannot repair it at present."""
         return dict(status.blocked)
 
     def up(
@@ -112,7 +112,8 @@ class UseCases:
         confirm_s: float | None = None,
         sessions: Collection[str] = (),
     ) -> Performed:
-        """Make the machine be this topology, or only plan it. `sessions`: our addresses that clients talk to."""
+        """Apply this topology to the machine, or only plan it. `sessions`: our addresses that clients are connected
+        to."""
         with self._changing(if_match, dry_run):
             warned = self._appliance.warnings(topology)
             return replace(self._up(topology, dry_run, confirm_s, sessions), warnings=warned)
@@ -126,7 +127,7 @@ class UseCases:
         dry_run: bool = False,
         confirm_s: float | None = None,
     ) -> Performed:
-        """Change a lane in use; only what is named changes."""
+        """Change a lane in use; settings that are not named stay."""
         with self._changing(if_match, dry_run):
             topology = self._appliance.topology()
             if topology is None:
@@ -138,23 +139,23 @@ class UseCases:
             return self._done(f"{lane} is changed", steps, False)
 
     def down(self, *, if_match: str = "", dry_run: bool = False) -> Performed:
-        """Take everything of ours away."""
+        """Remove everything that Longhaul set up."""
         with self._changing(if_match, dry_run):
             steps = self._appliance.plan_down() if dry_run else self._appliance.down()
             return self._done("down", steps, dry_run)
 
     def confirm(self) -> None:
-        """Keep the change that waits for it."""
+        """Confirm the pending change."""
         with self._changing("", False):
             self._appliance.confirm()
 
     def undo(self) -> Performed:
-        """Back to the topology before the last change."""
+        """Return to the topology before the last change."""
         with self._changing("", False):
             return self._done("undone", self._appliance.undo(), False)
 
     def history(self) -> Sequence[LoggedChange]:
-        """The last changes, the newest first."""
+        """The last changes, newest first."""
         with self._lock:
             return self._appliance.history()
 
@@ -170,7 +171,7 @@ class UseCases:
         ]  # fmt: skip
 
     def repair(self, *, restore: bool | None = None) -> RepairOutcome:
-        """What the watchdog does (see `Appliance.tend`); what it changed is new to watchers."""
+        """One check of the watchdog (see `Appliance.repair`); watchers see what it changed as a change."""
         with self._lock:
             found = self._appliance.repair(restore=restore)
             self._status = None
@@ -179,21 +180,21 @@ class UseCases:
             return found
 
     def pending_ns(self) -> int | None:
-        """The time left to confirm what waits for it."""
+        """The time left to confirm the pending change."""
         with self._lock:
             return self._appliance.pending_ns()
 
     def leaseholder(self) -> int | None:
-        """The process of the test run that has the lanes, None when nobody has leased them."""
+        """The process id of the test run that leased the lanes; None without a lease."""
         return self._store.leaseholder()
 
     def follower(self, alarm: Alarm) -> Follower:
-        """Whoever plays the schedule of what is up, in turn with the requests."""
+        """The player of the active schedule; it takes turns with the requests."""
         return self._appliance.follower(alarm, self._lock)
 
     @property
     def state_dir(self) -> Path:
-        """Where what is asked for is kept."""
+        """The folder that stores the intent."""
         return self._appliance.state_dir
 
     def _up(
@@ -205,11 +206,11 @@ class UseCases:
         return self._done(f"{topology.name} is up", steps, False)
 
     def _unless_confirmed(self, confirm_s: float | None) -> dict[str, Any]:
-        """What makes a change wait to be confirmed. Raises InputError where there is no such thing."""
+        """The keyword that makes a change wait for confirmation. Raises InputError where that is not supported."""
         if confirm_s is None:
             return {}
         if "confirm" not in self.can:
-            raise InputError.single("changes cannot wait to be confirmed here: leave it out", "query", "confirm")
+            raise InputError.single("this server does not support confirm: omit it", "query", "confirm")
         return {"confirm_s": confirm_s}
 
     def _done(self, what: str, steps: Sequence[Step], dry_run: bool) -> Performed:
@@ -220,7 +221,7 @@ class UseCases:
     def _changing(self, if_match: str, dry_run: bool) -> Iterator[None]:
         with self._lock:
             if if_match and if_match not in ("*", etag_of(self._appliance.topology())):
-                raise Conflict("somebody else changed it meanwhile: read it again, then change it")
+                raise Conflict("somebody else has changed the topology: read it again, then change it")
             try:
                 yield
             finally:
@@ -233,6 +234,6 @@ class UseCases:
 
 
 def etag_of(topology: Topology | None) -> str:
-    """A strong entity tag of what is asked for (RFC 9110, 8.8.3)."""
+    """A strong entity tag of the requested topology (RFC 9110, 8.8.3)."""
     text = loader.dumps(topology) if topology else ""
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'

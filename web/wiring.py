@@ -1,4 +1,4 @@
-"""The daemon's parts put together around an appliance."""
+"""Builds the daemon's parts around an appliance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from web.service import UseCases
 
 
 def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = False) -> ServerContext:
-    """All parts, none of them at work yet."""
+    """All parts; none of them has started."""
     usecases = UseCases(appliance)
     live = Live(usecases, Echoes())
 
@@ -37,7 +37,7 @@ def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = 
 
 
 def reporting(log: event_log.Log, channel: Channel) -> event_log.Log:
-    """What the watchdog says, to the journal and to all who watch the event stream (`watchdog`)."""
+    """Write the watchdog's events to the journal and to the event stream (`watchdog`)."""
 
     def report(priority: int, event: str, **fields: object) -> None:
         log(priority, event, **fields)
@@ -48,7 +48,7 @@ def reporting(log: event_log.Log, channel: Channel) -> event_log.Log:
 
 
 class LiveServer(Server):
-    """A server whose daemon and watchdog are at work while it runs."""
+    """A server whose daemon and watchdog run as long as it does."""
 
     parts: ServerContext
     watchdog: Watchdog
@@ -64,7 +64,7 @@ class LiveServer(Server):
             self.watchdog.stop()
 
     def end(self) -> None:
-        """As Server; watchers of the event stream go at once."""
+        """End the server; watchers of the event stream end at once."""
         self.parts.live.channel.close()
         super().end()
 
@@ -73,7 +73,7 @@ def server(
     appliance: Appliance, state: Path, guard: Guard, listen: str | socket.socket | None, unix: Path | None = None, *,
     lab: bool = True, demo: bool = False, as_json: bool = False,
 ) -> LiveServer:  # fmt: skip
-    """The server over an appliance, listening already; it logs to stderr. Raises MissingError when it cannot."""
+    """The server over an appliance, already listening; it logs to stderr. Raises MissingError when it cannot."""
     parts = daemon(appliance, state, lab=lab, demo=demo)
     made = LiveServer(create_app(parts, guard), listen, unix)
     log = event_log.logger(sys.stderr, os.environ, as_json)

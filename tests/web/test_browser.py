@@ -27,7 +27,7 @@ def test_a_wrong_token_is_told_and_a_page_comes_after_the_login(browser: Browser
     made.goto(site.url + "/runs")
     made.get_by_label("Token").fill("guess")
     made.get_by_role("button", name="Log in").click()
-    expect(made.get_by_role("alert")).to_have_text("This token is not known.")
+    expect(made.get_by_role("alert")).to_have_text("This token is unknown.")
     made.get_by_label("Token").fill(TOKENS.read)
     made.get_by_role("button", name="Log in").click()
     expect(made.get_by_role("heading", name="Test runs", level=1)).to_be_visible()
@@ -98,9 +98,9 @@ def test_a_change_counts_down_and_can_be_taken_back(page: Page, site: Site) -> N
     page.get_by_role("button", name="Apply").click()
     expect(page.locator("#notes")).to_contain_text("california is at 50ms")
     site.look()
-    expect(page.locator("#pending")).to_contain_text(re.compile(r"taken back in [0-9]+ s"))
-    page.get_by_role("button", name="Take it back now").click()
-    expect(page.locator("#notes")).to_contain_text("taken back")
+    expect(page.locator("#pending")).to_contain_text(re.compile(r"reverts the change in [0-9]+ s"))
+    page.get_by_role("button", name="Revert it now").click()
+    expect(page.locator("#notes")).to_contain_text("reverted")
     assert site.house.appliance.topology().lane("california").rtt_ns == 32_000_000  # type: ignore[union-attr]
 
 
@@ -110,7 +110,7 @@ def test_drift_is_in_plain_sight(page: Page, site: Site) -> None:
     site.look()
     expect(page.locator("#drift")).to_contain_text("lhs-japan")
     expect(page.locator("#star [data-lane=japan]")).to_have_attribute("class", "site wrong")
-    page.get_by_role("button", name="Put it right").click()
+    page.get_by_role("button", name="Repair").click()
     expect(page.locator("#drift")).to_be_hidden()
     assert site.house.kernel.ports["lhs-japan"].egress is not None
 

@@ -126,7 +126,7 @@ def test_whoever_is_faster_wins_and_the_other_is_told(far: Far) -> None:
     topology = slow.topology()
     assert topology
     far.run("set", "london", "--rtt", "90ms")
-    with pytest.raises(RefusedError, match="somebody else changed it"):
+    with pytest.raises(RefusedError, match="somebody else has changed the topology"):
         slow.set_lane(topology.lane("japan").with_rtt(1))
 
 

@@ -1,1 +1,1 @@
-"""The REST API: the table of endpoints, what they read and answer, and the OpenAPI document made of it."""
+"""The REST API: the table of endpoints, their requests and responses, and the OpenAPI document built from them."""

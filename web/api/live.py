@@ -1,4 +1,4 @@
-"""The endpoints of what goes on: the event stream, the last hour, test runs."""
+"""The endpoints of live data: the event stream, the last hour, test runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ REPORTS = {
     "json": JSON,
 }
 REPORT_CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
-"""A report is one file with its styles and figures inside, and never runs a script nor acts as one of our pages."""
+"""A report is one file with its styles and figures. It may run no script and cannot act as one of our pages."""
 
 
 class PastAnswer(Answer):
-    """One lane's last hour at most, as columns of equal length; null where nothing is known."""
+    """At most the last hour of one lane, as columns of equal length; null where a value is unknown."""
 
     lane: str
     columns: dict[str, list[int | None]]
@@ -40,7 +40,7 @@ def events() -> Response:
     """Server-sent events: `look` every second (RTT, rates, queues, drops, drift), `run` on progress, `trouble`."""
     channel = here().live.channel
     if channel.watchers >= MOST_WATCHERS:
-        raise ServiceUnavailable(f"{MOST_WATCHERS} clients watch already", retry_after=10)
+        raise ServiceUnavailable(f"{MOST_WATCHERS} clients already watch the event stream", retry_after=10)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Response(channel.watch(), content_type="text/event-stream", headers=headers, direct_passthrough=True)
 
@@ -50,7 +50,7 @@ LAST = {"seconds": Query(whole(1, 3600), {"type": "string", "examples": ["300"]}
 
 @table("GET", "/api/lanes/<name>/past", PastAnswer, query=LAST)
 def past(name: str, seconds: int = 300) -> PastAnswer:
-    """The graphs' data: what was seen of a lane, second by second."""
+    """The data of a lane's graphs, second by second."""
     topology = here().usecases.topology()
     if topology is None or name not in topology.sites:
         raise NotFound(f"no lane {name!r}")
@@ -66,13 +66,13 @@ def _run_schema() -> dict[str, Any]:
 
 @table("POST", "/api/runs", RunAnswer, status=201, body=_run_schema(), query={"dry_run": DRY_RUN}, problems=(409, 503))
 def start_run(dry_run: bool = False) -> RunAnswer:
-    """Start a test run; dry_run only tells its cells and how long they will take."""
+    """Start a test run; dry_run only returns its cells and their expected duration."""
     daemon, form = here(), form_body(RunForm)
     if form.in_lab and not daemon.lab:
-        raise InputError.single("there is no lab here: leave it out", "request", "in_lab")
+        raise InputError.single("this server has no lab: omit in_lab", "request", "in_lab")
     specs = daemon.runs.grid(form)
     if len(specs) > MOST_CELLS:
-        raise InputError.single(f"{len(specs)} cells are too many: {MOST_CELLS} at most", "request")
+        raise InputError.single(f"{len(specs)} cells are too many: a run has at most {MOST_CELLS}", "request")
     if dry_run:
         return _planned(specs, form.in_lab)
     return run_answer(daemon.runs.start(form))
@@ -91,13 +91,13 @@ def runs() -> RunsAnswer:
 
 @table("GET", "/api/runs/<name>", RunAnswer)
 def run(name: str) -> RunAnswer:
-    """One test run with its cells, as far as it is."""
+    """One test run with the results so far."""
     return run_answer(_found(name))
 
 
 @table("DELETE", "/api/runs/<name>", "", status=204)
 def delete_run(name: str) -> str:
-    """Cancel a run that is at work; forget one that has ended."""
+    """Cancel a running test run, or delete one that has ended."""
     _found(name)
     here().runs.remove(name)
     return ""
@@ -105,14 +105,14 @@ def delete_run(name: str) -> str:
 
 @table("POST", "/api/runs/<name>/resume", RunAnswer, problems=(409, 503))
 def resume_run(name: str) -> RunAnswer:
-    """Go on with a run that was stopped; finished cells stay."""
+    """Resume a stopped test run; finished cells are kept."""
     _found(name)
     return run_answer(here().runs.resume(name))
 
 
 def _format(text: str) -> str:
     if text not in REPORTS:
-        raise ValueError(f"{text!r} is none of {', '.join(REPORTS)}")
+        raise ValueError(f"{text!r} is not a format: use {', '.join(REPORTS)}")
     return text
 
 
@@ -121,7 +121,7 @@ FORMAT = {"format": Query(_format, {"type": "string", "enum": list(REPORTS)}, "m
 
 @table("GET", "/api/runs/<name>/report", tuple(REPORTS.values()), query=FORMAT)
 def run_report(name: str, format: str = "md") -> Response:
-    """A run as tables (Markdown, CSV), as one page with figures (HTML), or with every figure measured (JSON)."""
+    """A run as tables (Markdown, CSV), as one page with figures (HTML), or with every measured value (JSON)."""
     _found(name)
     headers = {"Content-Security-Policy": REPORT_CSP} if format == "html" else {}
     return Response(here().runs.report(name, format), content_type=REPORTS[format], headers=headers)

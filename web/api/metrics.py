@@ -1,4 +1,4 @@
-"""The lanes for Prometheus. Names and units follow its conventions: seconds, bytes, totals."""
+"""The lanes as Prometheus metrics. Names and units follow its conventions: seconds, bytes, totals."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from web.live import Look
 NS = 1e9
 SIDES = ("outbound", "inbound")
 LABELS = ["lane", "flow", "direction"]
-"""Of all that a direction has; an empty flow is what belongs to none."""
+"""The labels of a direction's metrics; an empty `flow` stands for the packets of no flow."""
 
 
 class Lanes(Collector):
-    """What is known of the lanes at one moment."""
+    """The state of the lanes at one time, as a collector."""
 
     def __init__(self, status: Status, look: Look | None, runs: dict[str, int], watchers: int) -> None:
         self._status, self._look, self._runs, self._watchers = status, look, runs, watchers
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """Yield all metric families."""
         lanes = self._status.lanes
         asked = GaugeMetricFamily("longhaul_lane_rtt_asked_seconds", "Round-trip time asked for", labels=LABELS[:2])
         for one in lanes:
@@ -39,11 +39,11 @@ class Lanes(Collector):
         yield self._measured()
         yield from _gauges(lanes)
         yield from _counters(lanes)
-        yield GaugeMetricFamily("longhaul_drift_steps", "Steps back to what was asked", value=len(self._status.drift))
+        yield GaugeMetricFamily("longhaul_drift_steps", "Steps that repair the drift", value=len(self._status.drift))
         leased = int(self._status.leased)
         old = "Deprecated name of longhaul_lanes_leased; the next release removes it"
         yield GaugeMetricFamily("longhaul_lanes_borrowed", old, value=leased)
-        yield GaugeMetricFamily("longhaul_lanes_leased", "Whether a test run has the lanes", value=leased)
+        yield GaugeMetricFamily("longhaul_lanes_leased", "Whether a test run has leased the lanes", value=leased)
         if self._status.lateness:
             yield _lateness(self._status.lateness)
         runs = GaugeMetricFamily("longhaul_runs", "Test runs by state", labels=["state"])
@@ -75,7 +75,7 @@ def _lateness(late: Lateness) -> Metric:
 
 
 def _directions(lanes: tuple[LaneStatus, ...]) -> Iterator[tuple[list[str], Impairment, DirectionCounters]]:
-    """Every direction of every lane, and of each flow in it: its labels, what is asked of it, what it counted."""
+    """Every direction of every lane and flow: its labels, its settings and its counters."""
     for one in lanes:
         for side in SIDES:
             whole: DirectionStatus = getattr(one, side)
@@ -86,9 +86,9 @@ def _directions(lanes: tuple[LaneStatus, ...]) -> Iterator[tuple[list[str], Impa
 
 def _gauges(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
     families = {
-        "queued_packets": GaugeMetricFamily("longhaul_queue_packets", "Packets on the way and queued", labels=LABELS),
-        "limit_packets": GaugeMetricFamily("longhaul_queue_limit_packets", "Packets there may be", labels=LABELS),
-        "queued_bytes": GaugeMetricFamily("longhaul_queue_bytes", "Bytes on the way and queued", labels=LABELS),
+        "queued_packets": GaugeMetricFamily("longhaul_queue_packets", "Packets in flight and queued", labels=LABELS),
+        "limit_packets": GaugeMetricFamily("longhaul_queue_limit_packets", "Limit of queue_packets", labels=LABELS),
+        "queued_bytes": GaugeMetricFamily("longhaul_queue_bytes", "Bytes in flight and queued", labels=LABELS),
     }
     loss = GaugeMetricFamily("longhaul_loss_asked_ratio", "Loss asked for", labels=LABELS)
     for labels, asked, counters in _directions(lanes):
@@ -101,8 +101,8 @@ def _gauges(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
 
 def _counters(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
     traffic = {
-        "bytes": CounterMetricFamily("longhaul_sent_bytes", "Bytes that left", labels=LABELS),
-        "packets": CounterMetricFamily("longhaul_sent_packets", "Packets (skbs) that left", labels=LABELS),
+        "bytes": CounterMetricFamily("longhaul_sent_bytes", "Bytes sent", labels=LABELS),
+        "packets": CounterMetricFamily("longhaul_sent_packets", "Packets (skbs) sent", labels=LABELS),
     }
     drops = CounterMetricFamily("longhaul_dropped_packets", "Packets dropped, by cause", labels=[*LABELS, "cause"])
     for labels, _, counters in _directions(lanes):
@@ -117,7 +117,7 @@ def _counters(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
 
 
 def text(status: Status, look: Look | None, runs: dict[str, int], watchers: int) -> bytes:
-    """The exposition format."""
+    """The metrics in the exposition format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Lanes(status, look, runs, watchers))
     return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the table of endpoints and the models of what is answered."""
+"""The OpenAPI 3.1 document, built from the table of endpoints and the models of the responses."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from web.auth.guard import OPEN
 
 DESCRIPTION = (
     "Longhaul's lanes over HTTP. Send a token as `Authorization: Bearer TOKEN` (the file `token` of the state folder), "
-    "or use the unix socket. Every failure is an RFC 9457 problem with all mistakes and their paths. A change is all "
-    "or nothing and answers with the plan that was performed."
+    "or use the unix socket. Every failure is an RFC 9457 problem that lists all mistakes with their paths. A change "
+    "is applied completely or not at all; the response holds the plan that was applied."
 )
 PROBLEMS = {
-    400: "The request cannot be read",
+    400: "The server cannot parse the request",
     401: "Not logged in",
     403: "Not allowed",
-    404: "No such thing",
-    409: "Refused: the machine holds something that must not be touched",
-    412: "Changed meanwhile (If-Match)",
+    404: "Not found",
+    409: "Refused: a part of the machine that Longhaul must not touch is in the way",
+    412: "Changed by another client (If-Match)",
     413: "The body is too large",
-    415: "The body is of a kind that is not read here",
-    421: "Called by a name that is not known",
-    422: "Wrong input, with every mistake",
+    415: "The endpoint does not accept this media type",
+    421: "The request's host name is unknown here",
+    422: "Invalid input, with every mistake",
     429: "Too many wrong tokens",
-    503: "Missing on this machine, or too many clients",
+    503: "Not available on this machine, or too many clients",
 }
 PARSED = (JSON, YAML)
 ALWAYS = (400, 401, 403, 421, 422, 429)
 
 
 def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """The whole document."""
+    """Build the whole document."""
     rows = list(endpoints)
     models = {row.answer for row in rows if isinstance(row.answer, type)} | {ProblemAnswer}
     asked: list[tuple[type[BaseModel], Any]] = [(m, "serialization") for m in sorted(models, key=lambda m: m.__name__)]
@@ -87,13 +87,13 @@ def _parameters(row: Endpoint) -> list[dict[str, Any]]:
         for name, query in row.query.items()
     ]
     if row.etag and row.method != "GET":
-        text = "the ETag of what the change was made from; 412 when it is another by now"
+        text = "the ETag of the state that the change is based on; 412 when the state is different by now"
         found.append({"name": "If-Match", "in": "header", "schema": {"type": "string"}, "description": text})
     return found
 
 
 def _success(row: Endpoint) -> dict[str, Any]:
-    answer: dict[str, Any] = {"description": "As asked."}
+    answer: dict[str, Any] = {"description": "Success."}
     if isinstance(row.answer, type):
         answer["content"] = {JSON: {"schema": _reference(row.answer)}}
     elif kinds := [kind for kind in row.answer if kind]:

@@ -1,4 +1,4 @@
-"""The endpoint of geography: places on the map, and how far they are from one another."""
+"""The endpoint of geography: places on the map and the round trips between them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class PlacesAnswer(Answer):
     places: list[PlaceAnswer]
 
 
-HUB = {"hub": Query(geography.place, {"type": "string", "examples": ["tokyo"]}, "tell the round trips to this place")}
+HUB = {"hub": Query(geography.place, {"type": "string", "examples": ["tokyo"]}, "return the round trips to this place")}
 
 
 @table("GET", "/api/places", PlacesAnswer, query=HUB)
 def places(hub: geography.Place | None = None) -> PlacesAnswer:
-    """The places that are known, as `longhaul places` tells them."""
+    """The known places, as `longhaul places` lists them."""
     return PlacesAnswer(places=[_place(one, hub) for one in geography.places().values()])
 
 

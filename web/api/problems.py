@@ -1,4 +1,4 @@
-"""Failures as RFC 9457 problem details, each with every mistake and its path."""
+"""Failures as RFC 9457 problem details, with every mistake and its path."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = logging.getLogger("longhaul.web")
 
 
 class Conflict(LonghaulError):
-    """If-Match named a state that is no longer there."""
+    """If-Match names a state that is no longer current."""
 
     exit_code = 3
     http_status = 412
 
 
 class Denied(LonghaulError):
-    """Who asks may not: 401 not known, 403 not allowed, 421 wrong host, 429 too many failures."""
+    """The request is denied: 401 not logged in, 403 not allowed, 421 wrong host, 429 too many failures."""
 
     def __init__(self, status: int, text: str, retry_after_s: int | None = None) -> None:
         super().__init__(text)
@@ -47,9 +47,9 @@ TITLES = {
     401: "Not logged in",
     403: "Not allowed",
     409: "Refused",
-    412: "Changed meanwhile",
+    412: "Changed by another client",
     421: "Wrong host",
-    422: "Wrong input",
+    422: "Invalid input",
     429: "Too many failures",
     503: "Missing",
     504: "Too slow",
@@ -57,7 +57,7 @@ TITLES = {
 
 
 def of(error: Exception) -> Response:
-    """Any exception that a request ended with."""
+    """The response for any exception that ended a request."""
     if isinstance(error, Denied):
         answer = problem(error.status, TITLES[error.status], str(error))
         if error.status == 401:
@@ -75,10 +75,10 @@ def of(error: Exception) -> Response:
             (k, v) for k, v in error.get_headers() if k.lower() not in ("content-type", "content-length")
         )
         return answer
-    log.error("a request failed in a way that nobody foresaw", exc_info=error)
-    return problem(500, "Bug", f"{type(error).__name__}: this is a bug of Longhaul; its log says where")
+    log.error("a request failed with an unexpected error", exc_info=error)
+    return problem(500, "Bug", f"{type(error).__name__}: this is a bug in Longhaul; its log shows where")
 
 
 def install(app: Flask) -> None:
-    """Every failure of the application is answered so."""
+    """Make the application answer every failure with problem details."""
     app.register_error_handler(Exception, of)

@@ -1,4 +1,4 @@
-"""The table of endpoints: what each needs and answers is said once, for routing, roles and the OpenAPI document."""
+"""The table of endpoints. Routing, roles and the OpenAPI document all use its one description of each endpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Query:
-    """One parameter in the address: how it is read, and its JSON Schema."""
+    """One query parameter: its parser and its JSON Schema."""
 
     read: Callable[[str], Any]
     schema: Schema
@@ -31,36 +31,36 @@ class Query:
 
 def _flag(text: str) -> bool:
     if text not in ("0", "1"):
-        raise ValueError(f"{text!r} is neither 0 nor 1")
+        raise ValueError(f"{text!r} is not a flag: use 0 or 1")
     return text == "1"
 
 
 def _seconds(text: str) -> float:
     seconds = units.parse_duration_ns(text) / 1e9
     if not 1 <= seconds <= 3600:
-        raise ValueError(f"{text!r} is not within 1s and 1h")
+        raise ValueError(f"{text!r} is outside the range 1s to 1h")
     return seconds
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """A reader of whole numbers between two bounds."""
+    """A parser of whole numbers between two bounds."""
 
     def read(text: str) -> int:
         number = units.parse_count(text)
         if not low <= number <= high:
-            raise ValueError(f"{text!r} is not within {low} and {high}")
+            raise ValueError(f"{text!r} is outside the range {low} to {high}")
         return number
 
     return read
 
 
 DRY_RUN = Query(_flag, {"type": "string", "enum": ["0", "1"]}, "1: only make the plan")
-CONFIRM = Query(_seconds, {"type": "string", "examples": ["60s"]}, "take the change back unless confirmed so soon")
+CONFIRM = Query(_seconds, {"type": "string", "examples": ["60s"]}, "revert the change after this time unless confirmed")
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One method of one path. `answer` is a model, or the media types of what is none."""
+    """One method of one path. `answer` is a model, or the media types of an answer that has no model."""
 
     method: str
     path: str
@@ -76,7 +76,7 @@ class Endpoint:
 
 
 class EndpointTable:
-    """Collects endpoints, then routes them."""
+    """Collects the endpoints and routes them."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[Endpoint, View]] = []
@@ -102,7 +102,7 @@ class EndpointTable:
         return keep
 
     def install(self, app: Flask, left_out: frozenset[str] = frozenset()) -> None:
-        """Route all but the views named in `left_out`; what is routed stands in app.extensions["endpoints"]."""
+        """Route all views but those in `left_out`; app.extensions["endpoints"] lists the routed ones."""
         for endpoint, view in self.rows:
             if view.__name__ in left_out:
                 continue
@@ -125,14 +125,14 @@ def _runner(endpoint: Endpoint, view: View) -> View:
 
 
 def _read_query(known: Mapping[str, Query]) -> dict[str, Any]:
-    """The parameters of the address. Raises InputError with every mistake in them."""
+    """Parse the query parameters. Raises InputError with every mistake in them."""
     values: dict[str, Any] = {}
     mistakes = []
     for name in request.args:
         given = request.args.getlist(name)
         try:
             if name not in known:
-                raise ValueError(f"unknown parameter; {', '.join(known) or 'none'} are known here")
+                raise ValueError(f"unknown parameter; this endpoint knows {', '.join(known) or 'none'}")
             if len(given) > 1:
                 raise ValueError("given twice")
             values[name] = known[name].read(given[0])
@@ -144,7 +144,7 @@ def _read_query(known: Mapping[str, Query]) -> dict[str, Any]:
 
 
 def json_body() -> Any:
-    """The request's body as JSON. Raises InputError, and 415 by Flask when it is of another kind."""
+    """The request's body as JSON. Raises InputError; Flask raises 415 for another media type."""
     if request.mimetype != JSON:
         from werkzeug.exceptions import UnsupportedMediaType
 
@@ -175,7 +175,7 @@ def _words(error: Any, form: type[BaseModel]) -> str:
         case "value_error":
             return str(error["ctx"]["error"])
         case "extra_forbidden":
-            return f"unknown key; {', '.join(form.model_fields)} are known here"
+            return f"unknown key; the keys are {', '.join(form.model_fields)}"
         case "missing":
             return "is missing"
         case _:

@@ -1,1 +1,1 @@
-"""Who may ask what: tokens, sessions, throttling, and the headers of every answer."""
+"""Access control: tokens, sessions, throttling, and the headers of every answer."""

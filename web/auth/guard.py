@@ -1,4 +1,4 @@
-"""Who may ask what: host, origin, token or session, role, CSRF; and the headers that every answer carries."""
+"""Access control: host, origin, token or session, role, CSRF; and the headers that every answer carries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from web.auth.throttle import Throttle
 from web.auth.tokens import READ, WRITE, Tokens
 
 TRUSTED = "longhaul.trusted"
-"""Set in the WSGI environment of requests that came by the unix socket: the file's mode has let them in."""
+"""Set in the WSGI environment of requests over the unix socket: the socket file's mode has authorized them."""
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 OPEN = "open"
@@ -38,8 +38,9 @@ HEADERS = {
 
 @dataclass
 class Guard:
-    """`hosts` are the names by which we may be called besides localhost and IP addresses; `https`: a TLS proxy is in
-    front. `login` False opens everything to whoever reaches us: for the demo, which holds nothing of the machine's.
+    """`hosts` are the names that clients may use besides localhost and IP addresses. `https`: a TLS proxy is in front.
+
+    `login` False admits everybody who can reach the server: for the demo, which cannot change the machine.
     """
 
     tokens: Tokens
@@ -50,7 +51,7 @@ class Guard:
     throttle: Throttle = field(default_factory=Throttle)
 
     def install(self, app: Flask) -> None:
-        """Guard every request of the application."""
+        """Check every request of the application."""
         app.secret_key = self.tokens.session_key
         app.config.update(
             SESSION_COOKIE_NAME="longhaul", SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Strict",
@@ -72,17 +73,17 @@ class Guard:
         if g.role is None:
             raise Denied(401, "log in, or send the token as Authorization: Bearer TOKEN")
         if needed == WRITE and g.role != WRITE:
-            raise Denied(403, "this token may only look: use the one that may change things")
+            raise Denied(403, "this token is read-only: use the token that may change things")
         if g.by_session and request.method not in SAFE:
             self.check_csrf(request.headers.get("X-CSRF-Token", ""))
 
     def check_csrf(self, given: str) -> None:
-        """Compare what a form or a script sent with the session's own. Raises Denied."""
+        """Compare the CSRF token of a form or a script with the session's. Raises Denied."""
         if not hmac.compare_digest(given.encode(), str(session.get("csrf", secrets.token_hex())).encode()):
-            raise Denied(403, "the page is too old or the request was not made by it: reload the page")
+            raise Denied(403, "the page is too old, or another site sent the request: reload the page")
 
     def login_with(self, token: str) -> str | None:
-        """The role that a token gives. Counts failures; raises Denied when there were too many."""
+        """The role of a token. Counts failures; raises Denied after too many."""
         address, now_s = request.remote_addr or "", self.clock()
         if wait_s := self.throttle.wait_s(address, now_s):
             raise Denied(429, f"too many wrong tokens: wait {wait_s} s", wait_s)
@@ -92,13 +93,13 @@ class Guard:
         return role
 
     def start_session(self, role: str) -> None:
-        """From now on the browser is known by its cookie."""
+        """Start a session: from now on a cookie identifies the browser."""
         session.clear()
         session.permanent = True
         session.update(role=role, csrf=secrets.token_urlsafe(32))
 
     def dress(self, response: Response) -> Response:
-        """Add the security headers; nothing of the API is kept by caches."""
+        """Add the security headers; caches keep no answer of the API."""
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         if self.https:
@@ -108,7 +109,7 @@ class Guard:
         return response
 
     def _identify(self, trusted: bool) -> tuple[str | None, bool]:
-        """The role of who asks, and whether a session's cookie says so."""
+        """The role of the client, and whether a session's cookie says so."""
         if trusted or not self.login:
             return WRITE, not trusted and "csrf" in session
         header = request.headers.get("Authorization", "")
@@ -116,28 +117,28 @@ class Guard:
             scheme, _, token = header.partition(" ")
             role = self.login_with(token.strip()) if scheme.lower() == "bearer" else None
             if role is None:
-                raise Denied(401, "this token is not known: it stands in the file 'token' of the state folder")
+                raise Denied(401, "this token is unknown: the file 'token' in the state folder holds it")
             return role, False
         role = session.get("role")
         return (role, True) if role in (READ, WRITE) else (None, False)
 
     def _check_host(self) -> None:
-        """A name that we do not know may be somebody's who made it point here (DNS rebinding)."""
+        """Refuse an unknown host name: an attacker may have made it point to this server (DNS rebinding)."""
         name = (urlsplit(f"//{request.host}").hostname or "") if _plain(request.host) else ""
         if name != "localhost" and name not in self.hosts and not _is_address(name):
-            raise Denied(421, "not called by this name: start longhaul serve with --host NAME")
+            raise Denied(421, "this server does not answer to this name: start longhaul serve with --host NAME")
 
     def _check_origin(self) -> None:
-        """A page of another site may not make the browser ask us."""
+        """Refuse requests that a page of another site makes the browser send."""
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != request.host:
-            raise Denied(403, "asked by a page of another site")
+            raise Denied(403, "a page of another site sent this request")
         if request.headers.get("Sec-Fetch-Site") == "cross-site" and request.method not in SAFE:
-            raise Denied(403, "asked by a page of another site")
+            raise Denied(403, "a page of another site sent this request")
 
 
 def _plain(host: str) -> bool:
-    """Whether a Host header can be taken apart at all."""
+    """Whether the Host header can be parsed."""
     try:
         urlsplit(f"//{host}").hostname  # noqa: B018 (raises on brackets that do not match)
     except ValueError:
@@ -154,7 +155,7 @@ def _is_address(name: str) -> bool:
 
 
 def _needed_role() -> str:
-    """The role that the view asks for: what does not say needs to write; what is not there is told to anybody known."""
+    """The role that the view requires: write by default; any known client may learn that a path does not exist."""
     from flask import current_app
 
     if request.endpoint is None:

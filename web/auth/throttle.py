@@ -1,4 +1,4 @@
-"""How often one may guess wrong: after a few failures an address waits. Pure but for its own memory."""
+"""Limits guesses: after a few failures an address must wait. Pure apart from its own memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FAILURES, WINDOW_S, REMEMBERED = 5, 60.0, 1024
 
 @dataclass
 class Throttle:
-    """Failed logins by address; time is an argument, in seconds of a monotonic clock."""
+    """Failed logins by address. Time is an argument, in seconds of a monotonic clock."""
 
     failures: int = FAILURES
     window_s: float = WINDOW_S
@@ -19,7 +19,7 @@ class Throttle:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait_s(self, address: str, now_s: float) -> int:
-        """How long this address must wait before its next try, in whole seconds; 0: it may try."""
+        """The seconds that this address must wait before its next try, rounded up; 0: it may try now."""
         with self._lock:
             recent = self._recent(address, now_s)
             if len(recent) < self.failures:
@@ -27,7 +27,7 @@ class Throttle:
             return max(1, -int(-(recent[-self.failures] + self.window_s - now_s) // 1))
 
     def failed(self, address: str, now_s: float) -> None:
-        """Note a failure. Only the last addresses are remembered, so that nobody fills our memory."""
+        """Record a failure. Only the latest addresses are kept, so that nobody can fill the memory."""
         with self._lock:
             recent = self._recent(address, now_s)
             self._failed[address] = [*recent[-self.failures :], now_s]

@@ -1,4 +1,4 @@
-"""The two tokens: one may change things, one may only look. Made at the first start, readable by root alone."""
+"""The two tokens: one may change things, one may only read. The first start creates them, readable by root alone."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ FILES = {WRITE: "token", READ: "token-read-only"}
 
 @dataclass(frozen=True)
 class Tokens:
-    """What opens the API, by role."""
+    """The tokens that open the API, by role."""
 
     write: str
     read: str
 
     def role_of(self, token: str) -> str | None:
-        """The role that a token gives; every comparison takes the same time whatever was sent."""
+        """The role of a token; every comparison takes the same time."""
         given = token.encode()
         may_write = hmac.compare_digest(given, self.write.encode())
         may_read = hmac.compare_digest(given, self.read.encode())
@@ -29,12 +29,12 @@ class Tokens:
 
     @property
     def session_key(self) -> bytes:
-        """Signs session cookies: another token ends every session."""
+        """The key that signs session cookies: changing a token ends every session."""
         return hashlib.sha256(f"longhaul session {self.write} {self.read}".encode()).digest()
 
 
 def load(folder: Path) -> Tokens:
-    """The tokens kept in `folder`; those that are missing are made, mode 0600."""
+    """Read the tokens in `folder` and create those that are missing, with mode 0600."""
     folder.mkdir(parents=True, exist_ok=True)
     return Tokens(*(_load(folder / FILES[role]) for role in (WRITE, READ)))
 

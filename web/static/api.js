@@ -1,5 +1,5 @@
 // Talks to the daemon: requests with the session's CSRF token, problems as errors, the event stream, and the banners
-// that every page has (daemon gone, change waiting to be confirmed, lanes leased by a test run).
+// that every page has (daemon not reachable, change not yet confirmed, lanes leased by a test run).
 
 const csrf = document.querySelector('meta[name="csrf"]').content;
 export const can = new Set(document.body.dataset.can.split(' ').filter(Boolean));
@@ -60,14 +60,14 @@ export const sayFailure = (problem) =>
 
 let leased = false;
 
-// What changes the lanes (data-changes) is asleep for who may only look, and while a test run has them; with the reason
-// (data-leased) beside it.
+// Controls that change the lanes (data-changes) are disabled for read-only users and while a test run leases the lanes;
+// then the page shows the reason (data-leased).
 export function lock() {
   for (const one of document.querySelectorAll('[data-changes]')) one.disabled = !mayWrite || leased;
   for (const one of document.querySelectorAll('[data-leased]')) one.hidden = !leased;
 }
 
-// Runs a button's work once at a time and tells what went wrong.
+// Runs a button's work once at a time and reports its failure.
 export function onClick(id, work) {
   const button = $(id);
   button?.addEventListener('click', async (event) => {
@@ -113,13 +113,13 @@ function connect() {
   });
 }
 
-// The browser does not say why a stream ended: gone, or no longer logged in.
+// The browser does not say why a stream ended: the daemon may be gone, or the session over.
 async function again() {
   try {
     const response = await fetch('/api/runs', { method: 'GET' });
     if (response.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
   } catch {
-    // still gone: the stream is tried again below
+    // the daemon is still gone: connect again below
   }
   connect();
 }
@@ -138,27 +138,27 @@ connect();
 lock();
 listen('look', (look) => {
   leased = look.leased;
-  $('leased-back').textContent = look.back_to === null ? 'nothing is up, as before.' : `they are those of ${look.back_to} again.`;
+  $('leased-back').textContent = look.back_to === null ? 'no topology is up, as before.' : `${look.back_to} returns.`;
   lock();
   const waits = look.seconds_left !== null && look.seconds_left !== undefined && mayWrite;
   $('pending').hidden = !waits;
   if (waits) $('pending-left').textContent = Math.max(0, Math.round(look.seconds_left));
 });
 
-// What the watchdog does in the background, in words; what it merely begins or ends is no news.
+// Sentences for what the watchdog does in the background; its start and its end need none.
 const WATCHDOG = {
-  repaired: (said) => `The watchdog has repaired a lane: ${said.why}.`,
-  reverted: () => 'The change was not confirmed in time: it was taken back.',
-  drift: (said) => `Not as asked any more: ${said.why}.`,
-  blocked: (said) => `${said.lane} cannot be put right: ${said.reason}`,
+  repaired: (said) => `The watchdog repaired a lane: ${said.why}.`,
+  reverted: () => 'Nobody confirmed the change in time: Longhaul reverted it.',
+  drift: (said) => `The lanes have drifted: ${said.why}.`,
+  blocked: (said) => `${said.lane} cannot be repaired: ${said.reason}`,
   failed: (said) => `The watchdog could not repair a lane: ${said.reason}`,
-  'as-asked': () => 'Everything is as asked again.',
+  'as-asked': () => 'All lanes match the topology again.',
 };
 listen('watchdog', (said) => WATCHDOG[said.event] && say(WATCHDOG[said.event](said), ['blocked', 'failed', 'drift'].includes(said.event)));
 
 listen('trouble', (said) => {
   $('trouble').hidden = false;
-  $('trouble').textContent = `The lanes cannot be looked at: ${said.text}`;
+  $('trouble').textContent = `The daemon cannot read the state of the lanes: ${said.text}`;
 });
 listen('look', () => { $('trouble').hidden = true; });
 
@@ -170,5 +170,5 @@ onClick('confirm', async () => {
 onClick('revert', async () => {
   await ask('POST', '/api/undo');
   $('pending').hidden = true;
-  say('The change was taken back.');
+  say('The change was reverted.');
 });

@@ -1,4 +1,4 @@
-// Certificates: asked against measured, pair by pair.
+// Certificates: asked and measured RTT of each pair.
 
 import { $, ask, el, mayWrite, onClick, say, sayFailure } from './api.js';
 import { ms } from './units.js';
@@ -7,7 +7,7 @@ function table(certificate) {
   const head = ['From', 'To', 'Asked', 'Minimum', 'Median', 'p99', 'Lost', ''];
   const rows = certificate.pairs.map((pair) => el('tr', {}, el('td', {}, pair.one), el('td', { class: 'text' }, pair.other),
     ...['asked_ns', 'min_ns', 'median_ns', 'p99_ns'].map((name) => el('td', {}, ms(pair[name], 3))), el('td', {}, String(pair.lost)),
-    el('td', { class: pair.passed ? 'ok' : 'failed' }, pair.passed ? 'as asked' : 'NOT as asked')));
+    el('td', { class: pair.passed ? 'ok' : 'failed' }, pair.passed ? 'ok' : 'FAILED')));
   const header = el('thead', {}, el('tr', {}, ...head.map((name, i) => el('th', { scope: 'col', class: i === 1 ? 'text' : '' }, name || 'Verdict'))));
   return el('table', {}, header, el('tbody', {}, ...rows));
 }
@@ -26,7 +26,7 @@ async function refresh() {
 }
 onClick('make', async () => {
   const made = await ask('POST', `/api/certificates?count=${Number($('count').value)}`);
-  say(made.passed ? 'Everything is as asked.' : 'Something is not as asked.', !made.passed);
+  say(made.passed ? 'Every measured RTT is as requested.' : 'A measured RTT differs from the requested one.', !made.passed);
   await refresh();
 });
 $('make').disabled = !mayWrite;

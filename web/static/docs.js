@@ -1,4 +1,4 @@
-// The API, read from its own document.
+// The API page, built from the OpenAPI document.
 
 import { $, ask, el, sayFailure } from './api.js';
 

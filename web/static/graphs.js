@@ -34,7 +34,7 @@ const CHARTS = [
   {
     title: 'Drops per second', floor: true,
     series: [['drops_limit', 'by the limit', 'red', 1], ['drops_buffer', 'by the buffer', 'violet', 1], ['drops_loss', 'by asked loss', 'out', 1]],
-    says: (now) => `by the emulator's limit ${now.drops_limit ?? 'unknown'}, by the bottleneck's buffer ${now.drops_buffer}, by the loss asked for ${now.drops_loss ?? 'unknown'}`,
+    says: (now) => `by the emulator's limit ${now.drops_limit ?? 'unknown'}, by the bottleneck's buffer ${now.drops_buffer}, by the configured loss ${now.drops_loss ?? 'unknown'}`,
   },
 ];
 
@@ -50,7 +50,7 @@ export class Graphs {
     new ResizeObserver(() => this.#resize()).observe(root);
   }
 
-  // Shows another lane, with its past from the daemon.
+  // Shows another lane and loads its past from the daemon.
   async show(lane) {
     this.lane = lane;
     const past = await ask('GET', `/api/lanes/${encodeURIComponent(lane)}/past?seconds=${KEPT}`);

@@ -1,4 +1,4 @@
-// What was changed, when, by whom; and the way back.
+// The history of changes: what, when, by whom; and undo.
 
 import { $, ask, el, listen, onClick, say, sayFailure } from './api.js';
 

@@ -1,4 +1,4 @@
-// The page of the lanes: map, table, panel and graphs of the lane that is chosen.
+// The page of the lanes: map, table, and the panel and graphs of the chosen lane.
 
 import { $, ask, el, listen, lock, mayWrite, say, sayFailure } from './api.js';
 import { controls, Graphs } from './graphs.js';
@@ -30,18 +30,18 @@ async function refresh() {
   if (chosen) choose(chosen, false);
 }
 
-// What is not as asked any more, why, and the steps back.
+// What has drifted, why, and the steps that repair it.
 function drift() {
-  const blocked = Object.entries(status.blocked).map(([name, why]) => el('p', {}, `${name} cannot be put right: ${why}.`));
+  const blocked = Object.entries(status.blocked).map(([name, why]) => el('p', {}, `${name} cannot be repaired: ${why}.`));
   const { length } = status.drift;
   $('drift').hidden = !length && !blocked.length;
   $('drift').replaceChildren(...blocked);
   if (!length) return;
   const whys = [...new Set(status.drift.map((step) => step.why))].slice(0, 3).join('; ');
-  const steps = el('details', {}, el('summary', {}, length === 1 ? '1 step would put it right' : `${length} steps would put it right`),
+  const steps = el('details', {}, el('summary', {}, length === 1 ? '1 step repairs it' : `${length} steps repair it`),
     el('pre', { tabindex: '0' }, status.drift.map((step) => `${step.command}\n    # ${step.why}`).join('\n')));
-  $('drift').append(el('p', {}, el('strong', {}, 'Not as asked any more: '), whys), steps);
-  if (mayWrite) $('drift').append(el('button', { type: 'button', 'data-changes': '', onclick: () => repair().catch(sayFailure) }, 'Put it right'));
+  $('drift').append(el('p', {}, el('strong', {}, 'The lanes have drifted: '), whys), steps);
+  if (mayWrite) $('drift').append(el('button', { type: 'button', 'data-changes': '', onclick: () => repair().catch(sayFailure) }, 'Repair'));
   lock();
 }
 
@@ -101,7 +101,7 @@ function tick(seen) {
   graphs.add(seen);
 }
 
-// What moves in the table.
+// The cells of the table that change every second.
 function fill(seen) {
   for (const row of $('table').tBodies[0].rows) {
     const lane = seen.lanes[row.dataset.lane];

@@ -1,4 +1,4 @@
-// The machine's interfaces: what could be a port, and why one may not.
+// The machine's interfaces: which can be a port, and why the others cannot.
 
 import { $, ask, el, sayFailure } from './api.js';
 

@@ -1,5 +1,4 @@
-// Places by the names that sites commonly have, as the daemon knows them. Sites that are not among them stand on a circle
-// around the hub.
+// The places that the daemon knows, by name. The map draws sites without a known place on a circle around the hub.
 
 import { ask } from './api.js';
 
@@ -10,10 +9,10 @@ export async function loadPlaces() {
   for (const place of (await ask('GET', '/api/places')).places) PLACES[place.name] = [place.longitude, place.latitude];
 }
 
-// On a map of 1000 x 500 (equirectangular).
+// A position on a map of 1000 x 500 (equirectangular).
 export const onMap = ([longitude, latitude]) => [((longitude + 180) / 360) * 1000, ((90 - latitude) / 180) * 500];
 
-// All other places with their round trips from the hub (`rtt_ns`); none when the hub is no place.
+// All other places and their round trips to the hub (`rtt_ns`); none when the hub is not a known place.
 export async function around(hub) {
   if (!(hub in PLACES)) return [];
   const { places } = await ask('GET', `/api/places?hub=${encodeURIComponent(hub)}`);

@@ -1,4 +1,4 @@
-// The map of lanes: hub in the middle of its lanes, each with what was asked and what is measured.
+// The map: the hub in the middle, and each lane with its asked and its measured RTT.
 
 import { $ } from './api.js';
 import { onMap, PLACES } from './places.js';
@@ -15,13 +15,13 @@ function part(name, attributes, text) {
   return made;
 }
 
-// Where everything stands: on the world where all places are known, else on a circle.
+// Positions: on the world map where all places are known, else on a circle.
 function layout(hub, names) {
   const known = [hub, ...names].every((name) => name in PLACES);
   const at = {};
   if (!known) {
     at[hub] = [0, 0];
-    const first = names.length > 2 ? -Math.PI / 2 : 0; // one or two stand beside the hub: there is room for their labels
+    const first = names.length > 2 ? -Math.PI / 2 : 0; // one or two sites lie beside the hub, where their labels fit
     names.forEach((name, i) => {
       const angle = (2 * Math.PI * i) / names.length + first;
       at[name] = [Math.cos(angle) * 190, Math.sin(angle) * 95];
@@ -32,7 +32,7 @@ function layout(hub, names) {
   return { at, world: true };
 }
 
-// The part of the map that holds all places, with room for labels, as wide as the drawing is.
+// The part of the map that holds all places and their labels, in the proportions of the drawing.
 function frame(points, ratio, world) {
   const xs = points.map((p) => p[0]);
   const ys = points.map((p) => p[1]);
@@ -52,11 +52,11 @@ export async function loadWorld() {
     const text = await (await fetch('/static/world.svg')).text();
     land = new DOMParser().parseFromString(text, 'image/svg+xml').getElementById('land')?.getAttribute('d') ?? null;
   } catch {
-    land = null; // the star is drawn without the continents
+    land = null; // draw the star without the continents
   }
 }
 
-// Draws everything anew; `chosen` is the lane shown in the panel, `choose` is told when another is wanted.
+// Redraws everything. `chosen` is the lane in the panel; a click on another lane calls `choose`.
 export function draw(status, chosen, choose) {
   const names = status.lanes.map((lane) => lane.name);
   const { at, world } = layout(status.hub, names);
@@ -77,7 +77,7 @@ export function draw(status, chosen, choose) {
   svg.append(part('text', label, status.hub));
 }
 
-// The way to a site, below everything that can be clicked.
+// The line to a site, drawn below everything that can be clicked.
 function wire(name, hub, here, chosen) {
   const group = part('g', { class: chosen ? 'route chosen' : 'route', 'data-wire': name });
   const bend = [(hub[0] + here[0]) / 2, (hub[1] + here[1]) / 2 - Math.abs(here[0] - hub[0]) * 0.15];
@@ -112,7 +112,7 @@ function site(name, hub, here, unit, small, chosen, choose) {
   return group;
 }
 
-// What moves: measured RTT, rates, and whether anything is wrong.
+// The labels that change every second: measured RTT, rates, and drift.
 export function update(status, look) {
   for (const group of svg.querySelectorAll('.site')) {
     const name = group.dataset.lane;
@@ -123,7 +123,7 @@ export function update(status, look) {
     const drifted = status.drift.some((step) => step.command.includes(lane.outbound.port) || step.command.includes(lane.inbound.port));
     group.classList.toggle('wrong', drifted);
     svg.querySelector(`[data-wire="${name}"]`).classList.toggle('wrong', drifted);
-    group.rtt.textContent = drifted ? ' not as asked ' : ` ${asked}${measured} `;
+    group.rtt.textContent = drifted ? ' drifted ' : ` ${asked}${measured} `;
     group.flow.textContent = now ? `↑ ${rate(now.outbound.rate_bps)}  ↓ ${rate(now.inbound.rate_bps)}` : '';
   }
 }

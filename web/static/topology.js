@@ -1,4 +1,4 @@
-// The topology as text: checked while one writes, every mistake at its line, brought up when it is right.
+// The topology as text: checked while the user types, with each mistake at its line, and brought up on request.
 
 import { $, Problem, ask, can, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
 
@@ -57,10 +57,10 @@ function toLine(line) {
 async function check() {
   try {
     const plan = await ask('PUT', '/api/topology?dry_run=1', text.value, YAML);
-    $('steps').textContent = plan.steps.map((step) => `${step.command}  # ${step.why}`).join('\n') || 'Nothing to change: this is up.';
+    $('steps').textContent = plan.steps.map((step) => `${step.command}  # ${step.why}`).join('\n') || 'Nothing to change: this topology is up.';
     mistakes(null);
   } catch (problem) {
-    $('steps').textContent = 'There are mistakes.';
+    $('steps').textContent = 'The topology has mistakes.';
     mistakes(problem);
   }
 }
@@ -85,11 +85,11 @@ onClick('apply', async () => {
   }
 });
 onClick('down', async () => {
-  if (!confirm('Take all lanes down and give the ports back?')) return;
+  if (!confirm('Take all lanes down and return their ports?')) return;
   say((await ask('DELETE', '/api/topology')).summary);
   await load();
 });
 $('confirm-label').hidden = !can.has('confirm');
 $('check').disabled = !mayWrite;
-listen('back', () => sayFailure({ message: 'The daemon is back. What you wrote is still here.' }));
+listen('back', () => sayFailure({ message: 'The daemon is back. Your text is still here.' }));
 load().then(() => mayWrite && check()).catch(sayFailure);

@@ -1,4 +1,4 @@
-// Quantities as the daemon writes them ("32ms", "10Gbit", "0.01%", "8MiB") and as people read them.
+// Quantities in the daemon's form ("32ms", "10Gbit", "0.01%", "8MiB") and in the form for people.
 
 const AMOUNT = /^\s*([0-9.]+)\s*([a-zA-Zµ%]*)(?:\/s)?\s*$/;
 export const TIME = { us: 1e3, ms: 1e6, s: 1e9 };
@@ -8,7 +8,7 @@ export const OCTETS = { B: 1 };
 export const SIZE = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
 const ALSO = { ns: 1, min: 6e10, h: 3.6e12, bit: 1, Tbit: 1e12, B: 1, kB: 1e3, MB: 1e6, GB: 1e9 };
 
-// "1.5ms" as {number: "1.5", unit: "ms"}; in a unit of `units` or `extra` whatever it was written in.
+// "1.5ms" as {number: "1.5", unit: "ms"}; in a unit of `units` or `extra`, whatever unit the text had.
 export function split(text, units, extra = []) {
   const match = AMOUNT.exec(text ?? '');
   if (!match) return null;
@@ -18,7 +18,7 @@ export function split(text, units, extra = []) {
   return best(Number(match[1]) * ALSO[match[2]], units);
 }
 
-// A value in the base unit, in the largest unit that leaves at least one before the point.
+// A value of the base unit, in the largest unit in which it is at least 1.
 export function best(value, units) {
   const names = Object.keys(units);
   const unit = names.filter((name) => units[name] <= value).pop() ?? names[0];
@@ -43,5 +43,5 @@ export function size(bytes) {
 export const mib = (bytesPerS) => (bytesPerS === null ? '–' : digits(bytesPerS / 2 ** 20));
 export const span = (s) => (s >= 90 ? `${Math.round(s / 60)} min` : `${Math.round(s)} s`);
 
-// All drops of a lane's or a flow's last second, as far as their causes are known.
+// All drops of a lane or a flow in the last second, as far as their causes are known.
 export const drops = (now) => ['outbound', 'inbound'].reduce((sum, side) => sum + (now[side].drops_limit ?? 0) + now[side].drops_buffer + (now[side].drops_loss ?? 0), 0);

@@ -273,4 +273,4 @@ def test_a_warning_stops_nobody_and_is_in_the_json(box: Terminal) -> None:
 def test_tune_needs_a_port(box: Terminal) -> None:
     assert "no port is in use" in box.run("tune", "--dry-run", code=2)[1]
     assert box.run("tune", "nonesuch0", "--dry-run", code=2)[1] == "port nonesuch0: is not there\n"
-    assert "name no ports" in box.run("tune", "--restore", "eth1", code=2)[1]
+    assert "name none" in box.run("tune", "--restore", "eth1", code=2)[1]
