@@ -1,7 +1,7 @@
 """Longhaul: a long-fat-network emulator for Linux.
 
-Start reading at `model` (what a user wishes), then `netem` (what the kernel stores), `plan` (what has to
-change) and `reconcile` (how it is changed without ever losing what was there).
+Start reading at `model` (the user's intent), then `plan` (the kernel's integers and the operations) and
+`control.reconcile` (how operations are applied and rolled back).
 """
 
 __version__ = "0.1.0"

@@ -1,18 +1,18 @@
-"""Every way Longhaul fails, as one tree.
+"""Every way in which Longhaul fails, as one tree.
 
     LonghaulError                 exit 1   HTTP 500   the root; never raised itself
-    ├── InputError                exit 2   HTTP 422   what the user wrote is wrong; carries every mistake at once
-    ├── RefusedError              exit 3   HTTP 409   the machine holds something we must not touch
-    ├── MissingError              exit 4   HTTP 503   something is missing on this machine (package, right, module)
+    ├── InputError                exit 2   HTTP 422   the user's input is wrong; carries every mistake at once
+    ├── RefusedError              exit 3   HTTP 409   a part of the machine that Longhaul must not touch is in the way
+    ├── MissingError              exit 4   HTTP 503   this machine lacks something (package, right, module)
     │   └── LabError              exit 4   HTTP 503   the lab cannot be built or booted
     │       ├── LabTimeout        exit 124 HTTP 504   the command ran longer than its --timeout
-    │       └── LabStalled        exit 125 HTTP 504   live-lock: CPU burns, the virtual clock stands still
-    ├── KernelError               exit 5   HTTP 500   the kernel refused one operation; the rest was rolled back
-    ├── VerifyError               exit 6   HTTP 500   the kernel accepted everything, yet is not as asked
-    ├── MeasureError              exit 7   HTTP 500   a tool (ping, iperf3, ss) failed or answered nonsense
-    └── RemoteError               exit 9   HTTP 502   a daemon elsewhere failed in a way that is its own
+    │       └── LabStalled        exit 125 HTTP 504   live-lock: the CPU is busy, the virtual clock stands still
+    ├── KernelError               exit 5   HTTP 500   the kernel refused one operation; Longhaul rolled the rest back
+    ├── VerifyError               exit 6   HTTP 500   the kernel accepted everything, yet its state differs
+    ├── MeasureError              exit 7   HTTP 500   a tool (ping, iperf3, ss) failed or printed nonsense
+    └── RemoteError               exit 9   HTTP 502   a remote daemon failed for a reason of its own
 
-A command that ran well but whose answer is "no" (a certificate that fails, an invalid cell) exits 8.
+A command that ran, but whose check failed (drift, certificate or invalid cell), exits 8.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXIT_NOT_AS_ASKED = 8
 
 
 class LonghaulError(Exception):
-    """The root. `str(error)` is for people: what happened, where, and what to do next."""
+    """The root. `str(error)` tells people what happened, where, and what to do next."""
 
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
@@ -35,8 +35,8 @@ class LonghaulError(Exception):
 class Mistake:
     """One thing wrong in the user's input.
 
-    `where` is "file:line" or the name of an option, `path` the field ("lanes.japan.rtt", may be empty),
-    `text` says what was found and what was expected.
+    `where` is "file:line" or the name of an option, `path` is the field ("lanes.japan.rtt", may be empty), `text` says
+    what is wrong and what to write instead.
     """
 
     where: str
@@ -48,7 +48,7 @@ class Mistake:
 
 
 class InputError(LonghaulError):
-    """The user's input is wrong. All of it is reported, nothing was changed."""
+    """The user's input is wrong. The error lists every mistake; nothing was changed."""
 
     exit_code = 2
     http_status = 422
@@ -59,7 +59,7 @@ class InputError(LonghaulError):
 
     @classmethod
     def single(cls, text: str, where: str = "", path: str = "") -> InputError:
-        """One mistake alone."""
+        """An error with a single mistake."""
         return cls([Mistake(where, path, text)])
 
 
@@ -82,14 +82,14 @@ class LabError(MissingError):
 
 
 class LabTimeout(LabError):
-    """The command in the lab ran longer than it was allowed to."""
+    """The command in the lab ran longer than its time limit."""
 
     exit_code = 124
     http_status = 504
 
 
 class LabStalled(LabError):
-    """Live-lock: CPU burns while the virtual clock stands still."""
+    """Live-lock: the CPU is busy while the virtual clock stands still."""
 
     exit_code = 125
     http_status = 504
@@ -106,19 +106,19 @@ class KernelError(LonghaulError):
 
 
 class VerifyError(LonghaulError):
-    """The kernel accepted every operation, yet its state differs from what was asked."""
+    """The kernel accepted every operation, yet its state differs from the requested one."""
 
     exit_code = 6
 
 
 class MeasureError(LonghaulError):
-    """A measuring tool failed, or answered something that cannot be read."""
+    """A measuring tool failed, or printed something that Longhaul cannot parse."""
 
     exit_code = 7
 
 
 class RemoteError(LonghaulError):
-    """A daemon elsewhere failed, or answered what is no problem of ours."""
+    """A remote daemon failed, or its answer is not one of our problem documents."""
 
     exit_code = 9
     http_status = 502

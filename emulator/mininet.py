@@ -1,7 +1,7 @@
-"""A Mininet network from any of our topology files: sites as hosts around a LinuxBridge, our own lanes in the middle.
+"""A Mininet network from any topology file: sites as hosts around a LinuxBridge, Longhaul's lanes in the middle.
 
-Mininet makes the hosts and the cables, Longhaul the delay: each lane is a pair of Mininet's ports that our appliance
-bridges and impairs, planned and verified as on real NICs. Needs Debian's package `mininet`, and root.
+Mininet creates the hosts and the cables, Longhaul creates the delay: each lane is a pair of Mininet's ports that the
+appliance bridges and impairs, planned and verified as on real NICs. Needs Debian's package `mininet`, and root.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ SWITCH = "s1"
 
 
 class LanePorts(Switch):  # type: ignore[misc, unused-ignore]
-    """A lane as Mininet sees it: a node with two ports in the root namespace. What is between them is Longhaul's."""
+    """A lane as Mininet sees it: a node with two ports in the root namespace. Longhaul connects them."""
 
     def start(self, _controllers: object) -> None:
-        """Nothing: the appliance starts the lanes, all at once."""
+        """Does nothing: the appliance starts all lanes at once."""
 
 
 class Star(Topo):  # type: ignore[misc, unused-ignore]
-    """A topology for Mininet. Any Mininet takes it, but only `StarNet` brings the lanes up."""
+    """A topology for Mininet. Any Mininet accepts it, but only `StarNet` brings the lanes up."""
 
     def build(self, topology: Topology) -> None:
-        """Hub, switch, and per lane its ports and its site."""
+        """Add the hub, its switch, and the ports and the site of each lane."""
         self.addSwitch(SWITCH, cls=LinuxBridge)
         self.addHost(topology.hub, ip=str(topology.address(topology.hub)))
         self.addLink(topology.hub, SWITCH, intfName1="eth0")
@@ -54,12 +54,12 @@ class Star(Topo):  # type: ignore[misc, unused-ignore]
 
 
 def ports_of(number: int) -> Ports:
-    """The ports of the lane of this number, counted from 1."""
+    """The ports of the lane with this number, counted from 1."""
     return Ports(f"lane{number}-hub", f"lane{number}-site")
 
 
 class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
-    """A Mininet of a topology (or its file): as any other, with the lanes' RTTs. Hosts go by their names there."""
+    """A Mininet of a topology or its file, with the lanes' RTTs. Hosts have the names of the topology."""
 
     def __init__(self, topology: Topology | str | Path, **options: Any) -> None:
         asked = topology if isinstance(topology, Topology) else load(topology)
@@ -72,7 +72,7 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
         super().__init__(topo=Star(asked), controller=None, **options)
 
     def start(self) -> None:
-        """Start Mininet's part, then the lanes. Raises what `Appliance.up` does, with nothing left behind."""
+        """Start Mininet's part, then the lanes. Raises what `Appliance.up` raises, and leaves nothing behind then."""
         super().start()
         try:
             self._fit_links()
@@ -88,7 +88,7 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
         super().stop()
 
     def _fit_links(self) -> None:
-        """Give every cable its lane's MTU; where packets must come one by one, no GSO."""
+        """Set every cable's MTU to its lane's; disable GSO where packets must pass one by one."""
         for number, lane in enumerate(self.topology.lanes, 1):
             segments = segments_of(lane)
             ends = [end for link in self.linksBetween(*self.get(SWITCH, f"lane{number}")) for end in _ends(link)]
@@ -107,7 +107,7 @@ def _ends(link: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def running(topology: Topology | str | Path, **options: Any) -> Iterator[StarNet]:
-    """The network for the time of a block; nothing of it is left afterwards."""
+    """The network for the time of a block; nothing remains afterwards."""
     net = StarNet(topology, **options)
     net.start()
     try:

@@ -1,4 +1,4 @@
-"""What the shell completes: the names of lanes."""
+"""Shell completion of lane names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The lanes of the topology file on the command line, else of what is up; none when there is neither."""
+    """The lanes of the topology file on the command line, else of the active topology; none without either."""
     from emulator.config import loader
     from emulator.errors import LonghaulError
 
     with contextlib.suppress(LonghaulError, OSError):
-        # After an option that waits for its value click has not told the arguments apart yet.
+        # click has not separated the arguments yet when an option still waits for its value.
         rest = ctx.args if param.param_type_name == "option" else []
         file = ctx.params.get("topology") or next(iter(rest), None)
         topology = loader.load(file) if file else _up(ctx)
@@ -28,7 +28,7 @@ def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 
 def _up(ctx: click.Context) -> Topology | None:
-    """What is asked for, read from the disk alone: no word of the kernel's is needed."""
+    """The requested topology, read from the disk alone: completion does not need the kernel's state."""
     from emulator.control.intent_store import IntentStore
     from emulator.system.state_dir import state_dir
 

@@ -1,7 +1,8 @@
-"""The demo: a star of virtual lanes with traffic on them, and the web server over it.
+"""The demo: a star of virtual lanes with traffic, and the web server over it.
 
-`longhaul serve --demo` runs `python3 -m emulator.cli.demo_server` in the lab; the serial line leads to the host's port.
-With the number of a listening socket it is what `--here` runs in namespaces of this machine; see `demo_unshare`.
+`longhaul serve --demo` runs `python3 -m emulator.cli.demo_server` in the lab; the serial line connects it to the host's
+port. With the number of a listening socket, it is what `--here` runs in namespaces of this machine; see
+`demo_unshare`.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ TOPOLOGY = Path(__file__).parents[2] / "topologies/demo.yaml"
 ADDRESS = ("127.0.0.1", 8642)
 LOOK_S = 2.0
 RATES = ("3M", "2M", "1M")
-"""What each lane's traffic is held to, in turn: enough for graphs. The lab has one CPU, in real time."""
+"""The rates of the lanes' traffic, in turn: enough for graphs. The lab has one CPU, in real time."""
 
 
 class DemoTraffic:
-    """One TCP stream per virtual lane from the hub to its site, begun again whenever it has ended.
+    """One TCP stream for each virtual lane from the hub to its site, restarted when it ends.
 
-    While a test run has leased the lanes there is none: what it measures is its own.
+    While a test run has leased the lanes there is no such traffic, so that it cannot disturb the measurement.
     """
 
     def __init__(self, store: IntentStore) -> None:
         self._store, self._programs = store, dict[tuple[str, str], Running]()
 
     def keep(self) -> None:
-        """Look what is missing and start it: each site's server first, its client when that listens."""
+        """Start what is missing: each site's server first, its client once the server listens."""
         asked = self._store.read()
         topology = None if asked.leased else asked.topology
         rates = {lane.name: RATES[n % len(RATES)] for n, lane in enumerate(topology.virtual_lanes if topology else ())}
@@ -53,7 +54,7 @@ class DemoTraffic:
             try:
                 self._keep_one(topology, name, rate)
             except LonghaulError:
-                continue  # the lane has just gone: seen at the next look
+                continue  # the lane has just gone; the next check notices it
 
     def _keep_one(self, topology: Topology, site: str, rate: str) -> None:
         if (site, "server") not in self._programs:
@@ -64,7 +65,7 @@ class DemoTraffic:
 
 
 def main(listening: str = "") -> int:
-    """Bring the star up, start the traffic, serve; never returns while all is well."""
+    """Bring the star up, start the traffic and serve; returns only on failure."""
     from web import wiring
     from web.auth.guard import Guard
     from web.auth.tokens import load

@@ -1,4 +1,4 @@
-"""`longhaul verify --impairments`: the table of every impairment, asked against measured."""
+"""`longhaul verify --impairments`: the table of every impairment, requested and measured."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ COLUMNS = ("lane", "direction", "impairment", "asked", "measured", "99.9 % inter
 
 
 def run(ctx: click.Context, appliance: Appliance, lanes: Sequence[str], packets: int | None, as_json: bool) -> None:
-    """Measure these lanes, all when there are none; print, and exit with 8 when anything is not as asked."""
+    """Measure these lanes, or all lanes; print the table; exit with 8 when a value differs from its setting."""
     topology = appliance.topology()
     if topology is None:
         raise InputError.single("nothing is up: longhaul up FILE")
     if not topology.virtual_lanes:
-        raise InputError.single(f"{topology.name} has no virtual lane: there is no host to send from")
+        raise InputError.single(f"{topology.name} has no virtual lane, so no host here can send packets")
     for lane in lanes:
         if lane not in topology.sites:
             raise InputError.single(f"no such lane; there are {', '.join(topology.sites)}", "LANE", lane)
@@ -42,7 +42,7 @@ def run(ctx: click.Context, appliance: Appliance, lanes: Sequence[str], packets:
 
 
 def _cells(proofs: Sequence[Proof]) -> list[list[str]]:
-    """Rows of the table; what is as in the row above stays empty. A flow's name stands below its lane's."""
+    """Rows of the table; a value equal to the one above stays empty. A flow's name is below its lane's."""
     rows, before = [], ("", "")
     for one in proofs:
         row, here = one.row, (f"  {one.flow}" if one.flow else one.lane, one.direction)
@@ -50,12 +50,12 @@ def _cells(proofs: Sequence[Proof]) -> list[list[str]]:
         rows.append([
             here[0] if here[0] != before[0] else "", one.direction if here != before else "", row.what,
             f"{_figure(row, row.asked)}{unit}", f"{_figure(row, row.measured)}{unit}",
-            f"{_figure(row, row.low)} .. {_figure(row, row.high)}", "ok" if row.passed else "NOT AS ASKED",
+            f"{_figure(row, row.low)} .. {_figure(row, row.high)}", "ok" if row.passed else "FAILED",
         ])  # fmt: skip
         before = here
     return rows
 
 
 def _figure(row: ImpairmentCheck, value: float) -> str:
-    """Of a time, six digits count; of anything that chance decides, four are more than enough."""
+    """Six digits for a time, four for a random quantity."""
     return f"{value:.6g}" if row.unit == "ms" or abs(value) >= 1000 else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""`longhaul lab`: build the lab, tell about it, run a command or a shell in it."""
+"""`longhaul lab`: build the lab, show its state, run a command or a shell in it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lab() -> None:
 def build(as_json: bool) -> None:
     """Build the kernel and the root image.
 
-    Once: where they are there, nothing is done.
+    Does nothing when both exist.
     """
     from emulator.lab import build_image, build_kernel
 
@@ -46,9 +46,9 @@ def build(as_json: bool) -> None:
 @lab.command(epilog="\b\nExamples:\n  longhaul lab info\n  longhaul lab info --json")
 @json_option
 def info(as_json: bool) -> None:
-    """Tell whether the lab can run here.
+    """Show whether the lab can run here.
 
-    And where its kernel and image are, and how big.
+    Also shows where its kernel and image are, and their sizes.
     """
     from emulator.lab import build_cache, build_image, build_kernel, runtime
 
@@ -77,12 +77,10 @@ def info(as_json: bool) -> None:
     "  longhaul lab run -- ip link\n"
     "  longhaul lab run --seed 7 --timeout 10min -- python3 -m pytest tests/lab",
 )
-@click.option("--real-time", is_flag=True, help="Let the clock run as outside; figures are then not exact.")
+@click.option("--real-time", is_flag=True, help="Use the host's clock; measurements are then not exact.")
 @click.option("--mem", default="8G", show_default=True, metavar="SIZE", help="The guest's memory.")
-@click.option(
-    "--seed", default=1, show_default=True, metavar="N", help="Where all the guest's random numbers come from."
-)
-@click.option("--timeout", metavar="TIME", help="End the command after so long by the wall clock; exit code 124.")
+@click.option("--seed", default=1, show_default=True, metavar="N", help="Seed of all the guest's random numbers.")
+@click.option("--timeout", metavar="TIME", help="End the command after this wall-clock time; exit code 124.")
 @click.option(
     "--start-date",
     default="2001-09-09T01:46:40",
@@ -101,7 +99,7 @@ def info(as_json: bool) -> None:
 def run(
     real_time: bool, mem: str, seed: int, timeout: str | None, start_date: str, stall: float, command: tuple[str, ...]
 ) -> None:
-    """Run COMMAND as root of the lab. This folder is visible and writable; exits as COMMAND does."""
+    """Run COMMAND as root in the lab. It can read and write the current folder; the exit code is COMMAND's."""
     from emulator.lab import boot
 
     with progress_bar() as progress:
@@ -132,7 +130,7 @@ def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        # A bare number is seconds, and 10m was minutes here before there were units.
+        # A bare number is seconds; 10m means minutes, as it did before times had units.
         return float(text) if text.isdigit() else units.parse_duration_ns(re.sub(r"^(\d+)m$", r"\1min", text)) / 1e9
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--timeout") from None
@@ -153,7 +151,7 @@ def _size(root: Path) -> int:
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A progress bar on stderr that appears with the first step and costs nothing when there is none."""
+    """A progress bar on stderr that appears with the first step; without steps it costs nothing."""
     shown: dict[str, object] = {}
 
     def progress(step: str, done: int, total: int) -> None:

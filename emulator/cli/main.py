@@ -1,6 +1,6 @@
-"""The command line: `longhaul COMMAND`. Thin over `appliance`; commands are imported when they are called.
+"""The command line: `longhaul COMMAND`. It imports a command's module only when the command is called.
 
-Start-up counts: in the lab every import is read through the host's file system, so nothing heavy is imported here.
+Start-up time matters: in the lab every import is read through the host's file system, so this module imports little.
 """
 
 from __future__ import annotations
@@ -18,35 +18,36 @@ from emulator.errors import InputError, LonghaulError
 
 INTERRUPTED = 130
 REMOTE = ("up", "down", "status", "plan", "set", "confirm", "undo", "history")
-"""The commands that a remote appliance can be given."""
+"""The commands that work with a remote appliance."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands stand in a table of "module:attribute" and help line, and are imported when called."""
+    """A group whose commands are a table of "module:attribute" and help line; a command is imported when it is
+    called."""
 
     commands_at: ClassVar[dict[str, tuple[str, str]]] = {
         "up": ("emulator.cli.lanes:up", "Bring a topology up."),
-        "down": ("emulator.cli.lanes:down", "Take everything of ours down and give the ports back."),
-        "status": ("emulator.cli.lanes:status", "Show every lane: asked, installed, dropped, drifted."),
-        "plan": ("emulator.cli.lanes:plan", "Show the ip and tc commands that 'up' would stand for."),
+        "down": ("emulator.cli.lanes:down", "Remove all lanes and return their ports."),
+        "status": ("emulator.cli.lanes:status", "Show every lane: settings, kernel state, drops, drift."),
+        "plan": ("emulator.cli.lanes:plan", "Show the ip and tc commands that 'up' would perform."),
         "set": ("emulator.cli.set:change", "Change live lanes without losing a packet."),
-        "confirm": ("emulator.cli.safety:confirm", "Keep a change that was made with --confirm."),
-        "undo": ("emulator.cli.safety:undo", "Go back to the topology before the last change."),
+        "confirm": ("emulator.cli.safety:confirm", "Confirm a change that was made with --confirm."),
+        "undo": ("emulator.cli.safety:undo", "Return to the topology before the last change."),
         "history": ("emulator.cli.safety:history", "Show the last changes: when, who, what."),
-        "daemon": ("emulator.cli.safety:daemon", "Watch over the lanes: drift, confirm-or-revert."),
+        "daemon": ("emulator.cli.safety:daemon", "Watch the lanes: repair drift, revert unconfirmed changes."),
         "verify": ("emulator.cli.verify:verify", "Measure every RTT and write a certificate."),
-        "nics": ("emulator.cli.nics:nics", "List the network ports, and why one may not be used."),
-        "init": ("emulator.cli.nics:init", "Write a topology file from what is plugged in."),
-        "tune": ("emulator.cli.nics:tune", "Give every port cores of its own."),
-        "schedule": ("emulator.cli.schedule:schedule", "Let lanes change over time."),
+        "nics": ("emulator.cli.nics:nics", "List the network ports and why some cannot be used."),
+        "init": ("emulator.cli.nics:init", "Write a topology file from the connected ports."),
+        "tune": ("emulator.cli.nics:tune", "Assign CPU cores to every port."),
+        "schedule": ("emulator.cli.schedule:schedule", "Change lanes over time."),
         "record": ("emulator.cli.record:record", "Measure a real path and write its path profile."),
-        "replay": ("emulator.cli.replay:replay", "Play a path profile on a lane."),
+        "replay": ("emulator.cli.replay:replay", "Replay a path profile on a lane."),
         "places": ("emulator.cli.places:places", "List places and the round trips between them."),
         "star": ("emulator.cli.places:star", "Write a topology from places."),
         "sweep": ("emulator.cli.sweep:sweep", "Measure throughput against RTT and print the table."),
-        "rfc6349": ("emulator.cli.rfc6349:rfc6349", "Test TCP over a lane by RFC 6349."),
-        "report": ("emulator.cli.runs:report", "Tell a run's results: tables, HTML with figures, CSV, JSON."),
-        "compare": ("emulator.cli.runs:compare", "Compare runs; fail on what got slower."),
+        "rfc6349": ("emulator.cli.rfc6349:rfc6349", "Test TCP over a lane according to RFC 6349."),
+        "report": ("emulator.cli.runs:report", "Show a run's results: tables, HTML with figures, CSV, JSON."),
+        "compare": ("emulator.cli.runs:compare", "Compare runs; fail when a cell became slower."),
         "runs": ("emulator.cli.runs:runs", "List the runs."),
         "bdp": ("emulator.cli.paths:bdp", "Compute BDP, windows and expected throughput."),
         "advise": ("emulator.cli.paths:advise", "Print the settings that hosts need for a path."),
@@ -57,11 +58,11 @@ class LazyGroup(click.Group):
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The commands, in the order in which one needs them."""
+        """The commands, in the order in which a user needs them."""
         return list(self.commands_at)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import one command."""
+        """Import and return one command."""
         if cmd_name not in self.commands_at:
             return None
         module, attribute = self.commands_at[cmd_name][0].split(":")
@@ -69,7 +70,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list of commands for --help, without importing any."""
+        """Write the list of commands for --help without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self.commands_at.items()])
 
@@ -81,19 +82,19 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, url: str | None) -> None:
     """Longhaul: a long-fat-network emulator for Linux.
 
-    Gives lanes between network ports the round-trip time of remote data centres.
+    Emulates the round-trip time of remote data centres on lanes between network ports.
 
     \b
     Examples:
       longhaul lab build                                       once: build the lab
       longhaul lab run -- longhaul plan topologies/new-york.yaml
-      sudo longhaul up topologies/new-york.yaml                on a box of your own
+      sudo longhaul up topologies/new-york.yaml                on your own machine
       longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max
-      longhaul --url http://appliance:8642 status              on a box elsewhere, see 'serve'
+      longhaul --url http://appliance:8642 status              on a remote machine, see 'serve'
     """
     if url:
         if ctx.invoked_subcommand not in REMOTE:
-            raise InputError.single(f"works on this machine only; with it: {', '.join(REMOTE)}", "--url")
+            raise InputError.single(f"this command works only locally; remote commands: {', '.join(REMOTE)}", "--url")
         from emulator.control.remote import remote
         from emulator.system import state_dir
 
@@ -101,9 +102,9 @@ def cli(ctx: click.Context, url: str | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None, obj: object = None) -> int:
-    """Run one command line and return its exit code; failures go to stderr, as JSON when --json is given.
+    """Run one command line and return its exit code; failures go to stderr, as JSON with --json.
 
-    `obj` is the Appliance to work on; the machine's own when None.
+    `obj` is the Appliance to use; None means this machine's own.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     own_args = args[: args.index("--")] if "--" in args else args
@@ -122,7 +123,7 @@ def main(argv: Sequence[str] | None = None, obj: object = None) -> int:
 
 
 def _report_usage(error: click.ClickException, as_json: bool) -> None:
-    """Tell a command line that makes no sense on stderr, in click's words."""
+    """Report an invalid command line on stderr, in click's format."""
     if not as_json:
         error.show()
         return
@@ -132,7 +133,7 @@ def _report_usage(error: click.ClickException, as_json: bool) -> None:
 
 
 def _report(error: LonghaulError, as_json: bool) -> None:
-    """Tell the failure on stderr."""
+    """Report the failure on stderr."""
     mistakes = error.mistakes if isinstance(error, InputError) else ()
     if as_json:
         problem = {

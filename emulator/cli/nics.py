@@ -1,4 +1,4 @@
-"""The commands about the machine's own ports: nics, init, tune."""
+"""The commands for the machine's own ports: nics, init, tune."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = ("port", "driver", "bus", "speed", "link", "NUMA", "RX/TX queues", "MT
 @json_option
 @click.pass_context
 def nics(ctx: click.Context, as_json: bool) -> None:
-    """List the machine's network ports: what they are, who owns them, and why one may not be used for a lane."""
+    """List the machine's network ports: their properties, their owners, and why some cannot be used for a lane."""
     rows = appliance_of(ctx).nics()
     if as_json:
         emit_json([_json(row) for row in rows])
@@ -91,8 +91,8 @@ class SiteRtt(click.ParamType):  # type: ignore[type-arg]
     "  longhaul init lab.yaml --hub new-york --rtt london=80ms --rtt japan=346ms --by mac"
 )
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--hub", default="hub", show_default=True, metavar="NAME", help="What the local data centre is called.")
-@click.option("--rtt", "rtts", type=SiteRtt(), multiple=True, help="A site and its RTT; as often as there are lanes.")
+@click.option("--hub", default="hub", show_default=True, metavar="NAME", help="Name of the local data centre.")
+@click.option("--rtt", "rtts", type=SiteRtt(), multiple=True, help="A site and its RTT; repeat it for each lane.")
 @click.option(
     "--by", type=click.Choice(["name", "mac", "pci"]), default="name", show_default=True, help="How to name the ports."
 )
@@ -102,19 +102,19 @@ class SiteRtt(click.ParamType):  # type: ignore[type-arg]
 def init(
     ctx: click.Context, file: str, hub: str, rtts: tuple[tuple[str, int], ...], by: str, force: bool, as_json: bool
 ) -> None:
-    """Write a topology FILE from what is plugged in: the free ports two by two, a lane for each pair.
+    """Write a topology FILE from the connected ports: free ports in pairs, one lane for each pair.
 
-    Asks for the sites and their RTTs, unless they are given by --rtt. `longhaul nics` shows the ports.
+    Asks for the sites and their RTTs, unless --rtt names them. `longhaul nics` shows the ports.
     """
     from emulator.config import loader
     from emulator.plan.nic_inventory import free_pairs, propose
 
     path = Path(file)
     if path.exists() and not force:
-        raise InputError.single("is there already; name another file, or overwrite it with --force", file)
+        raise InputError.single("exists already; name another file, or overwrite it with --force", file)
     pairs = free_pairs(appliance_of(ctx).nics())
     if not pairs:
-        raise RefusedError("no two free ports of one speed and MTU; 'longhaul nics' tells why")
+        raise RefusedError("no two free ports have the same speed and MTU; 'longhaul nics' shows why")
     try:
         topology = propose(path.stem, hub, rtts or _ask(pairs), pairs, by)
     except ValueError as error:
@@ -132,10 +132,10 @@ def init(
 
 
 def _ask(pairs: list[tuple[NicRow, NicRow]]) -> list[tuple[str, int]]:
-    """A site and an RTT for each pair; an empty name leaves the pair and all further ones out."""
+    """Ask for a site and an RTT for each pair; an empty name skips the pair and all further ones."""
     answers: list[tuple[str, int]] = []
     for one, other in pairs:
-        question = f"site on {one.name} (hub) and {other.name} (site), empty for no more"
+        question = f"site on {one.name} (hub) and {other.name} (site), empty to stop"
         site = click.prompt(question, default="", show_default=False, err=True)
         if not site:
             break
@@ -148,14 +148,14 @@ def _ask(pairs: list[tuple[NicRow, NicRow]]) -> list[tuple[str, int]]:
     "  sudo longhaul tune eth2 eth3\n  sudo longhaul tune --restore"
 )
 @click.argument("ports", nargs=-1, metavar="[PORT]...")
-@click.option("--restore", is_flag=True, help="Give back what was there before the first tune.")
-@click.option("--dry-run", is_flag=True, help="Show before and after, and change nothing.")
+@click.option("--restore", is_flag=True, help="Restore the settings from before the first tune.")
+@click.option("--dry-run", is_flag=True, help="Show old and new settings, and change nothing.")
 @json_option
 @click.pass_context
 def tune(ctx: click.Context, ports: tuple[str, ...], restore: bool, dry_run: bool, as_json: bool) -> None:
-    """Give every port cores of its own, one for each 10 Gbit/s, on its NUMA node: interrupts, RPS and XPS.
+    """Assign CPU cores to every port, one for each 10 Gbit/s, on its NUMA node: interrupts, RPS and XPS.
 
-    Without a PORT, those of the topology that is up. What was there before is saved first.
+    Without a PORT, tunes the ports of the active topology. The previous settings are saved first.
     """
     from emulator.kernel.sysfs_affinity import Tunables
     from emulator.system import state_dir
@@ -163,7 +163,7 @@ def tune(ctx: click.Context, ports: tuple[str, ...], restore: bool, dry_run: boo
     door = Tunables(Path("/"), state_dir.state_dir())
     if restore:
         if ports:
-            raise click.UsageError("--restore gives all back: name no ports")
+            raise click.UsageError("--restore restores all ports: name none")
         settings = door.saved() if dry_run else door.restore()
         _emit_settings(settings, as_json, "would be restored" if dry_run else "restored")
         return

@@ -1,4 +1,4 @@
-"""What several commands have in common: values with units, options, and the appliance that they work on."""
+"""What several commands share: values with units, options, and the appliance that they control."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Quantity(click.ParamType):  # type: ignore[type-arg]
-    """An option's value with a unit, read by a parser of `units`; `word` is one more value, meaning 0 or {}."""
+    """An option's value with a unit, read by a parser of `units`; `word` is one more allowed value and means 0 or
+    {}."""
 
     def __init__(self, name: str, parse: Callable[[str], Any], word: str = "", meaning: object = None) -> None:
         self.name, self.parse, self.word, self.meaning = name, parse, word, meaning
@@ -42,12 +43,12 @@ BUFFER = Quantity("BUFFER", units.parse_buffer, "auto", {})
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the commands and change nothing.")
 confirm_option = click.option(
-    "--confirm", "confirm_ns", type=TIME, help="Take it back after this time unless 'longhaul confirm' comes before."
+    "--confirm", "confirm_ns", type=TIME, help="Revert after this time unless 'longhaul confirm' comes first."
 )
 
 
 def appliance_of(ctx: click.Context, command: str | None = None) -> Appliance:
-    """The appliance that was handed in, or this machine's own; `command` as its history will show it."""
+    """The appliance passed to `main`, or this machine's own; the history shows `command`."""
     if ctx.obj is not None:
         return cast("Appliance", ctx.obj)
     from emulator.control.appliance import local
@@ -58,16 +59,16 @@ def appliance_of(ctx: click.Context, command: str | None = None) -> Appliance:
 
 
 def confirm_s(ctx: click.Context, confirm_ns: int | None, dry_run: bool) -> float | None:
-    """The time to confirm in, in s. Raises UsageError when it makes no sense."""
+    """The time to confirm in, in s. Raises UsageError for an invalid combination."""
     if confirm_ns is None:
         return None
     if dry_run or confirm_ns < 1_000_000_000:
-        raise click.UsageError("--confirm needs 1s at least, and no --dry-run", ctx)
+        raise click.UsageError("--confirm needs at least 1s, and excludes --dry-run", ctx)
     return confirm_ns / 1e9
 
 
 def until_confirmed(confirm_ns: int | None) -> str:
-    """What to add to an answer when the change waits to be confirmed."""
+    """The addition to a summary when the change waits for confirmation."""
     if confirm_ns is None:
         return ""
-    return f"; taken back in {units.format_duration(confirm_ns)} unless: longhaul confirm"
+    return f"; reverts in {units.format_duration(confirm_ns)} unless you run: longhaul confirm"

@@ -1,4 +1,4 @@
-"""How commands answer: JSON for programs, plain lines and tables for people."""
+"""Output of commands: JSON for programs, plain lines and tables for people."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def json_option(command: F) -> F:
     """The `--json` that every command has."""
-    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON; a failure is JSON on stderr.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON; failures are JSON on stderr.")(command)
 
 
 def emit_json(value: object) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     click.echo(json.dumps(value, indent=2))
 
 
 def command_line(step: Step) -> str:
-    """A step as the shell command it stands for, its reason as a comment at the end of the first line."""
+    """The step as a shell command, with its reason as a comment at the end of the first line."""
     first, *rest = str(step.op).splitlines()
     return "\n".join([f"{first}  # {step.why}", *rest])
 
@@ -40,9 +40,10 @@ def command_line(step: Step) -> str:
 def emit_steps(
     steps: Sequence[Step], as_json: bool, summary: str, *, listed: bool, warned: Sequence[str] | None = None
 ) -> None:
-    """What was done, or would be: every step when `listed`, then the summary. Warnings go to stderr, or into the JSON.
+    """Print what was done or would be done: every step when `listed`, then the summary. Warnings go to stderr or the
+    JSON.
 
-    `warned` None: nobody looked for any.
+    `warned` None: nobody checked for warnings.
     """
     if as_json:
         rows = [{"command": str(step.op), "why": step.why} for step in steps]
@@ -57,7 +58,7 @@ def emit_steps(
 
 
 def status_json(status: Status) -> dict[str, Any]:
-    """The status for programs; units are in the names."""
+    """The status for programs; names contain units."""
     return {
         "topology": status.topology.name if status.topology else None,
         "datapath": status.datapath,
@@ -132,7 +133,7 @@ COLUMNS = (
 
 
 def emit_status(status: Status) -> None:
-    """The status for people: a table of two rows a lane, the sites' RTTs, and under it whatever is not as asked."""
+    """Print the status for people: two rows for each lane, RTTs between sites, and any drift or pending change."""
     if status.topology is None:
         click.echo("nothing is up: longhaul up FILE")
     else:
@@ -148,20 +149,20 @@ def emit_status(status: Status) -> None:
         click.echo("\nThe schedule so far:")
         emit_lateness(status.lateness, as_json=False)
     for step in status.drift:
-        click.echo(f"drift: {step.why}; as asked again by: {step.op}")
+        click.echo(f"drift: {step.why}; repair: {step.op}")
     for lane, why in status.blocked.items():
         click.echo(f"blocked: {lane}: {why}")
     if pending := status.pending:
-        base = pending.back_to or "nothing up"
+        base = pending.back_to or "no topology"
         if pending.left_ns is None:
-            click.echo(f"leased: goes back to {base} when the test run that has the lanes ends")
+            click.echo(f"leased: {base} returns when the test run that leased the lanes ends")
         else:
             left_s = max(pending.left_ns, 0) / 1e9
-            click.echo(f"pending: goes back to {base} in {left_s:.0f} s unless: longhaul confirm")
+            click.echo(f"pending: reverts to {base} in {left_s:.0f} s unless you run: longhaul confirm")
 
 
 def _emit_paths(status: Status) -> None:
-    """Asked RTTs from site to site as a triangle; both lanes add up. --json has them for larger stars, too."""
+    """Print the requested RTTs between sites as a triangle; both lanes add up. --json has larger stars too."""
     assert status.topology
     sites = status.topology.sites
     if not 2 <= len(sites) <= WIDEST_TRIANGLE:
@@ -173,7 +174,7 @@ def _emit_paths(status: Status) -> None:
 
 
 def emit_lateness(late: Lateness, as_json: bool) -> None:
-    """How late a schedule's changes were: a line and a histogram, or JSON."""
+    """Print how late a schedule's changes were: a line and a histogram, or JSON."""
     if as_json:
         emit_json(lateness_json(late))
         return
@@ -187,17 +188,17 @@ def emit_lateness(late: Lateness, as_json: bool) -> None:
 
 
 def lateness_json(late: Lateness) -> dict[str, Any]:
-    """For programs."""
+    """The lateness for programs."""
     return vars(late) | {"mean_ns": late.mean_ns, "buckets_ns": list(BUCKETS_NS)}
 
 
 def count(number: int, word: str) -> str:
-    """ "1 lane", "3 lanes"."""
+    """A count and its noun: "1 lane", "3 lanes"."""
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[str] = ()) -> None:
-    """A plain table, as wide as it must be: nothing is cut off. Columns stand right unless named in `left`."""
+    """Print a plain table without truncation. Columns are right-aligned unless named in `left`."""
     cells = [tuple(columns), *map(tuple, rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     for row in cells:
@@ -209,7 +210,7 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: S
 
 
 def _rows(one: LaneStatus) -> list[list[str]]:
-    """A lane's two rows: the RTT asked for, and each direction as it is."""
+    """A lane's two rows: the requested RTT and each direction's state."""
     rtt = units.format_duration(one.lane.rtt_ns) + (" off" if one.lane.off else "")
     return [
         [one.lane.name, rtt, "outbound", *_cells(one.outbound)],
@@ -219,7 +220,7 @@ def _rows(one: LaneStatus) -> list[list[str]]:
 
 
 def _flow_rows(one: LaneStatus) -> list[list[str]]:
-    """Two rows for each flow, in the order in which they are tried."""
+    """Two rows for each flow, in the order in which filters are tried."""
     rows = []
     for flow, out, back in zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False):
         rtt = units.format_duration(flow.outbound.delay_ns + flow.inbound.delay_ns)
@@ -228,7 +229,7 @@ def _flow_rows(one: LaneStatus) -> list[list[str]]:
 
 
 def _loss(netem: Netem) -> str:
-    """A probability as it is; of a model its mean, marked with ~."""
+    """A probability as it is; for a loss model its mean, marked with ~."""
     if netem.gemodel:
         p, r, survives, good = netem.gemodel
         return f"~{GilbertElliott(p, r, P32 - survives, good).mean_loss:.3%}"

@@ -1,4 +1,4 @@
-"""bdp and advise: the arithmetic of a path."""
+"""bdp and advise: calculations about a path."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def path_options(command: F) -> F:
-    """What a path is told by."""
+    """The options that describe a path."""
     options = (
         click.option("--rate", "rate_bps", type=RATE, default="10Gbit", show_default=True, help="The bottleneck."),
         click.option("--rtt", "rtt_ns", type=RTT, required=True, help="Round-trip time; a bare number is ms."),
         click.option(
             "--mtu", type=click.IntRange(LEAST_MTU, MOST_MTU), metavar="BYTES", default=1500, show_default=True,
-            help="Of the path.",
+            help="MTU of the path.",
         ),
         click.option(
             "--streams", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Parallel streams."
@@ -41,16 +41,16 @@ def path_options(command: F) -> F:
     "  longhaul bdp --rate 10Gbit --rtt 80ms --loss 0.01%"
 )
 @path_options
-@click.option("--window", "window_bytes", type=SIZE, help="What one stream may have in flight.")
+@click.option("--window", "window_bytes", type=SIZE, help="Window: the most bytes that one stream has in flight.")
 @click.option(
-    "--cc", "algorithm", default="cubic", show_default=True, metavar="NAME", help="Congestion control, for loss."
+    "--cc", "algorithm", default="cubic", show_default=True, metavar="NAME", help="Congestion control, used with loss."
 )
 @json_option
 def bdp(
     rate_bps: int, rtt_ns: int, mtu: int, window_bytes: int | None, streams: int, loss_p32: int,
     algorithm: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """The arithmetic of a path: what it holds, what TCP needs to fill it, what the emulator needs to be it."""
+    """Calculate a path: what it holds, what TCP needs to fill it, what the emulator needs to provide it."""
     from emulator.analysis.tcp_path import Path as TcpPath
     from emulator.experiment import path_calculator
     from emulator.model.loss_model import P32
@@ -73,10 +73,10 @@ def bdp(
     "  longhaul advise --rtt 80 --to 10.77.0.3"
 )
 @path_options
-@click.option("--to", "peer", type=ADDRESS, help="The other host; else the default route is taken to lead there.")
+@click.option("--to", "peer", type=ADDRESS, help="The other host; without it, the default route leads there.")
 @json_option
 def advise(rate_bps: int, rtt_ns: int, mtu: int, streams: int, loss_p32: int, peer: str | None, as_json: bool) -> None:
-    """Print the commands that set both hosts up for a path, and what they are worth."""
+    """Print the commands that prepare both hosts for a path, and what they gain."""
     from emulator.analysis.tcp_path import Path as TcpPath
     from emulator.experiment import path_calculator
     from emulator.model.loss_model import P32

@@ -1,4 +1,4 @@
-"""The commands about geography: places, star."""
+"""The commands for geography: places, star."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ COLUMNS = ("from", "to", "great circle", "least RTT", "RTT", "source")
 @click.argument("names", nargs=-1, metavar="[PLACE]...")
 @json_option
 def places(names: tuple[str, ...], as_json: bool) -> None:
-    """List the places that are known, or the round trips from the first PLACE to each of the others.
+    """List the known places, or the round trips from the first PLACE to each of the others.
 
     An RTT is measured where a table has it, else estimated: the great circle at the speed of light in fibre, times
-    1.5 for the way that cables take.
+    1.5 for the detours of cables.
     """
     try:
         known = [geography.place(name) for name in names]
@@ -59,8 +59,8 @@ def _list(known: list[geography.Place], as_json: bool) -> None:
     "  longhaul star --hub new-york --sites london,tokyo,sao-paulo > lab.yaml\n"
     "  longhaul star --hub london --sites sydney --rate 1Gbit --access lte --output field.yaml"
 )
-@click.option("--hub", required=True, metavar="PLACE", help="The place in the middle.")
-@click.option("--sites", required=True, metavar="PLACE,...", help="The places around it.")
+@click.option("--hub", required=True, metavar="PLACE", help="The place of the hub.")
+@click.option("--sites", required=True, metavar="PLACE,...", help="The places of the sites.")
 @click.option(
     "--rate",
     default="10Gbit",
@@ -69,9 +69,9 @@ def _list(known: list[geography.Place], as_json: bool) -> None:
     help="Bottleneck of every direction; 'none' for none.",
 )
 @click.option(
-    "--access", type=click.Choice(list(geography.ACCESS_NS)), help="What the sites' last mile adds to the RTT."
+    "--access", type=click.Choice(list(geography.ACCESS_NS)), help="Access network of the sites, which adds to the RTT."
 )
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here; never over a file.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this new file.")
 @json_option
 def star(hub: str, sites: str, rate: str, access: str | None, output: Path | None, as_json: bool) -> None:
     """Write a topology file from places: the hub, and a lane to every site with the RTT of its place."""

@@ -36,15 +36,17 @@ LIKE = ("direction", "figure", "recorded", "there", "apart at most", "verdict")
     "  longhaul record --again paris --step 100ms"
 )
 @click.argument("host", required=False)
-@click.option("--lane", shell_complete=lane_names, help="Record a lane that is up, from the hub's host to the site's.")
-@click.option("--again", type=click.Path(path_type=Path), help="Work a folder out anew: one that was cut off, say.")
-@click.option("--for", "for_ns", type=TIME, default="1min", show_default=True, help="How long.")
-@click.option("--every", "every_ns", type=TIME, default="100ms", show_default=True, help="Probe to probe; 10ms up.")
+@click.option("--lane", shell_complete=lane_names, help="Record an active lane, from the hub's host to the site's.")
+@click.option("--again", type=click.Path(path_type=Path), help="Compute the profile of an interrupted recording.")
+@click.option("--for", "for_ns", type=TIME, default="1min", show_default=True, help="Duration.")
+@click.option(
+    "--every", "every_ns", type=TIME, default="100ms", show_default=True, help="Probe interval, at least 10ms."
+)
 @click.option("--by", type=click.Choice(["auto", "irtt", "ping"]), default="auto", help="auto: irtt where it answers.")
-@click.option("--rate", is_flag=True, help="Load it for 12 s each way, too: iperf3 -s must run there.")
-@click.option("--step", "step_ns", type=TIME, default="1s", show_default=True, help="Of the trace over time.")
-@click.option("--output", type=click.Path(path_type=Path), help="The new folder; recordings/HOST unless said.")
-@click.option("--against", type=click.Path(path_type=Path), help="Exit with 8 unless this path profile is the same.")
+@click.option("--rate", is_flag=True, help="Also load each direction for 12 s: iperf3 -s must run there.")
+@click.option("--step", "step_ns", type=TIME, default="1s", show_default=True, help="Step of the trace over time.")
+@click.option("--output", type=click.Path(path_type=Path), help="The new folder; default recordings/HOST.")
+@click.option("--against", type=click.Path(path_type=Path), help="Exit with 8 if this path profile differs.")
 @json_option
 @click.pass_context
 def record(
@@ -53,17 +55,17 @@ def record(
 ) -> None:  # fmt: skip
     """Measure the path to HOST and write its path profile: delays, jitter's shape, losses and their bursts, a trace.
 
-    One small probe at a time, on a fixed grid: by irtt, which tells each direction, if its server runs there; else by
-    ping, which only knows round trips. Ctrl-C ends it early and keeps what was recorded; what a crash leaves is worked
-    out by --again. `longhaul replay` plays the profile on a lane.
+    Sends small probes at a fixed interval: with irtt, which measures each direction, if its server runs there; else
+    with ping, which measures only round trips. Ctrl-C ends the recording early and keeps it; --again computes the
+    profile of a recording that a crash interrupted. `longhaul replay` plays the profile on a lane.
     """
     from emulator.record import file, recording
 
     if sum(1 for given in (host, lane, again) if given) != 1:
-        raise click.UsageError("name a HOST, or a --lane, or a folder to work out --again", ctx)
+        raise click.UsageError("name a HOST, a --lane, or a folder for --again", ctx)
     reference = file.load(against) if against else None
     if step_ns < every_ns and not again:
-        raise InputError.single("a step of the trace is no shorter than from probe to probe (--every)", "--step")
+        raise InputError.single("a step of the trace must be at least the interval (--every)", "--step")
     if again:
         _finish(ctx, again, step_ns, reference, as_json)
         return
@@ -77,7 +79,7 @@ def record(
             if rate:
                 recording.measure_rates(ends, folder)
     except (KeyboardInterrupt, MeasureError):
-        # Whatever there is is worth keeping: an hour may have gone before Ctrl-C, or before iperf3 that failed.
+        # Keep whatever was recorded: an hour may have passed before Ctrl-C, or before iperf3 failed.
         if file.has_answers(folder):
             _finish(ctx, folder, step_ns, None, as_json)
         raise
@@ -88,11 +90,13 @@ def _check(label: str, every_ns: int, for_ns: int) -> None:
     from emulator.record.recorder import FASTEST_NS
 
     if label.startswith("-"):
-        raise InputError.single("a host's name or address was expected", "HOST", label)
+        raise InputError.single("use a host's name or address", "HOST", label)
     if every_ns < FASTEST_NS:
-        raise InputError.single(f"{units.format_duration(FASTEST_NS)} at least: more would load the path", "--every")
+        raise InputError.single(
+            f"use at least {units.format_duration(FASTEST_NS)}: more probes would load the path", "--every"
+        )
     if for_ns < every_ns:
-        raise InputError.single("not even one probe would be sent", "--for")
+        raise InputError.single("this duration is too short for one probe", "--for")
 
 
 @contextlib.contextmanager
@@ -112,13 +116,13 @@ def _ends(ctx: click.Context, host: str | None, lane: str | None, by: str) -> It
 
 @contextlib.contextmanager
 def _bar(label: str, for_ns: int) -> Iterator[Callable[[RecordedProbe], None]]:
-    """The progress bar; where there is no terminal, a line for every tenth of the time."""
+    """The progress bar; without a terminal, one line for every tenth of the time."""
     with progress(10, f"record {label}") as advance:
         shown = 0
 
         def told(probe: RecordedProbe) -> None:
             nonlocal shown
-            # A busy machine's ping may take longer than asked.
+            # On a busy machine ping may take longer than requested.
             tenths = min(10, probe.sent_ns * 10 // for_ns)
             if tenths > shown:
                 advance(tenths - shown, f"{tenths * 10} %")
@@ -134,7 +138,7 @@ def _now() -> str:
 
 
 def _finish(ctx: click.Context, folder: Path, step_ns: int, reference: PathProfile | None, as_json: bool) -> None:
-    """Work out, write, show; and exit with 8 when it is not as the reference."""
+    """Compute, write and show the profile; exit with 8 when it differs from the reference."""
     from emulator.config.path_profile_include import PROFILE
     from emulator.hosts.tools import time_tolerance
     from emulator.record import compare_profiles, file, recording
@@ -147,7 +151,7 @@ def _finish(ctx: click.Context, folder: Path, step_ns: int, reference: PathProfi
         emit_json(answer | ({"alike": alike, "figures": [_json(row) for row in rows]} if reference else {}))
     else:
         _show(profile, rows)
-        click.echo(f"{folder / PROFILE}; play it on a lane: longhaul replay {folder} LANE")
+        click.echo(f"{folder / PROFILE}; replay it on a lane: longhaul replay {folder} LANE")
     if not alike:
         ctx.exit(EXIT_NOT_AS_ASKED)
 

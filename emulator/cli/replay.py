@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 )
 @click.argument("profile", type=click.Path(path_type=Path))
 @click.argument("lane", shell_complete=lane_names)
-@click.option("--trace", is_flag=True, help="Play what was recorded in its order in time, until it is over.")
-@click.option("--loop", is_flag=True, help="With --trace: begin anew when it is over.")
+@click.option("--trace", is_flag=True, help="Play the recording in its order in time, until it ends.")
+@click.option("--loop", is_flag=True, help="With --trace: start again at the end.")
 @click.option("--for", "for_ns", type=TIME, help="With --trace: stop after this time.")
 @confirm_option
 @dry_run_option
@@ -37,23 +37,25 @@ def replay(
     ctx: click.Context, profile: Path, lane: str, trace: bool, loop: bool, for_ns: int | None,
     confirm_ns: int | None, dry_run: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Play PROFILE, a folder that `longhaul record` has written, on LANE.
+    """Play PROFILE, a folder that `longhaul record` wrote, on LANE.
 
-    Without --trace the lane draws delays and losses by the profile's table and loss model, for good. With it the lane
-    follows the trace, in steps of the recording, and is as before when that is over.
+    Without --trace the lane draws delays and losses from the profile's table and loss model, until it is changed. With
+    --trace the lane follows the recording step by step, and returns to its former settings at the end.
     """
     from emulator.record import file
 
     if trace and (confirm_ns or dry_run):
-        raise click.UsageError("--trace takes neither --confirm nor --dry-run: it ends as it began", ctx)
+        raise click.UsageError("--trace excludes --confirm and --dry-run: it restores the lane itself", ctx)
     if not trace and (loop or for_ns):
-        raise click.UsageError("--loop and --for go with --trace", ctx)
+        raise click.UsageError("--loop and --for need --trace", ctx)
     recorded, seconds = file.load(profile), confirm_s(ctx, confirm_ns, dry_run)
     appliance = appliance_of(ctx)
     topology = _with_lane(appliance.topology(), lane)
     if trace:
         if topology.schedule:
-            raise InputError.single("the topology has a schedule of its own: take it out, and go up again", path=lane)
+            raise InputError.single(
+                "the topology has a schedule: remove it from the file and run longhaul up", path=lane
+            )
         _play(appliance, topology, lane, recorded, profile, loop, for_ns, as_json)
         return
     from emulator.record.replay import onto
@@ -89,7 +91,7 @@ def _play(
         played, length_ns = scheduled(topology, lane, recorded, traces, loop=loop)
     except ValueError as error:
         raise InputError.single(str(error), str(path), lane) from None
-    # A loop lasts as long as asked, for ever unless said; a trace no longer than it is.
+    # A loop lasts as long as requested, by default for ever; a single trace ends with its last key.
     lasts_ns = for_ns if loop else min(for_ns or length_ns, length_ns)
     alarm = RealAlarm()
     follower = appliance.follower(alarm)

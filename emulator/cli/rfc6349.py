@@ -27,29 +27,31 @@ LEAST_DURATION_S = 2
     "  longhaul lab run -- sh -c 'longhaul up topologies/single-lane.yaml && longhaul rfc6349 far'"
 )
 @click.argument("lane", shell_complete=lane_names)
-@click.option("--duration", type=SECONDS, default=DURATION, show_default=True, help="Of each test, 2s at least.")
+@click.option("--duration", type=SECONDS, default=DURATION, show_default=True, help="Length of each test, at least 2s.")
 @click.option(
     "--streams",
     type=click.IntRange(2, MOST_STREAMS),
     default=4,
     show_default=True,
     metavar="N",
-    help="Of the multiple tests.",
+    help="Streams of the tests with multiple connections.",
 )
-@click.option("--profile", default="max", show_default=True, metavar="NAME", help="TCP profile of the hosts meanwhile.")
+@click.option("--profile", default="max", show_default=True, metavar="NAME", help="TCP profile during the test.")
 @json_option
 @click.pass_context
 def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile: str, as_json: bool) -> None:
-    """Test TCP over LANE of the topology that is up, by the procedure of RFC 6349.
+    """Test TCP over LANE of the active topology with the procedure of RFC 6349.
 
-    Path MTU, baseline RTT and bottleneck first; then single and multiple connections, each direction alone and both
-    at once, each with its transfer time ratio, efficiency and buffer delay.
+    Measures path MTU, baseline RTT and bottleneck first; then tests single and multiple connections, each direction
+    alone and both at once, and reports transfer time ratio, efficiency and buffer delay of each.
     """
     from emulator.experiment import rfc6349_procedure
     from emulator.hosts import resolve, tcp_profiles
 
     if duration < LEAST_DURATION_S:
-        raise click.BadParameter(f"{duration} s are too short: {LEAST_DURATION_S}s at least", param_hint="--duration")
+        raise click.BadParameter(
+            f"{duration} s is too short: use at least {LEAST_DURATION_S}s", param_hint="--duration"
+        )
     topology = appliance_of(ctx).topology()
     if topology is None:
         raise InputError.single("nothing is up: longhaul up FILE", path=lane)
@@ -57,7 +59,7 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile:
         raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=lane)
     wish = topology.lane(lane)
     if wish.ports and not (wish.host and topology.hub_host):
-        raise InputError.single("its hosts are not known: give the lane a host, and the topology a hub_host", path=lane)
+        raise InputError.single("its hosts are unknown: give the lane a host, and the topology a hub_host", path=lane)
     rate_bps = wish.outbound.rate_bps or wish.line_rate_bps
     chosen = tcp_profiles.choose(profile, tcp_profiles.load_profiles(None), rate_bps, wish.rtt_ns)
     with resolve.reached(topology) as hosts:
@@ -93,7 +95,7 @@ def _json(found: Survey) -> dict[str, Any]:
 
 
 def _emit(found: Survey) -> None:
-    """The report for people: what the path is, then one row a test."""
+    """Print the report for people: the path first, then one row for each test."""
     from emulator.analysis import rfc6349_metrics
 
     rwnd = rfc6349_metrics.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns)

@@ -1,4 +1,4 @@
-"""The commands that keep a change from being the last one: confirm, undo, history; and the daemon."""
+"""The commands that protect against wrong changes: confirm, undo, history; and the daemon."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.cli.output import count, emit_json, emit_steps, json_option
 @json_option
 @click.pass_context
 def confirm(ctx: click.Context, as_json: bool) -> None:
-    """Keep the change that was made with --confirm and would be taken back otherwise."""
+    """Confirm the change that was made with --confirm; without confirmation Longhaul reverts it."""
     appliance = appliance_of(ctx)
     appliance.confirm()
     topology = appliance.topology()
@@ -24,7 +24,7 @@ def confirm(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def undo(ctx: click.Context, as_json: bool) -> None:
-    """Go back to the topology before the last change. That is a change too: undo it and you are where you were."""
+    """Return to the topology before the last change. Undo is a change too: a second undo reverts the first."""
     appliance = appliance_of(ctx)
     steps = appliance.undo()
     done = appliance.history(1)[0]
@@ -36,7 +36,7 @@ def undo(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def history(ctx: click.Context, number: int, as_json: bool) -> None:
-    """Show the last changes, newest first: when, who, what, and the difference. NUMBER of them, 50 at most."""
+    """Show the last NUMBER changes, newest first: when, who, what, and the difference. At most 50 are kept."""
     changes = appliance_of(ctx).history(number)
     if as_json:
         rows = [
@@ -60,17 +60,17 @@ def history(ctx: click.Context, number: int, as_json: bool) -> None:
 
 
 @click.command(epilog="\b\nExamples:\n  longhaul daemon\n  longhaul daemon --once\n  longhaul daemon --json")
-@click.option("--once", is_flag=True, help="Bring up what is asked for, look once, and end.")
+@click.option("--once", is_flag=True, help="Bring the topology up, check once, and end.")
 @click.option(
     "--period", "period_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
-    help="Look at least this often, even if nothing is heard.",
+    help="Check at least this often, even without a notification.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Log in JSON, one object a line.")
 @click.pass_context
 def daemon(ctx: click.Context, once: bool, period_s: float, as_json: bool) -> None:
-    """Watch over the lanes: bring them up at start, see drift over netlink, take back what nobody confirms.
+    """Watch the lanes: bring them up at start, detect drift over netlink, revert unconfirmed changes.
 
-    What it does about drift is the topology's on_drift: report or restore. Ends with SIGTERM; the lanes stay up.
+    The topology's on_drift decides about drift: report or restore. SIGTERM ends the daemon; the lanes stay up.
     """
     from emulator.control.watchdog_loop import run
 

@@ -17,7 +17,7 @@ WIDTH = 60
 
 @click.group(epilog="\b\nExamples:\n  longhaul schedule check day.yaml\n  longhaul schedule run day.yaml --for 24h")
 def schedule() -> None:
-    """Let lanes change over time, as the `schedule:` of a topology file says."""
+    """Change lanes over time, as the `schedule:` of a topology file says."""
 
 
 def _load(file: str) -> Topology:
@@ -25,7 +25,7 @@ def _load(file: str) -> Topology:
 
     topology = loader.load(file)
     if topology.schedule is None:
-        raise InputError.single("there is no schedule: in this file", file, "schedule")
+        raise InputError.single("this file has no schedule:", file, "schedule")
     return topology
 
 
@@ -38,7 +38,7 @@ def _load(file: str) -> Topology:
 def check(file: str, width: int, as_json: bool) -> None:
     """Check the schedule in FILE and draw it.
 
-    One line for every figure that changes.
+    Prints one line for every value that changes.
     """
     from emulator.model.timeline import Timeline
     from emulator.report import schedule_chart
@@ -69,18 +69,18 @@ def check(file: str, width: int, as_json: bool) -> None:
     "  longhaul lab run -- longhaul schedule run day.yaml --for 24h"
 )
 @click.argument("file", type=click.Path())
-@click.option("--for", "for_ns", type=TIME, help="Stop after this time, and take the changes back.")
-@click.option("--restart", is_flag=True, help="Begin anew, even if a run of this file was cut off.")
+@click.option("--for", "for_ns", type=TIME, help="Stop after this time and revert the changes.")
+@click.option("--restart", is_flag=True, help="Start from the beginning, even if a run of this file was interrupted.")
 @json_option
 @click.pass_context
 def run(ctx: click.Context, file: str, for_ns: int | None, restart: bool, as_json: bool) -> None:
     """Bring FILE up and play its schedule.
 
-    Its lanes are changed live, until --for or Ctrl-C.
+    Changes its lanes live, until --for or Ctrl-C.
 
-    Cut off in any way and run again, it goes on in the right phase. With --for, the lanes are in the end as FILE has
-    them without its schedule; a schedule that is over leaves them as its last key says. The end is a histogram of how
-    late the changes were. Where the daemon runs, it plays the schedule of what is up by itself.
+    An interrupted schedule that is run again continues in the right phase. After --for the lanes are as FILE describes
+    them without its schedule; a schedule that ends leaves them as its last key says. At the end the command prints a
+    histogram of how late the changes were. The daemon plays the schedule of the active topology by itself.
     """
     from emulator.control.intent_store import IntentStore
     from emulator.plan.scheduled_state import is_over

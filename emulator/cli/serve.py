@@ -27,17 +27,20 @@ if TYPE_CHECKING:
     "  longhaul serve --demo\n"
     "  longhaul serve --demo --here"
 )
-@click.option("--listen", default="127.0.0.1:8642", show_default=True, metavar="HOST:PORT", help="Where to listen.")
+@click.option("--listen", default="127.0.0.1:8642", show_default=True, metavar="HOST:PORT", help="Listen address.")
 @click.option(
-    "--socket", "unix", type=click.Path(path_type=Path), help="A unix socket too, mode 0600, without a token."
+    "--socket",
+    "unix",
+    type=click.Path(path_type=Path),
+    help="Also listen on a unix socket (mode 0600), without a token.",
 )
-@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name by which browsers may call us.")
-@click.option("--https", is_flag=True, help="A TLS proxy stands in front: cookies only over HTTPS.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A host name that browsers may use here.")
+@click.option("--https", is_flag=True, help="A TLS proxy is in front: send cookies only over HTTPS.")
 @click.option(
-    "--demo", is_flag=True, help="All of it inside the lab, in real time: no NIC, no root, no netem, no token."
+    "--demo", is_flag=True, help="Run everything inside the lab, in real time: no NIC, no root, no netem, no token."
 )
 @click.option(
-    "--here", is_flag=True, help="The demo on this machine's kernel instead, as root: netem, else the wire engine."
+    "--here", is_flag=True, help="Run the demo on this machine's kernel, as root: netem, else the wire engine."
 )
 @json_option
 @click.pass_context
@@ -45,13 +48,13 @@ def serve(
     ctx: click.Context, listen: str, unix: Path | None, hosts: tuple[str, ...], https: bool, demo: bool, here: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Serve the API and the web pages, and watch over the lanes as 'longhaul daemon' does, until Ctrl-C.
+    """Serve the API and the web pages, and watch the lanes as 'longhaul daemon' does, until Ctrl-C.
 
-    Who connects over TCP needs a token: it is made at the first start and stands in the state folder, mode 0600
-    ('token' may change things, 'token-read-only' may look). The unix socket is open to whoever may open the file.
+    TCP clients need a token. The first start writes the tokens to the state folder, mode 0600: 'token' may change
+    things, 'token-read-only' may read. The unix socket is open to everybody who may open its file.
     """
     if here and not demo:
-        raise click.UsageError("--here goes with --demo", ctx)
+        raise click.UsageError("--here needs --demo", ctx)
     if demo:
         ctx.exit(_demo(listen, here, as_json))
     from emulator.system import state_dir
@@ -72,7 +75,7 @@ def _server(
     from web.auth.tokens import load
 
     if not server.is_loopback(listen) and not https:
-        advice = "tokens travel unencrypted; put a TLS proxy in front and say --https"
+        advice = "tokens travel unencrypted; use a TLS proxy and --https"
         if event_log.is_read(os.environ):
             event_log.logger(sys.stderr, os.environ)(event_log.WARNING, "unencrypted", listen=listen, advice=advice)
         else:
@@ -88,7 +91,7 @@ def _demo(listen: str, here: bool, as_json: bool) -> int:
     from web.server import is_loopback, split
 
     if not is_loopback(listen):
-        raise InputError.single("the demo asks nobody for a token: it listens on loopback alone", "--listen")
+        raise InputError.single("the demo needs no token, so it listens only on loopback", "--listen")
     if here:
         with demo_host.listening(split(listen)) as listener:
             host, port = listener.getsockname()[:2]
@@ -102,7 +105,7 @@ def _demo(listen: str, here: bool, as_json: bool) -> int:
 
 
 def _report(url: str, token: str, as_json: bool) -> None:
-    """Where we are, as soon as we can be reached."""
+    """Print the address as soon as the server answers."""
     if as_json:
         emit_json({"url": url, "token": token})
         return

@@ -1,4 +1,4 @@
-"""What options of the measuring commands read: axes, quantities; and the progress bar."""
+"""Option types of the measuring commands: axes and quantities; and the progress bar."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from emulator.model.sweep_axes import LEAST_RATE_BPS
 
 
 class Axis(click.ParamType[Any]):
-    """A list of an axis' values separated by commas; of what has only one value, that.
+    """A comma-separated list of an axis' values, or a single value for an option that takes one.
 
-    What is wrong is noted, so that all mistakes of a command line are told at once: see `noted`.
+    It records mistakes, so that one run reports all mistakes of a command line: see `noted`.
     """
 
     def __init__(self, key: str, metavar: str) -> None:
@@ -28,7 +28,7 @@ class Axis(click.ParamType[Any]):
         self._read = _axis_rtt_ns if key == "rtt" else partial(sweep_axes.parse, key)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """A tuple of values, or the single one; nothing where a mistake was noted."""
+        """A tuple of values, or the single one; nothing when a mistake was recorded."""
         assert param
         assert ctx
         try:
@@ -43,13 +43,13 @@ class Axis(click.ParamType[Any]):
 
 
 def noted(ctx: click.Context) -> list[Mistake]:
-    """What is wrong with the axes on this command line."""
+    """The recorded mistakes of this command line."""
     mistakes: list[Mistake] = ctx.meta.setdefault(f"{__name__}.mistakes", [])
     return mistakes
 
 
 def _in_ms(text: str) -> str:
-    """A bare number with its unit."""
+    """Append the unit to a bare number."""
     return f"{text}ms" if text.replace(".", "", 1).isdigit() else text
 
 
@@ -64,7 +64,7 @@ def _axis_rtt_ns(text: str) -> int:
 def _window_bytes(text: str) -> int:
     size_bytes = units.parse_size_bytes(text)
     if not size_bytes:
-        raise ValueError("a window of 0 lets nothing through")
+        raise ValueError("a window of 0 lets no data through")
     return size_bytes
 
 
@@ -84,7 +84,7 @@ SIZE = Quantity("SIZE", _window_bytes)
 
 @contextmanager
 def progress(total: float, what: str) -> Iterator[Callable[[float, str], None]]:
-    """A bar with the time left on stderr; where that is no terminal, a line for everything done."""
+    """A progress bar with the time left on stderr; without a terminal, one line for each finished item."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

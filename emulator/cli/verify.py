@@ -1,4 +1,4 @@
-"""verify: the command that measures every RTT and writes the certificate."""
+"""verify: the command that measures every RTT and writes a certificate."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     "--count", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Echoes per pair."
 )
 @click.option("--tolerance", "tolerance_ns", type=TIME, help="Allowed difference; 10us in the lab, else 1ms.")
-@click.option("--output", type=click.Path(dir_okay=False), help="Write the certificate (JSON) here.")
-@click.option("--impairments", is_flag=True, help="Measure loss, jitter, rate... of every direction instead.")
+@click.option("--output", type=click.Path(dir_okay=False), help="Write the certificate (JSON) to this file.")
+@click.option("--impairments", is_flag=True, help="Measure loss, jitter, rate and more of every direction instead.")
 @click.option(
     "--packets",
     type=click.IntRange(min=100),
     metavar="N",
-    help="Per direction, 100 at least; 20000 in the lab, else 1000.",
+    help="Packets per direction, at least 100; default 20000 in the lab, else 1000.",
 )
 @json_option
 @click.pass_context
@@ -47,10 +47,10 @@ def verify(
     ctx: click.Context, lanes: tuple[str, ...], count: int, tolerance_ns: int | None, output: str | None,
     impairments: bool, packets: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Ping every pair of hosts of the topology that is up, or those at one of the LANEs: RTT asked against measured.
+    """Ping every pair of hosts of the active topology, or those of the LANEs, and compare requested and measured RTT.
 
-    With --impairments, numbered packets through every direction show loss, bursts, marks, duplicates, corruption,
-    overtaking, delay or jitter's shape, rate and buffer. Exits with 8 when anything is not as asked.
+    With --impairments, numbered packets through every direction measure loss, bursts, marks, duplicates, corruption,
+    reordering, delay or jitter's shape, rate and buffer. Exits with 8 when a measured value differs from its setting.
     """
     if impairments:
         from emulator.cli.impairments import run
@@ -97,7 +97,7 @@ def _write_certificate(path: Path, value: dict[str, Any]) -> None:
 
 
 def _emit_pairs(pairs: Sequence[Pair], allowed_ns: int) -> None:
-    """The matrix as one row a pair, in ms."""
+    """The matrix as one row for each pair, in ms."""
     header = ("from", "to", "asked", "min", "median", "p99", "lost", "")
     rows = [
         [
@@ -114,11 +114,11 @@ def _emit_pairs(pairs: Sequence[Pair], allowed_ns: int) -> None:
 
 
 def _emit_lateness(late: Sequence[Late]) -> None:
-    """What the machine added through the wire engine, and where that was too much."""
+    """Print how much delay the machine added in the wire engine, and where it was too much."""
     if not late:
         return
     worst = max(late, key=lambda one: one.p99_ns)
     click.echo(f"Frames left the wire engine at most {worst.p99_ns / 1e3:.1f} us late (99 of 100).")
     for one in late:
         if not one.passed:
-            click.echo(f"FAILED: {one}: this machine is too busy for these figures to be believed.")
+            click.echo(f"FAILED: {one}: this machine is too busy for valid figures.")

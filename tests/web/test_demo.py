@@ -136,7 +136,7 @@ def test_it_listens_on_loopback_alone() -> None:
 
 def test_here_is_for_the_demo_and_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = CliRunner().invoke(serve, ["--here"])
-    assert (ran.exit_code, "--here goes with --demo" in ran.output) == (2, True)
+    assert (ran.exit_code, "--here needs --demo" in ran.output) == (2, True)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with socket.socket() as listener, pytest.raises(MissingError, match="needs root; without --here"):
         demo_unshare.serve(listener)

@@ -128,7 +128,7 @@ def test_the_command_line_tells_the_same_from_afar(
         with other_process(up).lease(cell()):
             up.tick()
             main.main(["--url", f"http://{server.address}", "status"])
-            assert "leased: goes back to new-york when the test run" in capsys.readouterr().out
+            assert "leased: new-york returns when the test run" in capsys.readouterr().out
             main.main(["--url", f"http://{server.address}", "status", "--json"])
             assert json.loads(capsys.readouterr().out)["pending"] == {"left_ns": None, "back_to": "new-york"}
     finally:

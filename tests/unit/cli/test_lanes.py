@@ -151,9 +151,7 @@ def test_drift_is_shown_and_exits_with_eight(star: Terminal) -> None:
     star.kernel.apply(DelEgress("lhs-japan"))
     drift = [line for line in star.run("status", code=8).splitlines() if line.startswith("drift: ")]
     assert len(drift) == 2
-    assert drift[0].startswith(
-        "drift: impaired before the first packet; as asked again by: tc qdisc replace dev lhs-japan root"
-    )
+    assert drift[0].startswith("drift: impaired before the first packet; repair: tc qdisc replace dev lhs-japan root")
     answer = star.json("status", code=8)
     assert answer["lanes"][2]["outbound"]["delay_ns"] is None
     assert answer["drift"][1]["why"] == "the bottleneck"

@@ -77,7 +77,7 @@ def test_tcp_mem_is_never_lowered(capsys: pytest.CaptureFixture[str], tmp_path: 
     ("args", "why"),
     [
         (("--rtt", "1", "--rate", "0Gbit"), "'--rate': '0Gbit' is below one byte a second"),
-        (("--rtt", "1", "--window", "0"), "'--window': a window of 0 lets nothing through"),
+        (("--rtt", "1", "--window", "0"), "'--window': a window of 0 lets no data through"),
         (("--rtt", "-5"), "'--rtt': '-5' is not understood: a time such as 32ms or 1.5s was expected"),
     ],
 )
@@ -96,7 +96,7 @@ def test_durations_have_units_or_are_seconds(capsys: pytest.CaptureFixture[str],
     ("args", "why"),
     [
         (["sweep", "--rtt", "1", "--duration", "1.5s"], "'1.5s' is not understood: whole seconds were expected"),
-        (["rfc6349", "far", "--duration", "1"], "1 s are too short: 2s at least"),
+        (["rfc6349", "far", "--duration", "1"], "1 s is too short: use at least 2s"),
         (["lab", "run", "--timeout", "soon", "--", "true"], "'soon' is not understood: a time such as 32ms"),
     ],
 )

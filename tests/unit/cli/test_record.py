@@ -75,7 +75,7 @@ def test_a_path_is_recorded(tools: Tools, tmp_path: Path, capsys: pytest.Capture
     assert main.main([*RECORD, str(tmp_path / "p")]) == 0
     out, _ = capsys.readouterr()
     assert out.startswith("paris by ping: RTT 80.000 ms at least, 80.400 ms as a median, 80.900 ms in 99 %")
-    assert out.endswith(f"{tmp_path}/p/profile.yaml; play it on a lane: longhaul replay {tmp_path}/p LANE\n")
+    assert out.endswith(f"{tmp_path}/p/profile.yaml; replay it on a lane: longhaul replay {tmp_path}/p LANE\n")
     assert tools.asked == [["ping", "-n", "-D", "-3", "-i", "0.02", "-c", "501", "-W", "2", "-w", "14", "paris"]]
     profile = file.load(tmp_path / "p")
     assert (profile.outbound.found.packets, profile.outbound.found.bursts) == (500, 2)
@@ -123,15 +123,15 @@ def test_against_another_path_the_answer_is_no(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "name a HOST, or a --lane, or a folder to work out --again"),
-        (["a", "--lane", "b"], "name a HOST, or a --lane, or a folder"),
-        (["a", "--every", "1ms"], "--every: 10 ms at least: more would load the path"),
-        (["a", "--for", "10ms"], "--for: not even one probe would be sent"),
-        (["a", "--step", "10ms"], "--step: a step of the trace is no shorter than from probe to probe"),
+        ([], "name a HOST, a --lane, or a folder for --again"),
+        (["a", "--lane", "b"], "name a HOST, a --lane, or a folder for --again"),
+        (["a", "--every", "1ms"], "--every: use at least 10 ms: more probes would load the path"),
+        (["a", "--for", "10ms"], "--for: this duration is too short for one probe"),
+        (["a", "--step", "10ms"], "--step: a step of the trace must be at least the interval"),
         (["a", "--against", "nowhere"], "nowhere: cannot be read: No such file or directory; longhaul record writes"),
         (["--lane", "berlin"], "--lane: berlin: no such lane; the lanes are california, london, japan"),
         (["--again", "nowhere"], "nowhere/recording.json: cannot be read"),
-        (["--", "-f"], "HOST: -f: a host's name or address was expected"),
+        (["--", "-f"], "HOST: -f: use a host's name or address"),
     ],
 )
 def test_what_record_refuses(
@@ -213,8 +213,8 @@ def test_a_profile_is_played_on_a_lane(
     ("arguments", "told"),
     [
         (["berlin"], "berlin: no such lane; there are california, london, japan"),
-        (["london", "--trace", "--dry-run"], "--trace takes neither --confirm nor --dry-run"),
-        (["london", "--loop"], "--loop and --for go with --trace"),
+        (["london", "--trace", "--dry-run"], "--trace excludes --confirm and --dry-run"),
+        (["london", "--loop"], "--loop and --for need --trace"),
     ],
 )
 def test_what_replay_refuses(

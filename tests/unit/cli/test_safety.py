@@ -71,8 +71,8 @@ def test_the_commands(machine: Machine, capsys: pytest.CaptureFixture[str], tmp_
     file = tmp_path / "one.yaml"
     file.write_text("name: one\nhub: hub\nlanes: {japan: {rtt: 10ms}, london: {rtt: 20ms}}\n")
     answer = run(machine, capsys, "up", str(file), "--confirm", "60s")
-    assert answer.endswith("steps; taken back in 60 s unless: longhaul confirm\n")
-    assert "pending: goes back to nothing up in 60 s unless: longhaul confirm" in run(machine, capsys, "status")
+    assert answer.endswith("steps; reverts in 60 s unless you run: longhaul confirm\n")
+    assert "pending: reverts to no topology in 60 s unless you run: longhaul confirm" in run(machine, capsys, "status")
     assert json.loads(run(machine, capsys, "status", "--json"))["pending"] == {"left_ns": 60 * 10**9, "back_to": None}
     assert run(machine, capsys, "confirm") == "confirmed: one\n"
     assert "nothing waits" in run(machine, capsys, "confirm", code=2)
@@ -84,7 +84,7 @@ def test_the_commands(machine: Machine, capsys: pytest.CaptureFixture[str], tmp_
     assert shown.startswith("4  2001-09-09T00:00:01+00:00  alice (uid 1000, pid 4711): longhaul up\n    undo change 3")
     assert "    +  japan: {rtt: 10ms, mtu: 1500, line_rate: 10Gbit, disabled: true}" in shown
     assert [c["number"] for c in json.loads(run(machine, capsys, "history", "--json"))] == [4, 3, 2, 1]
-    assert "--confirm needs 1s at least" in run(
+    assert "--confirm needs at least 1s" in run(
         machine, capsys, "set", "japan", "--rtt", "1ms", "--confirm", "1ms", code=2
     )
     assert "name the lanes, or --all" in run(machine, capsys, "set", "--rtt", "1ms", code=2)

@@ -140,7 +140,7 @@ def test_a_schedule_is_checked_in_json(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("command", ["check", "run"])
 def test_a_file_without_a_schedule(appliance: Appliance, capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert main.main(["schedule", command, STAR], obj=appliance) == 2
-    assert capsys.readouterr().err.endswith("new-york.yaml: schedule: there is no schedule: in this file\n")
+    assert capsys.readouterr().err.endswith("new-york.yaml: schedule: this file has no schedule:\n")
 
 
 def test_a_run_ends_with_the_lanes_of_the_file(appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,7 +186,7 @@ def test_a_reverter_sleeps_until_the_borrower_is_gone_and_leaves_the_next_to_its
 def test_status_tells_of_it(box: Box, capsys: pytest.CaptureFixture[str]) -> None:
     with box.appliance().lease(CELL):
         main(["status"], obj=box.appliance())
-        assert "leased: goes back to users when the test run that has the lanes ends\n" in capsys.readouterr().out
+        assert "leased: users returns when the test run that leased the lanes ends\n" in capsys.readouterr().out
         main(["status", "--json"], obj=box.appliance())
         assert json.loads(capsys.readouterr().out)["pending"] == {"left_ns": None, "back_to": "users"}
 
