@@ -235,7 +235,7 @@ def test_init_asks_for_what_is_not_said(box: Terminal, monkeypatch: pytest.Monke
 def test_init_overwrites_nothing_unasked(box: Terminal) -> None:
     file = box.folder / "star.yaml"
     file.write_text("mine")
-    assert "is there already" in box.run("init", str(file), "--rtt", "japan=1ms", code=2)[1]
+    assert "exists already" in box.run("init", str(file), "--rtt", "japan=1ms", code=2)[1]
     assert file.read_text() == "mine"
     box.run("init", str(file), "--rtt", "japan=1ms", "--force")
     assert loader.load(file).sites == ("japan",)
