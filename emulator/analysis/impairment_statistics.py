@@ -197,7 +197,7 @@ def train_rows(
         )
     ]
     waited_ns = max(one.received_ns - one.sent_ns for one in came) - wish.delay_ns
-    full = sent * wire > 2 * shaper.limit_bytes and not wish.jitter_ns and wish.queue == "drop-tail"
+    full = sent * wire > 2 * shaper.limit_bytes and not wish.jitter_ns and wish.aqm == "drop-tail"
     if full:
         # In the frames' own bytes, as the buffer counts them; the last frame found room for itself.
         depth = waited_ns * shaper.rate_bytes_per_s / 1e9 * frame_bytes(lane.mtu) / wire

@@ -26,10 +26,11 @@ def up(ctx: click.Context, file: str, confirm_ns: int | None, dry_run: bool, as_
     """
     from emulator.config import loader
 
-    topology = loader.load(file)
+    hints: list[str] = []
+    topology = loader.load(file, hints)
     seconds = confirm_s(ctx, confirm_ns, dry_run)
     appliance = appliance_of(ctx)
-    warned = appliance.warnings(topology)
+    warned = hints + appliance.warnings(topology)
     steps = appliance.plan(topology) if dry_run else appliance.up(topology, seconds)
     lanes = count(len(topology.lanes), "lane")
     would = "would be up" if dry_run else "is up"
@@ -58,9 +59,10 @@ def plan(ctx: click.Context, file: str, as_json: bool) -> None:
     """Show the ip and tc commands that 'up FILE' stands for here and now, each with its reason."""
     from emulator.config import loader
 
-    topology = loader.load(file)
+    hints: list[str] = []
+    topology = loader.load(file, hints)
     appliance = appliance_of(ctx)
-    steps, warned = appliance.plan(topology), appliance.warnings(topology)
+    steps, warned = appliance.plan(topology), hints + appliance.warnings(topology)
     summary = count(len(steps), "step") if steps else "nothing to change"
     emit_steps(steps, as_json, summary, listed=True, warned=warned)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from emulator import units
-from emulator.model import loss_model
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
@@ -34,11 +33,7 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]
 
 
 TIME = Quantity("TIME", units.parse_duration_ns)
-LOSS = Quantity("LOSS", loss_model.parse)
 PROBABILITY = Quantity("PROBABILITY", units.parse_probability_p32)
-SIZE = Quantity("SIZE", units.parse_size_bytes)
-RATE = Quantity("RATE", units.parse_rate_bps, "none", 0)
-BUFFER = Quantity("BUFFER", units.parse_buffer, "auto", {})
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the commands and change nothing.")

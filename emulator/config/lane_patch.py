@@ -1,111 +1,211 @@
-"""A partial lane over a lane that is there: what is named changes, all else stays (RFC 7396 merge patch). Pure.
+"""A partial lane as requests send it (RFC 7396 merge patch), to a `LanePatch` and back.
 
-The same rules as `longhaul set`: an `rtt` alone splits evenly anew; jitter, loss, rate and the like hold for both
-directions unless said inside `outbound` or `inbound`; `null` takes a setting away. `flows` are laid over the lane's by
-name, each by these rules; a new one becomes the last, `null` takes one away, or all of them. A lane that is off comes
-into effect by another delay, or by `disabled: false`.
+An `rtt` alone splits evenly anew; jitter, loss, rate and the like hold for both directions unless said inside
+`outbound` or `inbound`; `null` takes a setting away. `flows` are laid over the lane's by name, each by these rules; a
+new one becomes the last, `null` deletes one, or all of them. A lane that is off comes into effect by another delay, or
+by `disabled: false`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
-from emulator.config import loader, writer, yaml_source
+from pydantic import Field
+
+from emulator.config import loader, old_words, writer, yaml_source
+from emulator.config.field_types import Rtt, Switch
+from emulator.config.schema import DirectionForm, Form, MatchForm, said, settings_form
+from emulator.config.yaml_source import Path, Source
 from emulator.errors import InputError
-from emulator.model.topology import Topology
+from emulator.model import flow_match
+from emulator.model.flow_match import Match
+from emulator.model.impairment_keys import KEYS, at_rest, shared_keys
+from emulator.model.lane_patch import LanePatch
+from emulator.model.topology import Lane, Topology
+from emulator.units import compact, format_duration
 
 DIRECTIONS = ("outbound", "inbound")
 FLOWS, MATCH, OFF = "flows", "match", "disabled"
 WHOLE = ("mtu", "line_rate", "ports")
 """What a patch may not name: it belongs to the ports, and changes with the topology."""
 
+if TYPE_CHECKING:
 
-def patched(topology: Topology, name: str, patch: Mapping[str, Any], where: str = "request") -> Topology:
+    class _PatchSettings(Form): ...
+
+else:
+    _PatchSettings = settings_form("_PatchSettings", Form, shared_keys())
+
+
+class FlowPatchForm(_PatchSettings):
+    """What to change on a flow of the lane; a new one needs a match."""
+
+    match: MatchForm | None = None
+    rtt: Rtt | None = Field(default=None, description="round-trip time, split evenly")
+    outbound: DirectionForm = DirectionForm()
+    inbound: DirectionForm = DirectionForm()
+
+
+class LanePatchForm(_PatchSettings):
+    """What to change on a lane; what is left out stays."""
+
+    rtt: Rtt | None = Field(default=None, description="round-trip time, split evenly")
+    disabled: Switch | None = Field(default=None, description="keeps delay, jitter and loss on file, without effect")
+    outbound: DirectionForm = DirectionForm()
+    inbound: DirectionForm = DirectionForm()
+    flows: dict[str, FlowPatchForm] = Field(default={})
+
+
+def patched(
+    topology: Topology, name: str, patch: Mapping[str, Any], where: str = "request", hints: list[str] | None = None
+) -> Topology:
     """The topology with a partial lane, a tree of JSON values, laid over the lane called `name`.
 
-    Raises InputError with every mistake, each at its path below `lanes.NAME`.
+    Raises InputError with every mistake, each at its path below `lanes.NAME`. Hints at old words go to `hints`.
     """
     if name not in topology.sites:
         text = f"no such lane; there are {', '.join(topology.sites) or 'none'}"
         raise InputError.single(text, where, f"lanes.{name}")
-    _check_shape(patch, name, yaml_source.Source(where, lined=False))
-    merged = _merge_lane(lane_tree(topology, name), patch)
-    tree = writer.tree(replace(topology, lanes=(topology.lane(name),)))
-    source = yaml_source.of_json(tree | {"lanes": {name: merged}}, where)
-    return topology.with_lane(loader.build(source).lane(name))
+    lane, change = topology.lane(name), parse(name, patch, where, hints)
+    known = [flow.name for flow in lane.flows]
+    for flow, one in (change.flows or {}).items():
+        if one and not one.match and flow not in known:
+            raise InputError.single("is missing", where, f"lanes.{name}.{FLOWS}.{flow}.{MATCH}")
+    try:
+        return topology.with_lane(change.apply(lane))
+    except ValueError as error:
+        raise InputError.single(str(error), where, f"lanes.{name}") from None
 
 
-def lane_tree(topology: Topology, name: str) -> dict[str, Any]:
-    """The lane as a topology file may hold it, with everything said per direction, delays included."""
-    lane = topology.lane(name)
-    tree = writer.lane_tree(lane, apart=True)
-    return {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+def parse(name: str, patch: Mapping[str, Any], where: str = "request", hints: list[str] | None = None) -> LanePatch:
+    """What a request's partial lane means. Raises InputError with every mistake."""
+    at = ("lanes", name)
+    given, nulls = _split(patch)
+    source = yaml_source.of_json({}, where)
+    _check_shape(patch, at, source)
+    tree = yaml_source.texts(given, source, at)
+    form = loader.read(source, None, LanePatchForm, old_words.renew_lane(source, tree, at), at, partial(_form_at, at))
+    nulls = cast("dict[str, Any]", old_words.renew_lane(source, nulls, at))
+    _check_nulls(nulls, at, source)
+    source.raise_mistakes()
+    assert form is not None
+    if hints is not None:
+        hints += source.hints
+    flows: dict[str, LanePatch | None] = {
+        flow: None if one is None else _meaning(form.flows[flow], nulls.get(FLOWS, {}).get(flow, {}))
+        for flow, one in (patch.get(FLOWS) or {}).items()
+    }
+    gone = FLOWS in patch and patch[FLOWS] is None
+    return replace(_meaning(form, nulls), off=_off(form, nulls), flows=None if gone else flows)
 
 
-def _check_shape(patch: Mapping[str, Any], name: str, source: yaml_source.Source) -> None:
+def _split(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A tree of JSON values without its nulls, and its nulls without the values."""
+    given, nulls = dict[str, Any](), dict[str, Any]()
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            given[key], nulls[key] = _split(value)
+        elif value is None:
+            nulls[key] = None
+        else:
+            given[key] = value
+    return given, nulls
+
+
+def _check_shape(patch: Mapping[str, Any], at: Path, source: Source) -> None:
+    """Note what is no mapping and must be one, and what belongs to the ports."""
     for key in WHOLE:
         if key in patch:
-            source.wrong(("lanes", name, key), "belongs to the ports: change the topology instead")
-    _check_mappings(patch, DIRECTIONS, ("lanes", name), source)
+            source.wrong((*at, key), "belongs to the ports: change the topology instead")
+    _check_mappings(patch, DIRECTIONS, at, source)
     flows = {} if patch.get(FLOWS) is None else patch[FLOWS]
-    _check_mappings({FLOWS: flows}, (FLOWS,), ("lanes", name), source)
-    for flow, said in flows.items() if isinstance(flows, dict) else ():
-        whole = {} if said is None else said
-        _check_mappings({flow: whole}, (flow,), ("lanes", name, FLOWS), source)
+    _check_mappings({FLOWS: flows}, (FLOWS,), at, source)
+    for flow, one in flows.items() if isinstance(flows, dict) else ():
+        whole = {} if one is None else one
+        _check_mappings({flow: whole}, (flow,), (*at, FLOWS), source)
         if isinstance(whole, dict):
-            _check_mappings(whole, (*DIRECTIONS, MATCH), ("lanes", name, FLOWS, flow), source)
-    source.raise_mistakes()
+            _check_mappings(whole, (*DIRECTIONS, MATCH), (*at, FLOWS, flow), source)
 
 
-def _check_mappings(
-    tree: Mapping[str, Any], keys: Iterable[str], path: tuple[str, ...], source: yaml_source.Source
-) -> None:
+def _check_mappings(tree: Mapping[str, Any], keys: Iterable[str], path: Path, source: Source) -> None:
     for key in keys:
         if key in tree and not isinstance(tree[key], dict):
             source.wrong((*path, key), f"a mapping was expected, not {tree[key]!r}")
 
 
-def _merge_lane(tree: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The lane's tree after the patch."""
-    merged = _merge(tree, patch, (FLOWS, OFF))
-    if OFF in patch or "rtt" in patch or any("delay" in patch.get(side, {}) for side in DIRECTIONS):
-        merged[OFF] = patch.get(OFF)
-    if FLOWS in patch:
-        merged[FLOWS] = _merge_flows(tree.get(FLOWS, {}), patch[FLOWS])
-    return _without_nulls(merged)
+def _check_nulls(nulls: Mapping[str, Any], path: Path, source: Source) -> None:
+    """Note every key that is to be taken away and is none."""
+    for key, value in nulls.items():
+        if value is not None:
+            _check_nulls(value, (*path, key), source)
+        elif path[-1] != FLOWS and key not in (known := _form_at(path[:2], path).model_fields):
+            source.wrong((*path, key), f"unknown key; {', '.join(known)} are known here")
 
 
-def _merge_flows(now: Mapping[str, Any], patch: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The flows after the patch; those that are there keep their order."""
-    if patch is None:
-        return {}
-    said = {name: None if flow is None else _merge_flow(now.get(name, {}), flow) for name, flow in patch.items()}
-    return _without_nulls({**now, **said})
+def _form_at(at: Path, path: Path) -> type[Form]:
+    """The form that a path of a partial lane, which stands at `at`, is read with."""
+    own = path[len(at) :]
+    if own[:1] == (FLOWS,):
+        return FlowPatchForm if len(own) == 2 else MatchForm if own[2] == MATCH else DirectionForm
+    return DirectionForm if own else LanePatchForm
 
 
-def _merge_flow(tree: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A flow's tree after the patch."""
-    merged = _merge(tree, patch, (MATCH,))
-    if MATCH in patch:
-        merged[MATCH] = _without_nulls(tree.get(MATCH, {}) | patch[MATCH])
-    return merged
+def _meaning(form: LanePatchForm | FlowPatchForm, nulls: Mapping[str, Any]) -> LanePatch:
+    """Both directions of a lane or of a flow, and which packets are the flow's."""
+    common = _fields(form, nulls) | ({"delay_ns": None} if "rtt" in nulls else {})
+    outbound = common | _fields(form.outbound, nulls.get("outbound", {}))
+    inbound = common | _fields(form.inbound, nulls.get("inbound", {}))
+    match = getattr(form, MATCH, None)
+    none = dict.fromkeys(nulls.get(MATCH, {}))
+    return LanePatch(form.rtt, outbound, inbound, match=match.model_dump(exclude_none=True) | none if match else None)
 
 
-def _merge(tree: Mapping[str, Any], patch: Mapping[str, Any], apart: Collection[str]) -> dict[str, Any]:
-    """Both directions after the patch, settings per direction; `apart` are the keys that are no settings of theirs."""
-    common = {key: value for key, value in patch.items() if key not in (*DIRECTIONS, *apart, "rtt")}
-    merged = dict(tree)
-    for key in DIRECTIONS:
-        own = dict(tree.get(key, {}))
-        if "rtt" in patch:
-            own.pop("delay", None)
-        merged[key] = _without_nulls(own | common | patch.get(key, {}))
-    if patch.get("rtt") is not None:
-        merged["rtt"] = patch["rtt"]
-    return merged
+def _fields(form: Form, nulls: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of Impairment that are said; those of a key that is null come to rest."""
+    fields = said(form) | at_rest(key for key in KEYS if key.name in nulls)
+    return fields | ({"delay_ns": None} if "delay" in nulls else {})
 
 
-def _without_nulls(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if value is not None}
+def _off(form: LanePatchForm, nulls: Mapping[str, Any]) -> bool | None:
+    return False if "disabled" in nulls else form.disabled
+
+
+def lane_tree(lane: Lane) -> dict[str, Any]:
+    """The lane as a topology file may hold it, with everything said per direction, delays included."""
+    tree = writer.lane_tree(lane, apart=True)
+    return {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+
+
+def tree(patch: LanePatch) -> dict[str, Any]:
+    """A patch as a request holds it: the inverse of `parse`."""
+    found = _settings_tree(patch)
+    if patch.off is not None:
+        found[OFF] = patch.off
+    if patch.flows is None:
+        found[FLOWS] = None
+    elif patch.flows:
+        found[FLOWS] = {name: None if one is None else _flow_tree(one) for name, one in patch.flows.items()}
+    return found
+
+
+def _flow_tree(patch: LanePatch) -> dict[str, Any]:
+    found = _settings_tree(patch)
+    if patch.match is not None:
+        given = {name: value for name, value in patch.match.items() if value is not None}
+        found[MATCH] = dict.fromkeys(patch.match) | (flow_match.tree(Match(**given)) if given else {})
+    return found
+
+
+def _settings_tree(patch: LanePatch) -> dict[str, Any]:
+    rtt = {} if patch.rtt_ns is None else {"rtt": compact(format_duration(patch.rtt_ns))}
+    return rtt | {side: way for side in DIRECTIONS if (way := _way_tree(getattr(patch, side)))}
+
+
+def _way_tree(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A direction's keys; null for those that come to rest, but a delay as it is."""
+    keys = [key for key in KEYS if fields.keys() >= set(key.fields)]
+    values = [(key, {name: fields[name] for name in key.fields}) for key in keys]
+    return {key.name: key.write(one) if one != key.rest or "delay_ns" in one else None for key, one in values}

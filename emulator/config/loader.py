@@ -1,6 +1,6 @@
 """Topology files: YAML to `model.Topology` and back, every mistake at once, each with its line.
 
-`topologyform` says what a user may write; `_lane` and `_direction` give it its meaning. Loss, jitter,
+`schema` says what a user may write; `_lane` and `_direction` give it its meaning. Loss, jitter,
 rate and buffer hold per direction, exactly as given: nothing is ever halved.
 """
 
@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
-from emulator.config import schedule_schema, writer, yaml_source
+from emulator.config import old_words, schedule_schema, writer, yaml_source
 from emulator.config.schedule_schema import FileForm, form_at
-from emulator.config.schema import DefaultsForm, DirectionForm, FlowForm, Form, LaneForm
+from emulator.config.schema import DefaultsForm, DirectionForm, FlowForm, Form, LaneForm, said
 from emulator.errors import InputError
 from emulator.model.flow_match import Match
-from emulator.model.impairment import Buffer, Impairment
+from emulator.model.impairment import Impairment
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Flow, Lane, Ports, Topology, split_delays
 
 
-def load(path: str | Path) -> Topology:
-    """Read a topology file. Raises InputError with every mistake in it."""
-    return loads(_text(path), str(path), Path(path).parent)
+def load(path: str | Path, hints: list[str] | None = None) -> Topology:
+    """Read a topology file. Raises InputError with every mistake in it. What is said of old words goes to `hints`."""
+    return loads(_text(path), str(path), Path(path).parent, hints)
 
 
 def load_sweep(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -36,7 +37,7 @@ def load_sweep(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
     Raises InputError.
     """
     source = yaml_source.read(_text(path), str(path))
-    form = _validated(source, Path(path).parent)
+    form = _validated(source, Path(path).parent).head
     source.raise_mistakes()
     assert form is not None
     given = form.sweep.model_dump(exclude_none=True)
@@ -52,19 +53,20 @@ def _text(path: str | Path) -> str:
         raise InputError.single("is not a text file in UTF-8", str(path)) from None
 
 
-def loads(text: str, where: str = "topology", folder: Path | None = None) -> Topology:
+def loads(text: str, where: str = "topology", folder: Path | None = None, hints: list[str] | None = None) -> Topology:
     """Read a topology from YAML text, called `where` in mistakes. Raises InputError with every mistake in it.
 
     Tables of distributions that it names are looked for in `folder`; None reads no files at all.
     """
-    return build(yaml_source.read(text, where), folder)
+    return build(yaml_source.read(text, where), folder, hints)
 
 
-def build(source: yaml_source.Source, folder: Path | None = None) -> Topology:
+def build(source: yaml_source.Source, folder: Path | None = None, hints: list[str] | None = None) -> Topology:
     """The topology that a source's tree stands for. Raises InputError with every mistake in it, earlier ones too."""
-    assert isinstance(source.tree, dict)
-    form = _validated(source, folder)
-    lanes = _lanes(source, folder)
+    forms = _validated(source, folder)
+    lanes, form = _lanes(source, forms), forms.head
+    if hints is not None:
+        hints += source.hints
     source.raise_mistakes()
     assert form is not None
     keys = ("subnet", "seed", "on_drift", "hub_host", "datapath", "on_failure")
@@ -98,13 +100,50 @@ def _blamed(text: str) -> str:
     return next((key for word, key in blamed.items() if text.startswith(word)), "hub")
 
 
-def _validated(source: yaml_source.Source, folder: Path | None) -> FileForm | None:
-    """The file as a form, or None with the mistakes noted."""
+@dataclass
+class _Forms:
+    """What a file says, each part validated once; what is wrong in itself is None, or left out of the lanes."""
+
+    head: FileForm | None
+    defaults: DefaultsForm | None
+    lanes: dict[str, LaneForm]
+
+
+def _validated(source: yaml_source.Source, folder: Path | None) -> _Forms:
+    """The file as forms; the mistakes in it are noted."""
+    old_words.renew(source)
+    assert isinstance(source.tree, dict)
+    apart = {key: part for key in ("defaults", "lanes") if isinstance(part := source.tree.get(key, {}), dict)}
+    head = {key: part for key, part in source.tree.items() if key not in apart}
+    form_of = partial(read, source, folder)
+    lanes = {name: form_of(LaneForm, tree, ("lanes", name)) for name, tree in apart.get("lanes", {}).items()}
+    return _Forms(
+        form_of(FileForm, head, ()),
+        form_of(DefaultsForm, apart["defaults"], ("defaults",)) if "defaults" in apart else None,
+        {name: form for name, form in lanes.items() if form},
+    )
+
+
+F = TypeVar("F", bound=Form)
+
+
+def read(
+    source: yaml_source.Source,
+    folder: Path | None,
+    form: type[F],
+    tree: yaml_source.Tree,
+    at: yaml_source.Path,
+    form_at: Callable[[yaml_source.Path], type[Form]] = form_at,
+) -> F | None:
+    """A part of a source, which stands at the path `at`, as a form; None with the mistakes noted.
+
+    Files that it names are looked for in `folder`; None reads none. `form_at` knows the form of each path.
+    """
     try:
-        return FileForm.model_validate(source.tree, context={"folder": folder})
+        return form.model_validate(tree, context={"folder": folder})
     except ValidationError as invalid:
         for error in invalid.errors():
-            path = tuple(str(part) for part in error["loc"])
+            path = (*at, *(str(part) for part in error["loc"]))
             source.wrong(path, explain(error, path, form_at))
         return None
 
@@ -125,28 +164,22 @@ def explain(error: Any, path: yaml_source.Path, form_at: Callable[[yaml_source.P
             return f"a mapping was expected, not {error['input']!r}"
 
 
-def _lanes(source: yaml_source.Source, folder: Path | None) -> list[Lane]:
+def _lanes(source: yaml_source.Source, forms: _Forms) -> list[Lane]:
     """Every lane that can be built; the contradictions of the others are noted beside the earlier mistakes."""
-    assert isinstance(source.tree, dict)
-    lanes, context = [], {"folder": folder}
-    forms = source.tree.get("lanes")
-    try:
-        defaults = DefaultsForm.model_validate(source.tree.get("defaults", {}), context=context)
-        for name, tree in forms.items() if isinstance(forms, dict) else ():
-            try:
-                lanes.append(_lane(name, LaneForm.model_validate(tree, context=context), defaults))
-            except ValidationError:
-                continue
-            except ValueError as error:
-                source.wrong(("lanes", name), str(error))
-    except ValidationError:
+    if forms.defaults is None:
         return []
+    lanes = []
+    for name, form in forms.lanes.items():
+        try:
+            lanes.append(_lane(name, form, forms.defaults))
+        except ValueError as error:
+            source.wrong(("lanes", name), str(error))
     return lanes
 
 
 def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
     """What a lane's form means. Raises ValueError on contradictions."""
-    measured: dict[str, DirectionForm] = form.profile or {"outbound": DirectionForm(), "inbound": DirectionForm()}
+    measured: dict[str, DirectionForm] = form.path_profile or {"outbound": DirectionForm(), "inbound": DirectionForm()}
     outbound_ns, inbound_ns = _delays(form, measured)
     lane = Lane(
         name,
@@ -169,67 +202,44 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
 
 def _delays(form: LaneForm, measured: Mapping[str, DirectionForm]) -> tuple[int, int]:
     """Both delays in ns: as the lane says, else as they were measured. Raises ValueError."""
-    said = form.outbound.delay, form.inbound.delay
+    own = _said_delays(form)
     if form.rtt is not None:
-        return split_delays(form.rtt, *said)
-    then = measured["outbound"].delay, measured["inbound"].delay
-    return split_delays(None, *(own if own is not None else was for own, was in zip(said, then, strict=True)))
+        return split_delays(form.rtt, *own)
+    then = (said(measured[way]).get("delay_ns") for way in ("outbound", "inbound"))
+    return split_delays(None, *(one if one is not None else was for one, was in zip(own, then, strict=True)))
+
+
+def _said_delays(form: LaneForm | FlowForm) -> tuple[int | None, int | None]:
+    """The one-way delays (outbound, inbound) that a lane or a flow says itself, in ns."""
+    return said(form.outbound).get("delay_ns"), said(form.inbound).get("delay_ns")
 
 
 def _flow(name: str, form: FlowForm, outbound_ns: int, inbound_ns: int) -> Flow:
     """What a flow's form means on a lane with these delays."""
-    own = form.outbound.delay, form.inbound.delay
+    own = _said_delays(form)
     if form.rtt is not None:
         outbound_ns, inbound_ns = split_delays(form.rtt, *own)
     else:
-        outbound_ns, inbound_ns = (
-            said if said is not None else d for said, d in zip(own, (outbound_ns, inbound_ns), strict=True)
-        )
-    said = form.match.model_dump()
+        both = zip(own, (outbound_ns, inbound_ns), strict=True)
+        outbound_ns, inbound_ns = (one if one is not None else lanes for one, lanes in both)
     try:
         ways = (_direction(outbound_ns, form.outbound, form), _direction(inbound_ns, form.inbound, form))
-        return Flow(name, Match(**said), *ways)
+        return Flow(name, Match(**form.match.model_dump()), *ways)
     except ValueError as error:
         raise ValueError(f"flow {name}: {error}") from None
 
 
-def _direction(
-    delay_ns: int, own: DirectionForm, *wider: LaneForm | DirectionForm | DefaultsForm | FlowForm
-) -> Impairment:
-    """One direction: its own word first, then the wider ones' in order."""
-
-    def said(key: str) -> Any:
-        return next((v for form in (own, *wider) if (v := getattr(form, key)) is not None), None)
-
-    parts, loss = said("buffer"), said("loss") or 0
-    return Impairment(
-        delay_ns,
-        jitter_ns=said("jitter") or 0,
-        loss_p32=loss if isinstance(loss, int) else 0,
-        rate_bps=said("rate") or None,
-        buffer=Buffer(**parts) if parts else None,
-        distribution=said("distribution") or "uniform",
-        keep_order=said("order") != "free",
-        loss_model=None if isinstance(loss, int) else loss,
-        duplicate_p32=said("duplicate") or 0,
-        **(said("corrupt") or {}),
-        reorder_p32=said("reorder") or 0,
-        ecn=said("ecn") or False,
-        overhead_bytes=said("overhead") or 0,
-        atm=said("cells") == "atm",
-        queue=said("queue") or "drop-tail",
-        seed=own.seed,
-    )
+def _direction(delay_ns: int, own: DirectionForm, *wider: Form) -> Impairment:
+    """One direction. What it says itself overrides what the wider forms say, the nearest first."""
+    fields: dict[str, Any] = {}
+    for form in (*reversed(wider), own):
+        fields |= said(form)
+    return Impairment(**fields | {"delay_ns": delay_ns})
 
 
 def dumps(topology: Topology) -> str:
     """YAML text that `loads` reads back to an equal topology."""
     return yaml.safe_dump(writer.tree(topology), sort_keys=False, default_flow_style=None, width=1000)
-
-
-def direction_keys() -> list[str]:
-    """The names of all settings that a direction may have."""
-    return list(DirectionForm.model_fields)
 
 
 def json_schema() -> dict[str, Any]:

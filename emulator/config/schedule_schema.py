@@ -1,21 +1,22 @@
-"""The `schedule:` of a topology file: its forms, their meaning, and the way back to YAML."""
+"""The `schedule:` of a topology file: its forms and their meaning."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from emulator import units
 from emulator.config import schema
-from emulator.config.field_types import Duration, Loss, Rate, Rtt, YesNo, one_of, text_field
-from emulator.config.schema import Form, TopologyForm
+from emulator.config.field_types import Duration, Rtt, YesNo, one_of, text_field
+from emulator.config.schema import Form, TopologyForm, said, settings_form
 from emulator.config.sweep_schema import SweepForm
 from emulator.model import traces
-from emulator.model.schedule import NOW, STEP_NS, Key, Schedule, Start, Track, Value
+from emulator.model.impairment_keys import schedulable_keys
+from emulator.model.schedule import DOWN, NOW, RTT, STEP_NS, Keyframe, Schedule, Start, Track, Value
 
 _DAILY = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 
@@ -37,18 +38,6 @@ def parse_start(text: str) -> Start:
     return Start("now", units.parse_duration_ns(text))
 
 
-def start_text(start: Start) -> str:
-    """As `parse_start` reads it."""
-    if start.kind == "now":
-        return units.compact(units.format_duration(start.ns)) if start.ns else "now"
-    if start.kind == "daily":
-        seconds = start.ns // 10**9
-        return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    seconds, rest = divmod(start.ns, 10**9)
-    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
-    return moment.isoformat()
-
-
 def _lanes(value: object) -> tuple[str, ...]:
     if value == "all":
         return ()
@@ -58,8 +47,8 @@ def _lanes(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _trace(value: object, info: ValidationInfo) -> tuple[tuple[Key, ...], int | None]:
-    """The keys of a file beside the topology, and the length after which it repeats, if it says one."""
+def _trace(value: object, info: ValidationInfo) -> tuple[tuple[Keyframe, ...], int | None]:
+    """The keyframes of a file beside the topology, and the length after which it repeats, if it says one."""
     if not isinstance(value, str):
         raise ValueError("the name of a trace file was expected")
     folder = (info.context or {}).get("folder")
@@ -76,16 +65,20 @@ def _trace(value: object, info: ValidationInfo) -> tuple[tuple[Key, ...], int | 
         raise ValueError(f"{value}: {error}") from None
 
 
-class KeyForm(Form):
+if TYPE_CHECKING:
+
+    class _KeyframeSettings(Form): ...
+
+else:
+    _KeyframeSettings = settings_form("_KeyframeSettings", Form, schedulable_keys())
+
+
+class KeyframeForm(_KeyframeSettings):
     """What holds from a time on."""
 
     at: Duration = Field(description="time since the schedule's start")
     ramp: YesNo | None = Field(default=None, description="yes: reached in a straight line from the key before")
     rtt: Rtt | None = Field(default=None, description="round-trip time, for tracks of both directions")
-    delay: Duration | None = Field(default=None, description="one-way delay")
-    jitter: Duration | None = None
-    loss: Loss | None = None
-    rate: Rate | None = None
     down: YesNo | None = Field(default=None, description="yes: everything is lost, until a key says no")
 
 
@@ -94,7 +87,7 @@ class TrackForm(Form):
 
     lanes: Annotated[tuple[str, ...], BeforeValidator(_lanes), WithJsonSchema({"examples": ["all", ["london"]]})] = ()
     direction: Annotated[str, text_field(one_of("both", "outbound", "inbound"), "a direction")] = "both"
-    keys: tuple[KeyForm, ...] = ()
+    keys: tuple[KeyframeForm, ...] = ()
     trace: Annotated[
         tuple[tuple[Any, ...], int | None] | None,
         BeforeValidator(_trace),
@@ -126,10 +119,7 @@ def form_at(path: tuple[str, ...]) -> type[Form]:
         return SweepForm
     if path[:1] != ("schedule",):
         return schema.form_at(path) if path else FileForm
-    return ScheduleForm if len(path) == 1 else TrackForm if len(path) == 3 else KeyForm
-
-
-_NAMES = {"rtt": "rtt_ns", "delay": "delay_ns", "jitter": "jitter_ns", "loss": "loss", "rate": "rate_bps"}
+    return ScheduleForm if len(path) == 1 else TrackForm if len(path) == 3 else KeyframeForm
 
 
 def meaning(form: ScheduleForm, sites: tuple[str, ...]) -> Schedule:
@@ -149,40 +139,9 @@ def _track(form: TrackForm) -> Track:
     return Track(form.lanes, keys, form.direction)
 
 
-def _key(form: KeyForm) -> Key:
-    values: list[tuple[str, Value]] = [
-        (field, value) for name, field in _NAMES.items() if (value := getattr(form, name)) is not None
-    ]
+def _key(form: KeyframeForm) -> Keyframe:
+    values: list[tuple[str, Value]] = [] if form.rtt is None else [(RTT, form.rtt)]
+    values += said(form).items()
     if form.down is not None:
-        values.append(("down", int(form.down)))
-    return Key(form.at, tuple(values), bool(form.ramp))
-
-
-def tree(schedule: Schedule) -> dict[str, object]:
-    """As one would write it; a trace becomes its keys."""
-    found: dict[str, object] = {"start": start_text(schedule.start)}
-    if schedule.loop_ns:
-        found["loop"] = _time(schedule.loop_ns)
-    tracks = [
-        {"lanes": list(track.lanes) or "all", "direction": track.direction, "keys": [_key_tree(k) for k in track.keys]}
-        for track in schedule.tracks
-    ]
-    return found | {"step": _time(schedule.step_ns), "tracks": tracks}
-
-
-def _key_tree(key: Key) -> dict[str, str]:
-    words = {"at": _time(key.at_ns)} | ({"ramp": "yes"} if key.ramp else {})
-    for field, value in key.values:
-        if not isinstance(value, int) or field == "loss":
-            words["loss"] = units.format_probability(value) if isinstance(value, int) else str(value)
-        elif field == "rate_bps":
-            words["rate"] = units.compact(units.format_rate(value)) if value else "none"
-        elif field == "down":
-            words["down"] = "yes" if value else "no"
-        else:
-            words[field.removesuffix("_ns")] = _time(value)
-    return words
-
-
-def _time(ns: int) -> str:
-    return units.compact(units.format_duration(ns))
+        values.append((DOWN, int(form.down)))
+    return Keyframe(form.at, tuple(values), bool(form.ramp))

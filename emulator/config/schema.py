@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, WithJsonSchema
+from pydantic import (  # fmt: skip
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    create_model,
+)
 
 from emulator.config import path_profile_include
 from emulator.config.field_types import (
     Address,
-    Cells,
     CodePoint,
-    Corruption,
     Count,
     Datapath,
-    Depth,
     Destination,
-    Duration,
-    Loss,
     Net,
     OnDrift,
     OnFailure,
-    Order,
-    Overhead,
-    Probability,
     Protocol,
-    Queue,
     Rate,
     Rtt,
-    Shape,
     Subnet,
     Switch,
     Word,
-    YesNo,
 )
 from emulator.config.yaml_source import Tree
+from emulator.model.impairment_keys import KEYS, Key, shared_keys
 from emulator.model.topology import NAME_PATTERN
 
 
@@ -45,35 +45,56 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class _Common(Form):
-    jitter: Duration | None = Field(default=None, description="spread of the delay, per direction; order is kept")
-    distribution: Shape | None = Field(
-        default=None, description="the jitter's shape: uniform (default), normal, pareto, paretonormal, or a table"
-    )
-    order: Order | None = Field(default=None, description="keep (default): jitter never reorders; free: it does")
-    loss: Loss | None = Field(
-        default=None,
-        description="losing a packet, per direction, never halved: 1%, 1% burst 5, gilbert P R 1-H 1-K, "
-        "4-state P13 P31 P32 P23 P14",
-    )
-    duplicate: Probability | None = Field(default=None, description="probability that a packet comes twice")
-    corrupt: Corruption | None = Field(default=None, description="one bit flipped: 0.1% of the packets, or ber 1e-9")
-    reorder: Probability | None = Field(default=None, description="probability of overtaking all that are on their way")
-    ecn: YesNo | None = Field(default=None, description="yes: mark instead of losing, where the flow can take it")
-    rate: Rate | None = Field(default=None, description="bottleneck per direction; 'none' for the ports' own speed")
-    buffer: Depth | None = Field(
-        default=None, description="the bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP"
-    )
-    queue: Queue | None = Field(default=None, description="what a full buffer does; drop-tail unless said")
-    overhead: Overhead | None = Field(default=None, description="bytes that every packet counts more at the rate")
-    cells: Cells | None = Field(default=None, description="atm: packets fill cells of 53 bytes for 48 (DSL)")
+def setting(key: Key) -> Any:
+    """The type of a form's field for an impairment: read into the fields of `Impairment` that it means, by name."""
+
+    def read(value: object, info: ValidationInfo) -> dict[str, Any]:
+        if key.table and isinstance(value, list):
+            return key.read_table(" ".join(map(str, value)))
+        if not isinstance(value, str):
+            also = " or a table" if key.table else ""
+            raise ValueError(
+                f"{key.expected}{also} was expected, not a {'list' if isinstance(value, list) else 'mapping'}"
+            )
+        folder = (info.context or {}).get("folder")
+        # Without a folder, as for a request, no file is touched: what is named could be anybody's.
+        if key.table and folder and value not in {one.word for one in key.choices} and (Path(folder) / value).is_file():
+            return key.read_table((Path(folder) / value).read_text("utf-8", errors="replace"))
+        return key.read(value)
+
+    return Annotated[dict[str, Any], BeforeValidator(read), WithJsonSchema(key.schema)]
 
 
-class DirectionForm(_Common):
+def settings_form(name: str, base: type[Form], keys: Iterable[Key], required: Container[str] = ()) -> Any:
+    """A form with these impairments; those in `required` must be given."""
+    given: dict[str, Any] = {
+        key.name: (setting(key), Field(description=key.help))
+        if key.name in required
+        else (setting(key) | None, Field(default=None, description=key.help))
+        for key in keys
+    }
+    return create_model(name, __base__=base, __module__=__name__, **given)
+
+
+if TYPE_CHECKING:
+
+    class _Common(Form): ...
+
+    class _OneWay(_Common): ...
+
+else:
+    _Common = settings_form("_Common", Form, shared_keys())
+    _OneWay = settings_form("_OneWay", _Common, [key for key in KEYS if key.one_way])
+
+
+class DirectionForm(_OneWay):
     """One direction of a lane; what is left out is taken from the lane."""
 
-    delay: Duration | None = Field(default=None, description="one-way delay, instead of half the RTT")
-    seed: Count | None = Field(default=None, description="of this direction's dice; else from the topology's")
+
+def said(form: Form) -> dict[str, Any]:
+    """The fields of `Impairment` that a form says something of, by name."""
+    given = [getattr(form, key.name, None) for key in KEYS]
+    return {name: value for fields in given if fields is not None for name, value in fields.items()}
 
 
 class PortsForm(Form):
@@ -113,7 +134,7 @@ class FlowForm(_Common):
     inbound: DirectionForm = DirectionForm()
 
 
-def _profile(value: object, info: ValidationInfo) -> dict[str, DirectionForm]:
+def _path_profile(value: object, info: ValidationInfo) -> dict[str, DirectionForm]:
     """Both directions of a path profile beside the topology."""
     if not isinstance(value, str):
         raise ValueError("the folder of a path profile was expected")
@@ -150,9 +171,9 @@ class LaneForm(DefaultsForm):
         description="packets with impairments of their own, by name; the first that matches counts",
         json_schema_extra={"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}},
     )
-    profile: Annotated[
+    path_profile: Annotated[
         dict[str, Any] | None,
-        BeforeValidator(_profile),
+        BeforeValidator(_path_profile),
         WithJsonSchema({"type": "string", "examples": ["paris"]}),
     ] = Field(
         default=None, description="what longhaul record wrote of a path; what the lane says itself goes before it"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from emulator import units
-from emulator.config import schedule_schema
-from emulator.model import flow_match
-from emulator.model.impairment import Buffer, Impairment
+from emulator.model import flow_match, impairment_keys
+from emulator.model.impairment import Impairment
+from emulator.model.impairment_keys import KEYS
+from emulator.model.schedule import DOWN, RTT, Keyframe, Schedule, Start
 from emulator.model.topology import Flow, Lane, Topology, split_rtt
 
 
@@ -25,7 +27,7 @@ def tree(topology: Topology) -> dict[str, Any]:
         "lanes": {lane.name: lane_tree(lane) for lane in topology.lanes},
     }
     if topology.schedule:
-        found["schedule"] = schedule_schema.tree(topology.schedule)
+        found["schedule"] = schedule_tree(topology.schedule)
     return found
 
 
@@ -60,34 +62,45 @@ def _ways_tree(flow: Flow) -> dict[str, object]:
 
 
 def _direction_tree(direction: Impairment, *, with_delay: bool) -> dict[str, object]:
-    """One direction's settings that are not at rest."""
-    d, probability = direction, units.format_probability
-    texts = {
-        "delay": units.format_duration(d.delay_ns) if with_delay else "",
-        "jitter": units.format_duration(d.jitter_ns) if d.jitter_ns else "",
-        "loss": probability(d.loss_p32) if d.loss_p32 else "",
-        "rate": units.format_rate(d.rate_bps) if d.rate_bps else "",
-        "buffer": _buffer_text(d.buffer) if d.buffer else "",
-        "duplicate": probability(d.duplicate_p32) if d.duplicate_p32 else "",
-        "corrupt": probability(d.corrupt_p32) if d.corrupt_p32 else "",
-        "reorder": probability(d.reorder_p32) if d.reorder_p32 else "",
-        "overhead": units.format_size(d.overhead_bytes) if d.overhead_bytes else "",
-    }
-    words = {
-        "distribution": "" if d.distribution == "uniform" else d.distribution,
-        "order": "" if d.keep_order else "free",
-        "loss": str(d.loss_model) if d.loss_model else "",
-        "corrupt": f"ber {d.ber_e15}e-15" if d.ber_e15 else "",
-        "ecn": "yes" if d.ecn else "",
-        "cells": "atm" if d.atm else "",
-        "queue": "" if d.queue == "drop-tail" else d.queue,
-        "seed": "" if d.seed is None else d.seed,
-    }
-    tree: dict[str, object] = {key: units.compact(text) for key, text in texts.items() if text}
-    return tree | {key: list(word) if isinstance(word, tuple) else word for key, word in words.items() if word != ""}
+    """One direction's settings that are not at rest; of the delay as `with_delay` says."""
+    delay = impairment_keys.named("delay")
+    tree = impairment_keys.written(direction, (delay,))
+    return tree if with_delay else {name: value for name, value in tree.items() if name != delay.name}
 
 
-def _buffer_text(buffer: Buffer) -> str:
-    """A buffer as people read it: "8 MiB", "100 p", "5 ms"."""
-    parts = {"bytes": buffer.bytes, "packets": buffer.packets, "ns": buffer.ns}
-    return units.format_buffer({k: v for k, v in parts.items() if v is not None})  # type: ignore[arg-type]
+def schedule_tree(schedule: Schedule) -> dict[str, object]:
+    """A schedule as one would write it; a trace becomes its keyframes."""
+    found: dict[str, object] = {"start": start_text(schedule.start)}
+    if schedule.loop_ns:
+        found["loop"] = _time(schedule.loop_ns)
+    tracks = [
+        {"lanes": list(track.lanes) or "all", "direction": track.direction, "keys": [_key_tree(k) for k in track.keys]}
+        for track in schedule.tracks
+    ]
+    return found | {"step": _time(schedule.step_ns), "tracks": tracks}
+
+
+def _key_tree(frame: Keyframe) -> dict[str, object]:
+    values, words = dict(frame.values), dict[str, object](at=_time(frame.at_ns))
+    if frame.ramp:
+        words["ramp"] = "yes"
+    if RTT in values:
+        words["rtt"] = _time(int(str(values[RTT])))
+    words |= {key.name: key.write(values) for key in KEYS if values.keys() >= set(key.fields)}
+    return words | ({"down": "yes" if values[DOWN] else "no"} if DOWN in values else {})
+
+
+def start_text(start: Start) -> str:
+    """When a schedule begins, as `schedule_schema.parse_start` reads it."""
+    if start.kind == "now":
+        return units.compact(units.format_duration(start.ns)) if start.ns else "now"
+    if start.kind == "daily":
+        seconds = start.ns // 10**9
+        return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    seconds, rest = divmod(start.ns, 10**9)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    return moment.isoformat()
+
+
+def _time(ns: int) -> str:
+    return units.compact(units.format_duration(ns))

@@ -31,6 +31,14 @@ class Source:
     lines: dict[Path, int] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
     lined: bool = True
+    hints: list[str] = field(default_factory=list)
+    """What the user should know of it, though it is right."""
+
+    def moved(self, old: Path, new: Path) -> None:
+        """What stands at a path is known by another one from now on."""
+        for path, line in list(self.lines.items()):
+            if path[: len(old)] == old:
+                self.lines[(*new, *path[len(old) :])] = line
 
     def at(self, path: Path) -> str:
         """ "file:line" of a path, or of its nearest parent that stands in the file."""
@@ -57,19 +65,19 @@ def of_json(value: object, where: str) -> Source:
     if not isinstance(value, dict):
         raise InputError.single("an object was expected", where)
     source = Source(where, lined=False)
-    source.tree = _texts(value, source, ())
+    source.tree = texts(value, source, ())
     return source
 
 
-def _texts(value: object, source: Source, path: Path) -> Tree:
+def texts(value: object, source: Source, path: Path) -> Tree:
     """A JSON value as a tree of texts; what has no text is noted as a mistake."""
     if len(path) > DEEPEST:
         source.wrong(path[:3], "nested far too deep")
         return ""
     if isinstance(value, dict):
-        return {str(key): _texts(part, source, (*path, str(key))) for key, part in value.items()}
+        return {str(key): texts(part, source, (*path, str(key))) for key, part in value.items()}
     if isinstance(value, list):
-        return [_texts(part, source, (*path, str(place))) for place, part in enumerate(value)]
+        return [texts(part, source, (*path, str(place))) for place, part in enumerate(value)]
     if value is None:
         source.wrong(path, "nothing is given: write a value or leave the key out")
         return ""

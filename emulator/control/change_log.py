@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from emulator.control.intent_store import read_json, unreadable, write_json
+from emulator.control.old_state import renewed
 from emulator.model.topology import Topology
 from emulator.system.dataclass_json import from_plain, to_plain
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 50
 
 
@@ -64,7 +65,7 @@ class History:
         """One change, None when it is forgotten. Raises InputError when its file is spoilt."""
         plain = read_json(self._path(number), FORMAT)
         try:
-            return None if plain is None else from_plain(LoggedChange, plain)
+            return None if plain is None else from_plain(LoggedChange, renewed(plain))
         except ValueError as error:
             raise unreadable(self._path(number), str(error)) from None
 

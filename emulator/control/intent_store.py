@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from emulator.control.old_state import renewed
 from emulator.errors import InputError, MissingError
 from emulator.model.topology import Topology
 from emulator.system import atomic_file
@@ -30,8 +31,8 @@ INTENT_FILE, LEASE_FILE = "intent.json", "leaseholder"
 OLDER_INTENT_FILE, OLDER_LEASE_FILE, OLDEST_INTENT_FILE = "desire.json", "borrower", "topology.yaml"
 
 FORMAT = 5
-"""Of intent.json; 1 was topology.yaml, which had no number; 2 knew of no schedule's beginning, 3 of no lease, 4 was
-desire.json and said `borrowed` for `leased`."""
+"""Of intent.json; 1 was topology.yaml, which had no number; 2 knew of no schedule's beginning, 3 of no lease; 4 was
+desire.json, said `borrowed` for `leased`, and had other names in the model (`old_state`)."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class IntentStore:
             plain = read_json(file, FORMAT)
             if plain is not None:
                 try:
-                    return from_plain(Intent, _renewed(plain))
+                    return from_plain(Intent, renewed(_renewed(plain)))
                 except ValueError as error:
                     raise unreadable(file, str(error)) from None
         return self._read_oldest()

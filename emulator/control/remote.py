@@ -7,18 +7,18 @@ import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
-from emulator.config import loader, writer
+from emulator.config import lane_patch, loader
 from emulator.config.lane_patch import DIRECTIONS
 from emulator.control.change_log import KEPT, Author
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, PendingStatus, Status
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError
-from emulator.model.flow_match import Match
+from emulator.model.lane_patch import difference
 from emulator.model.topology import Lane, Topology
 from emulator.plan.aqm import Aqm
 from emulator.plan.ops import Op, Step
@@ -155,16 +155,13 @@ class RemoteAppliance:
         return self.up(topology, confirm_s)
 
     def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
-        """Replace the lane of that name, live."""
-        tree = writer.lane_tree(lane, apart=True)
-        patch = _whole(tree) | {"disabled": lane.off, "flows": self._gone(lane) | _flows(tree)}
+        """Make the lane of that name, which is up there, be this one, live."""
+        known = self._known or self.topology()
+        if known is None or lane.name not in known.sites:
+            raise InputError.single("no such lane is up there", path=lane.name)
+        patch = lane_patch.tree(difference(known.lane(lane.name), lane))
         path = f"/api/lanes/{quote(lane.name, safe='')}{_query(confirm=confirm_s)}"
         return _steps(self._client.ask("PATCH", path, json.dumps(patch), **self._headers("application/json")).json())
-
-    def _gone(self, lane: Lane) -> dict[str, object]:
-        """The flows that the lane had before and has no more, by name."""
-        known = self._known.lane(lane.name).flows if self._known and lane.name in self._known.sites else ()
-        return dict.fromkeys(flow.name for flow in known)
 
     def status(self) -> Status:
         """Asked and present side by side, there."""
@@ -206,22 +203,6 @@ class RemoteAppliance:
 
 def _query(confirm: float | None) -> str:
     return "" if confirm is None else f"?confirm={round(confirm * 1000)}ms"
-
-
-def _whole(tree: Mapping[str, Any]) -> dict[str, object]:
-    """Both directions of a lane or a flow, in full."""
-    return {side: _whole_direction(tree.get(side, {})) for side in DIRECTIONS}
-
-
-def _whole_direction(direction: Mapping[str, object]) -> dict[str, object]:
-    """A direction with null for every setting that is at rest, so that the patch says all of it."""
-    return dict.fromkeys(loader.direction_keys()) | dict(direction) | ({} if "delay" in direction else {"delay": "0ms"})
-
-
-def _flows(tree: Mapping[str, Any]) -> dict[str, object]:
-    """The flows of a lane in full, with null for what a match does not say."""
-    none = dict.fromkeys(field.name for field in fields(Match))
-    return {name: _whole(flow) | {"match": none | flow["match"]} for name, flow in tree.get("flows", {}).items()}
 
 
 def _steps(told: Mapping[str, Any], key: str = "steps") -> list[Step]:

@@ -12,7 +12,7 @@ from emulator.units import format_duration
 MAX_JITTER_NS = 2**31 - 1
 """Beyond, sch_netem would cut it off silently."""
 
-QUEUES = ("drop-tail", "codel", "fq-codel", "red")
+AQMS = ("drop-tail", "codel", "fq-codel", "red")
 """What a full buffer does: drop what comes, or an active queue management that drops earlier."""
 
 
@@ -66,7 +66,7 @@ class Impairment:
     ecn: bool = False
     overhead_bytes: int = 0
     atm: bool = False
-    queue: str = "drop-tail"
+    aqm: str = "drop-tail"
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -103,22 +103,22 @@ class Impairment:
             raise ValueError("corruption is given both per packet and per bit")
         if not 0 <= self.ber_e15 <= 10**15:
             raise ValueError(f"a bit error rate of {self.ber_e15} in 10^15 is not within 0..1")
-        if self.ecn and not (self.mean_loss or self.queue != "drop-tail"):
+        if self.ecn and not (self.mean_loss or self.aqm != "drop-tail"):
             raise ValueError("ecn marks what loss or an active queue would take away: give one of them")
 
     def _check_bottleneck(self) -> None:
         if self.rate_bps is not None and self.rate_bps < 8:
             raise ValueError(f"rate {self.rate_bps} bit/s is below one byte a second")
-        if self.queue not in QUEUES:
-            raise ValueError(f"queue {self.queue!r} is not one of {', '.join(QUEUES)}")
+        if self.aqm not in AQMS:
+            raise ValueError(f"aqm {self.aqm!r} is not one of {', '.join(AQMS)}")
         if not 0 <= self.overhead_bytes <= 65535:
             raise ValueError(f"an overhead of {self.overhead_bytes} bytes is not within 0..65535")
         if self.rate_bps is not None:
             return
         if self.buffer is not None:
             raise ValueError("a buffer needs a rate: without a bottleneck no queue builds up")
-        if self.overhead_bytes or self.atm or self.queue != "drop-tail":
-            raise ValueError("overhead, cells and queue need a rate: they say how the bottleneck works")
+        if self.overhead_bytes or self.atm or self.aqm != "drop-tail":
+            raise ValueError("overhead, cells and aqm need a rate: they say how the bottleneck works")
 
     @property
     def mean_loss(self) -> float:
@@ -130,16 +130,16 @@ class Impairment:
         """Whether each packet must come alone: in a super-frame, many would share one fate or one overhead."""
         return bool(
             self.mean_loss or self.duplicate_p32 or self.corrupt_p32 or self.ber_e15 or self.reorder_p32
-            or self.overhead_bytes or self.atm or self.queue != "drop-tail"
+            or self.overhead_bytes or self.atm or self.aqm != "drop-tail"
         )  # fmt: skip
 
     @property
     def bottleneck(self) -> Impairment:
         """The bottleneck alone, with all that says how it works."""
-        ecn = self.ecn and self.queue != "drop-tail"
+        ecn = self.ecn and self.aqm != "drop-tail"
         return Impairment(
             rate_bps=self.rate_bps, buffer=self.buffer, overhead_bytes=self.overhead_bytes, atm=self.atm,
-            queue=self.queue, ecn=ecn, seed=self.seed,
+            aqm=self.aqm, ecn=ecn, seed=self.seed,
         )  # fmt: skip
 
     def corruption_p32(self, frame_bytes: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from emulator.model.impairment_keys import key_of
 from emulator.model.loss_model import LossModel
 from emulator.units import format_duration
 
@@ -15,15 +16,19 @@ DAY_NS = 86_400 * 10**9
 STEP_NS = 10**9
 """How often a ramp changes, unless said otherwise."""
 
-FIELDS = ("rtt_ns", "delay_ns", "jitter_ns", "loss", "rate_bps", "down")
-"""What a key may set. A rate of 0 is none; `down` 1 loses everything."""
+RTT, DOWN = "rtt_ns", "down"
+"""What a keyframe may set besides the fields of impairments: the round trip, and 1 for losing everything."""
 
-Value = int | LossModel
+Value = int | str | LossModel | None
+"""What a field may be set to."""
 
 
 @dataclass(frozen=True)
-class Key:
-    """What holds from `at_ns` on; with `ramp`, it is reached in a straight line from the key before."""
+class Keyframe:
+    """What holds from `at_ns` on; with `ramp`, it is reached in a straight line from the keyframe before.
+
+    `values` are fields of Impairment (those of the table's schedulable keys), RTT or DOWN, each with its value.
+    """
 
     at_ns: int
     values: tuple[tuple[str, Value], ...]
@@ -32,10 +37,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Track:
-    """The keys of some lanes, all of them when `lanes` is empty, in one direction or "both"."""
+    """The keyframes of some lanes, all of them when `lanes` is empty, in one direction or "both"."""
 
     lanes: tuple[str, ...]
-    keys: tuple[Key, ...]
+    keys: tuple[Keyframe, ...]
     direction: str = "both"
 
     def __post_init__(self) -> None:
@@ -44,34 +49,44 @@ class Track:
         for before, key in pairwise(self.keys):
             if key.at_ns <= before.at_ns:
                 here, there = format_duration(key.at_ns), format_duration(before.at_ns)
-                raise ValueError(f"the key at {here} stands behind the one at {there}")
+                raise ValueError(f"keys must be in time order: {here} comes after {there}")
         for key in self.keys:
             self._check(key)
 
-    def _check(self, key: Key) -> None:
+    def _check(self, key: Keyframe) -> None:
         at = format_duration(key.at_ns)
         names = [name for name, _ in key.values]
         if not names:
             raise ValueError(f"the key at {at} sets nothing")
-        if "rtt_ns" in names and (self.direction != "both" or "delay_ns" in names):
+        if RTT in names and (self.direction != "both" or "delay_ns" in names):
             raise ValueError(f"the key at {at}: rtt is for both directions at once; write delay for one of them")
         if key.ramp and key is self.keys[0]:
             raise ValueError(f"the key at {at} is the first: there is nothing to ramp from")
         if key.ramp:
             self._check_ramp(key, at)
 
-    def _check_ramp(self, key: Key, at: str) -> None:
+    def _check_ramp(self, key: Keyframe, at: str) -> None:
         for name, value in key.values:
             before = self.last_before(name, key)
-            if name == "down" or not (isinstance(value, int) and isinstance(before, int)):
-                raise ValueError(f"the key at {at}: {name.split('_')[0]} can only step from what stands before it")
-            if name == "rate_bps" and not (value and before):
+            if name == "rate_bps" and None in (value, before):
                 raise ValueError(f"the key at {at}: a rate of none is no number to ramp to or from")
+            if name == DOWN or not _on_a_line(before, value):
+                word = name if name in (RTT, DOWN) else key_of(name).name
+                raise ValueError(f"the key at {at}: {word.split('_')[0]} can only step from what stands before it")
 
-    def last_before(self, name: str, key: Key) -> Value | None:
-        """What the track said of a field last before a key; None when nothing."""
+    def last_before(self, name: str, key: Keyframe) -> Value:
+        """What the track said of a field last before a keyframe, where it said something; else UNSAID."""
         earlier = [k for k in self.keys if k.at_ns < key.at_ns]
-        return next((v for k in reversed(earlier) for n, v in k.values if n == name), None)
+        return next((v for k in reversed(earlier) for n, v in k.values if n == name), UNSAID)
+
+
+UNSAID = "unsaid"
+"""No value of a field: a track said nothing of it."""
+
+
+def _on_a_line(one: Value, other: Value) -> bool:
+    """Whether a ramp leads from one value to the other: between numbers, or where nothing changes."""
+    return (isinstance(one, int) and isinstance(other, int)) or (one == other and one is None)
 
 
 @dataclass(frozen=True)

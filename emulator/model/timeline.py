@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from emulator.model.impairment import Impairment
+from emulator.model.impairment_keys import KEYS, at_rest, schedulable_keys
+from emulator.model.lane_patch import LanePatch
 from emulator.model.loss_model import P32
-from emulator.model.schedule import Schedule, Track, Value
-from emulator.model.topology import Lane, Topology
+from emulator.model.schedule import DOWN, RTT, Schedule, Track, Value
+from emulator.model.topology import Lane, Topology, split_rtt
 from emulator.units import format_duration
 
 DIRECTIONS = ("outbound", "inbound")
@@ -28,16 +30,13 @@ class Curve:
     values: tuple[Value, ...]
     ramps: tuple[bool, ...]
 
-    def at(self, t_ns: int, step_ns: int) -> Value | None:
-        """The value at that time; None before the first key."""
+    def at(self, t_ns: int, step_ns: int) -> Value:
+        """The value at that time, from the first keyframe on."""
         i = bisect_right(self.times, t_ns) - 1
-        if i < 0:
-            return None
         now = self.values[i]
-        if i + 1 == len(self.times) or not self.ramps[i + 1]:
+        goal = self.values[i + 1] if i + 1 < len(self.times) and self.ramps[i + 1] else now
+        if now == goal or not (isinstance(now, int) and isinstance(goal, int)):
             return now
-        goal = self.values[i + 1]
-        assert isinstance(now, int) and isinstance(goal, int)
         passed, whole = (t_ns - self.times[i]) // step_ns * step_ns, self.times[i + 1] - self.times[i]
         return now + (goal - now) * passed // whole
 
@@ -75,8 +74,8 @@ class Timeline:
         phase = t_ns % self.schedule.loop_ns if self.schedule.loop_ns else t_ns
         said: dict[str, dict[str, dict[str, Any]]] = {}
         for curve in self.curves:
-            value = curve.at(phase, self.schedule.step_ns)
-            if value is not None:
+            if phase >= curve.times[0]:
+                value = curve.at(phase, self.schedule.step_ns)
                 said.setdefault(curve.lane, {}).setdefault(curve.direction, {})[curve.field] = value
         lanes = tuple(_changed(lane, said[lane.name]) if lane.name in said else lane for lane in self.topology.lanes)
         return replace(self.topology, lanes=lanes)
@@ -119,7 +118,7 @@ def _most(seen: list[Impairment]) -> Impairment:
     if len(rates) == len(seen):
         return replace(most, rate_bps=max(rates))
     # A lane that has no bottleneck at times: the ports' own speed counts for the queue.
-    return replace(most, rate_bps=None, buffer=None, overhead_bytes=0, atm=False, queue="drop-tail", ecn=False)
+    return replace(most, rate_bps=None, ecn=False, **at_rest(key for key in KEYS if key.needs_rate))
 
 
 def _slowest(seen: list[Impairment]) -> Impairment:
@@ -128,8 +127,11 @@ def _slowest(seen: list[Impairment]) -> Impairment:
 
 
 def _worst(seen: list[Impairment]) -> Impairment:
+    """The most lossy moment, with the greatest number that each other schedulable field ever has."""
     lossy = max(seen, key=lambda one: one.mean_loss)
-    return replace(lossy, delay_ns=max(one.delay_ns for one in seen), jitter_ns=max(one.jitter_ns for one in seen))
+    apart = ("loss_p32", "loss_model", "rate_bps")
+    names = [name for key in schedulable_keys() for name in key.fields if name not in apart]
+    return replace(lossy, **{name: max(getattr(one, name) for one in seen) for name in names})
 
 
 def _curves(topology: Topology, track: Track) -> Iterator[Curve]:
@@ -142,26 +144,17 @@ def _curves(topology: Topology, track: Track) -> Iterator[Curve]:
                 yield Curve(lane, direction, name, times, values, ramps)
 
 
-def _changed(lane: Lane, said: dict[str, dict[str, Any]]) -> Lane:
-    halves = {}
-    for direction in DIRECTIONS:
-        fields = dict(said.get(direction, {}))
-        rtt_ns = fields.pop("rtt_ns", None)
-        if rtt_ns is not None:
-            # As model.split_rtt: the odd nanosecond goes outbound.
-            fields.setdefault("delay_ns", rtt_ns - rtt_ns // 2 if direction == "outbound" else rtt_ns // 2)
-        halves[direction] = _impaired(getattr(lane, direction), fields)
-    return replace(lane, outbound=halves["outbound"], inbound=halves["inbound"])
+def _changed(lane: Lane, said: Mapping[str, Mapping[str, Any]]) -> Lane:
+    """The lane with what its curves say of each direction. A lane that is off stays so."""
+    ways = {way: dict(said.get(way, {})) for way in DIRECTIONS}
+    rtt_ns = next((fields[RTT] for fields in ways.values() if RTT in fields), None)
+    if rtt_ns is not None:
+        for way, half_ns in zip(DIRECTIONS, split_rtt(rtt_ns), strict=True):
+            ways[way].setdefault("delay_ns", half_ns)
+    return LanePatch(outbound=_fields(ways["outbound"]), inbound=_fields(ways["inbound"]), off=lane.off).apply(lane)
 
 
-def _impaired(now: Impairment, fields: dict[str, Any]) -> Impairment:
-    down = fields.pop("down", 0)
-    loss = fields.pop("loss", None)
-    if loss is not None:
-        plain = isinstance(loss, int)
-        fields |= {"loss_p32": loss if plain else 0, "loss_model": None if plain else loss}
-    if down:
-        fields |= {"loss_p32": P32, "loss_model": None, "ecn": False}
-    if fields.get("rate_bps") == 0:
-        fields["rate_bps"] = None
-    return replace(now, **fields)
+def _fields(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of Impairment that a direction's curves stand for."""
+    fields = {name: value for name, value in said.items() if name not in (RTT, DOWN)}
+    return fields | ({"loss_p32": P32, "loss_model": None, "ecn": False} if said.get(DOWN) else {})

@@ -1,15 +1,13 @@
-"""Traces of real paths as keys of a schedule: CSV (time, delay, jitter, loss, rate) and mahimahi's. Pure."""
+"""Traces of real paths as keyframes of a schedule: CSV (time, delay, jitter, loss, rate) and mahimahi's. Pure."""
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 from emulator import units
-from emulator.model import loss_model
-from emulator.model.schedule import Key
+from emulator.model.impairment_keys import named, schedulable_keys
+from emulator.model.schedule import RTT, Keyframe, Value
 
 MTU_BYTES = 1500
 """What one line of a mahimahi trace may deliver (mm-link(1): one MTU-sized packet)."""
@@ -20,18 +18,11 @@ BIN_NS = 100_000_000
 STALLED_BPS = 1_000
 """A bin without any delivery: not nothing, for what is queued must not be lost."""
 
-_PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "delay": ("delay_ns", units.parse_duration_ns),
-    "rtt": ("rtt_ns", units.parse_duration_ns),
-    "jitter": ("jitter_ns", units.parse_duration_ns),
-    "loss": ("loss", loss_model.parse),
-    "rate": ("rate_bps", units.parse_rate_bps),
-}
 _UNITS = {"percent": "%"}
 
 
-def read_csv(text: str) -> tuple[Key, ...]:
-    """Keys from a CSV with a header: `time` and any of delay, rtt, jitter, loss, rate.
+def read_csv(text: str) -> tuple[Keyframe, ...]:
+    """Keyframes from a CSV with a header: `time`, and any of `rtt` and the table's schedulable keys.
 
     Values have units ("40ms"), or the header has them for its column ("delay_ms", "loss_percent"). An empty cell
     leaves the value as it was. Raises ValueError with the line.
@@ -39,29 +30,34 @@ def read_csv(text: str) -> tuple[Key, ...]:
     rows = [row for row in csv.reader(text.splitlines()) if row and not row[0].startswith("#")]
     if not rows:
         raise ValueError("the trace is empty: a header such as time,delay,loss,rate was expected")
+    columns = ("rtt", *(key.name for key in schedulable_keys()))
     header = [name.strip().lower().partition("_") for name in rows[0]]
     names = [name for name, _, _ in header]
-    if "time" not in names or len(names) < 2 or (strange := sorted(set(names) - {"time", *_PARSERS})):
-        raise ValueError(f"header {','.join(rows[0])!r}: time and some of {', '.join(_PARSERS)} were expected")
-    assert not strange
+    if "time" not in names or len(names) < 2 or set(names) - {"time", *columns}:
+        raise ValueError(f"header {','.join(rows[0])!r}: time and some of {', '.join(columns)} were expected")
     suffixes = [_UNITS.get(unit, unit) for _, _, unit in header]
     keys = []
     for number, row in enumerate(rows[1:], 2):
         try:
             cells = {n: v.strip() + s for n, s, v in zip(names, suffixes, row, strict=True) if v.strip()}
             at_ns = units.parse_duration_ns(cells.pop("time"))
-            values = tuple((_PARSERS[name][0], _PARSERS[name][1](value)) for name, value in cells.items())
+            values = tuple(setting for name, text in cells.items() for setting in _read(name, text))
         except KeyError:
             raise ValueError(f"row {number}: there is no time") from None
         except ValueError as error:
             raise ValueError(f"row {number}: {error}") from None
         if values:
-            keys.append(Key(at_ns, values))
+            keys.append(Keyframe(at_ns, values))
     return tuple(keys)
 
 
-def read_mahimahi(text: str, bin_ns: int = BIN_NS) -> tuple[tuple[Key, ...], int]:
-    """Keys of one rate per bin from a link trace (every line a ms at which 1500 bytes may go), and the loop's length.
+def _read(column: str, text: str) -> list[tuple[str, Value]]:
+    """What a cell sets: the round trip, or the fields of a key. Raises ValueError."""
+    return [(RTT, units.parse_duration_ns(text))] if column == "rtt" else list(named(column).read(text).items())
+
+
+def read_mahimahi(text: str, bin_ns: int = BIN_NS) -> tuple[tuple[Keyframe, ...], int]:
+    """Keyframes of one rate per bin from a link trace (a line: a ms at which 1500 bytes may go), and the loop's length.
 
     The trace repeats after its last line, as mahimahi repeats it. Raises ValueError with the line.
     """
@@ -75,9 +71,9 @@ def read_mahimahi(text: str, bin_ns: int = BIN_NS) -> tuple[tuple[Key, ...], int
     length = -(-deliveries[-1] // bin_ns) * bin_ns
     # A delivery at the very end of a bin belongs to it: the first line is often 1, the last the trace's length.
     counted = Counter(max(0, at - 1) // bin_ns for at in deliveries)
-    keys: list[Key] = []
+    keys: list[Keyframe] = []
     for number in range(length // bin_ns):
         bps = max(STALLED_BPS, counted[number] * MTU_BYTES * 8 * 10**9 // bin_ns)
         if not keys or keys[-1].values != (("rate_bps", bps),):
-            keys.append(Key(number * bin_ns, (("rate_bps", bps),)))
+            keys.append(Keyframe(number * bin_ns, (("rate_bps", bps),)))
     return tuple(keys), length

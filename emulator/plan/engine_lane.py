@@ -22,7 +22,7 @@ SPARE_BYTES = 64 * 1024 * 1024
 _PLAIN = ("delay_ns", "jitter_ns", "loss_p32", "duplicate_p32", "corrupt_p32", "reorder_p32", "gap", "ecn", "limit")
 """The fields of Netem that the engine knows by the same name."""
 
-_TOLD = {"cell_overhead": "distribution", "aqm": "queue", "bands": "flows"}
+_TOLD = {"cell_overhead": "distribution", "bands": "flows"}
 """The fields that the topology has another name for."""
 
 

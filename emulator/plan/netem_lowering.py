@@ -79,7 +79,7 @@ def _egress(lane: Lane, wish: Impairment, seed: int | None) -> Egress:
 
 def _aqm(lane: Lane, wish: Impairment, shaper: Shaper) -> aqm.Aqm | None:
     return aqm.lower(
-        wish.queue,
+        wish.aqm,
         buffer_bytes=shaper.limit_bytes,
         frame=frame_bytes(lane.mtu),
         rate_bytes_per_s=shaper.rate_bytes_per_s,

@@ -21,12 +21,13 @@ from emulator.analysis.statistics import Estimate
 from emulator.config import yaml_source
 from emulator.config.loader import explain
 from emulator.config.path_profile_include import FORMAT, PROFILE
+from emulator.config.schema import said
 from emulator.errors import InputError
 from emulator.experiment.run_folder import write_atomically
 from emulator.model import traces
 from emulator.model.jitter_distribution import DistributionTable
 from emulator.model.loss_model import P32
-from emulator.model.schedule import Key
+from emulator.model.schedule import Keyframe
 from emulator.record import probes
 from emulator.record.gap_fit import Goodness
 from emulator.record.path_profile import Direction, Found, PathProfile, RecordingSource
@@ -58,8 +59,8 @@ def load(path: str | Path) -> PathProfile:
     )
 
 
-def load_trace(path: str | Path, direction: str) -> tuple[Key, ...]:
-    """The keys of a direction's trace. Raises InputError when the profile has none."""
+def load_trace(path: str | Path, direction: str) -> tuple[Keyframe, ...]:
+    """The keyframes of a direction's trace. Raises InputError when the profile has none."""
     file = _file(path)
     tree = yaml.safe_load(_text(file))
     name = tree.get(direction, {}).get("trace")
@@ -92,13 +93,14 @@ def _shares(form: ShareForm) -> Estimate:
 
 
 def _direction(form: PathForm) -> Direction:
-    shape = form.distribution if form.jitter else None
+    fields = said(form)
+    shape = fields.get("distribution") if fields.get("jitter_ns") else None
     return Direction(
-        form.delay,
-        form.jitter or 0,
+        fields["delay_ns"],
+        fields.get("jitter_ns", 0),
         None if isinstance(shape, str) else shape,
-        form.loss or 0,
-        form.rate or None,
+        fields.get("loss_model") or fields.get("loss_p32", 0),
+        fields.get("rate_bps"),
         _found(form.found),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from emulator.model.schedule import Key, Schedule, Track
+from emulator.model.schedule import Keyframe, Schedule, Track
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Lane, Topology
 from emulator.record.path_profile import PathProfile
@@ -26,7 +26,7 @@ def onto(lane: Lane, profile: PathProfile) -> Lane:
 
 
 def scheduled(
-    topology: Topology, lane: str, profile: PathProfile, traces: Mapping[str, Sequence[Key]], *, loop: bool
+    topology: Topology, lane: str, profile: PathProfile, traces: Mapping[str, Sequence[Keyframe]], *, loop: bool
 ) -> tuple[Topology, int]:
     """The topology with both directions' traces (`outbound`, `inbound`) as a schedule of the lane, and the length in
     ns.
@@ -42,7 +42,7 @@ def scheduled(
     return replace(calm, schedule=schedule), length_ns
 
 
-def _length_ns(keys: Sequence[Key]) -> int:
+def _length_ns(keys: Sequence[Keyframe]) -> int:
     before_ns = keys[-2].at_ns if len(keys) > 1 else 0
     return 2 * keys[-1].at_ns - before_ns
 

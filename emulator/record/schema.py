@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from emulator.config.field_types import Count, Duration, Loss, Probability, Rate, Shape, Word, one_of, text_field
-from emulator.config.path_profile_include import FORMAT
-from emulator.config.schema import Form
+from emulator.config.field_types import Count, Duration, Probability, Word, one_of, text_field
+from emulator.config.path_profile_include import FORMAT, SETTINGS
+from emulator.config.schema import Form, settings_form
+from emulator.model.impairment_keys import named
 from emulator.record.path_profile import ONE_CLOCK, ROUND_TRIPS, TWO_CLOCKS
 
 
@@ -100,14 +101,17 @@ class FoundForm(Form):
     fit: FitForm | None = None
 
 
-class PathForm(Form):
+if TYPE_CHECKING:
+
+    class _PathSettings(Form): ...
+
+else:
+    _PathSettings = settings_form("_PathSettings", Form, map(named, SETTINGS), required=("delay",))
+
+
+class PathForm(_PathSettings):
     """One direction in the keys of a topology's lane, and the counts behind them."""
 
-    delay: Duration
-    jitter: Duration | None = None
-    distribution: Shape | None = Field(default=None, description="a file in tc's format in this folder, or a table")
-    loss: Loss | None = None
-    rate: Rate | None = None
     trace: Word | None = Field(default=None, description="a CSV file in this folder, as a schedule's trace")
     found: FoundForm
 

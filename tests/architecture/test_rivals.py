@@ -48,18 +48,18 @@ BUGS = [
     ),
     Bug(
         "a loss halved",
-        "emulator/config/loader.py", "loss_p32=loss if isinstance", "loss_p32=loss // 2 if isinstance",
+        "emulator/model/impairment_keys.py", "(loss, None) if isinstance", "(loss // 2, None) if isinstance",
         "unit/config/test_loader.py::test_lane_settings_hold_per_direction_and_are_never_halved",
     ),
     Bug(
         "a loss of 0 taken for none said, so that 1% is lost",
-        "emulator/config/loader.py", 'said("loss") or 0', 'said("loss") or 42_949_673',
+        "emulator/config/loader.py", "fields |= said(form)", "fields |= {k: v for k, v in said(form).items() if v}",
         "unit/config/test_loader.py::test_direction_over_lane_over_defaults",
     ),
     Bug(
         "one impairment set, the others gone",
-        "emulator/config/lane_change.py", "return replace(now, **(fields | dict(self.further)))",
-        "return Impairment(**(fields | dict(self.further)))",
+        "emulator/model/lane_patch.py", "return replace(outbound, **out), replace(inbound, **back)",
+        "return Impairment(**out), Impairment(**back)",
         "unit/cli/test_set.py::test_an_option_sets_its_field_of_one_direction_and_no_other",
     ),
     Bug(

@@ -45,7 +45,7 @@ WALK = [
     Topology("real", "hub", (Lane("japan", FAT, FAT, ports=Ports("nic0", "nic1")),)),
     Topology("crossed", "hub", (Lane("japan", FAT, LOSSY, ports=Ports("nic1", "nic2")), Lane("california", FAT))),
     Topology("all", "hub", (Lane("japan", EVERYTHING, OTHERWISE),)),
-    Topology("all-else", "hub", (Lane("japan", replace(OTHERWISE, queue="fq-codel"), EVERYTHING),)),
+    Topology("all-else", "hub", (Lane("japan", replace(OTHERWISE, aqm="fq-codel"), EVERYTHING),)),
     Topology("fast", "hub", (Lane("japan", Impairment(1000, rate_bps=100_000_000_000), FAT),)),
 ]
 
@@ -102,7 +102,7 @@ def test_a_look_at_some_ports_sees_what_the_look_at_all_sees(kernel: FailingKern
 
 def test_every_kind_of_queue_to_every_other(kernel: FailingKernel) -> None:
     """Live, on one lane: what netem, tbf and the queue in it are told is what they give back."""
-    for wish in (FAT, EVERYTHING, OTHERWISE, EVERYTHING, replace(OTHERWISE, queue="fq-codel"), FAT, LOSSY):
+    for wish in (FAT, EVERYTHING, OTHERWISE, EVERYTHING, replace(OTHERWISE, aqm="fq-codel"), FAT, LOSSY):
         go(kernel, Topology("t", "hub", (Lane("japan", wish, FAT),)))
 
 

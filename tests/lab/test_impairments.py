@@ -138,7 +138,7 @@ def test_the_next_change_does_not_roll_the_same_dice_again(appliance: Appliance)
 @pytest.mark.parametrize("queue", ["drop-tail", "codel", "fq-codel", "red"])
 def test_an_active_queue_marks_before_it_is_full(appliance: Appliance, queue: str) -> None:
     marking = queue != "drop-tail"
-    wish = Impairment(5 * MS, rate_bps=10**7, buffer=Buffer(packets=1000), queue=queue, ecn=marking)
+    wish = Impairment(5 * MS, rate_bps=10**7, buffer=Buffer(packets=1000), aqm=queue, ecn=marking)
     frame, topology = frame_bytes(1500), Topology("t", "hub", (Lane("near", wish, wish),))
     # A tenth faster than the bottleneck for two seconds: the queue grows, and would hold it all.
     flow = FrameFlow("hub", "near", 1_800, frame * 800 * 10 // 11, frame, ect=True)

@@ -16,7 +16,7 @@ FIRST = Impairment(
     delay_ns=40_000_000, jitter_ns=2_000_000, distribution="normal", keep_order=False, rate_bps=10**8,
     buffer=Buffer(packets=100), loss_model=loss_model.parse("gilbert 1% 20% 80% 0.1%"),  # type: ignore[arg-type]
     duplicate_p32=units.parse_probability_p32("0.5%"), ber_e15=10**6, reorder_p32=units.parse_probability_p32("1%"),
-    ecn=True, queue="codel", overhead_bytes=22, atm=True,
+    ecn=True, aqm="codel", overhead_bytes=22, atm=True,
 )  # fmt: skip
 
 

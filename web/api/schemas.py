@@ -176,7 +176,7 @@ def status_answer(status: Status, etag: str, blocked: dict[str, str], seconds_le
         LaneAnswer(
             name=one.lane.name,
             rtt_ns=one.lane.rtt_ns,
-            settings=lane_patch.lane_tree(topology, one.lane.name),
+            settings=lane_patch.lane_tree(one.lane),
             outbound=_direction(one.outbound),
             inbound=_direction(one.inbound),
             flows=_flows(one),

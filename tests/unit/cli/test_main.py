@@ -92,7 +92,7 @@ def test_json_behind_two_dashes_is_not_ours(capsys: pytest.CaptureFixture[str]) 
     [
         (["frobnicate"], "No such command 'frobnicate'."),
         (["set", "japan"], "name what to change, such as --rtt 40ms"),
-        (["set", "japan", "--off", "--rtt", "1ms"], "--on, --off and --away stand alone"),
+        (["set", "japan", "--off", "--rtt", "1ms"], "--on, --off and --delete stand alone"),
         (
             ["set", "japan", "--rtt", "40"],
             "Invalid value for '--rtt': '40' has no unit: write 40ms for milliseconds",

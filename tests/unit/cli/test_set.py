@@ -48,7 +48,7 @@ def japan(appliance: Appliance, *options: str) -> tuple[Impairment, Impairment]:
         (["--corrupt", "ber 1e-9"], {"ber_e15": 10**6}),
         (["--corrupt", "1%"], {"corrupt_p32": 42_949_673}),
         (["--reorder", "1%"], {"reorder_p32": 42_949_673}),
-        (["--queue", "codel", "--ecn"], {"queue": "codel", "ecn": True}),
+        (["--aqm", "codel", "--ecn"], {"aqm": "codel", "ecn": True}),
         (["--overhead", "22B", "--cells", "atm"], {"overhead_bytes": 22, "atm": True}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -83,8 +83,8 @@ def test_set_makes_changes_and_removes_a_flow(appliance: Appliance, capsys: pyte
     assert told(appliance, capsys, *changed) == "flow voice of japan is at 120 ms: 3 steps\n"
     assert flows()[0].inbound.loss_model == GilbertElliott(8_676_702, 858_993_459)
     assert flows()[0].outbound == Impairment(60_000_000)
-    assert told(appliance, capsys, "set", "japan", "--flow", "voice", "--away").startswith(
-        "flow voice of japan is away"
+    assert told(appliance, capsys, "set", "japan", "--flow", "voice", "--delete").startswith(
+        "flow voice of japan is deleted"
     )
     assert flows() == ()
     assert japan(appliance, "--rtt", "80ms") == before
@@ -96,9 +96,9 @@ def test_set_makes_changes_and_removes_a_flow(appliance: Appliance, capsys: pyte
         (["--flow", "voice", "--loss", "1%"], "japan: there is no flow voice: none are there; a new one needs a match"),
         (["--flow", "voice"], "name what to change"),
         (["--flow", "voice", "--off"], "--on and --off are for whole lanes"),
-        (["--away"], "--match and --away go with --flow"),
-        (["--match", "dscp=ef"], "--match and --away go with --flow"),
-        (["--flow", "voice", "--away", "--loss", "1%"], "--on, --off and --away stand alone"),
+        (["--delete"], "--match and --delete go with --flow"),
+        (["--match", "dscp=ef"], "--match and --delete go with --flow"),
+        (["--flow", "voice", "--delete", "--loss", "1%"], "--on, --off and --delete stand alone"),
         (["--flow", "voice", "--match", "prot=tcp"], "'prot=tcp' is not KEY=VALUE with a key of hub, site, protocol"),
         (["--flow", "voice", "--match", "port=1", "--match", "port=2"], "port is said twice"),
         (["--flow", "voice", "--match", "dscp=gold"], "'gold' is no code point"),
@@ -117,7 +117,7 @@ def test_options_of_flows_that_make_no_sense(
 def test_status_tells_bursts_and_that_drops_by_limit_are_unknown(
     appliance: Appliance, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    japan(appliance, "--loss", "1% burst 5", "--queue", "red", "--direction", "inbound")
+    japan(appliance, "--loss", "1% burst 5", "--aqm", "red", "--direction", "inbound")
     capsys.readouterr()
     assert main.main(["status"], obj=appliance) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "~" in line)
@@ -203,3 +203,16 @@ def test_verify_of_impairments_needs_something_up(tmp_path: Path, capsys: pytest
     empty = Appliance(FakeKernel(), tmp_path / "none")
     assert main.main(["verify", "--impairments"], obj=empty) == 2
     assert capsys.readouterr().err == "nothing is up: longhaul up FILE\n"
+
+
+def test_the_old_options_are_read_with_a_hint(appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert japan(appliance, "--rate", "1Gbit", "--queue", "red")[0].aqm == "red"
+    hint = "warning: --queue is now called --aqm; the old name is read for this release only\n"
+    assert capsys.readouterr().err == hint
+    assert main.main(["set", "japan", "--queue", "red", "--aqm", "codel"], obj=appliance) == 2
+    assert "--queue is the old name of --aqm: give --aqm alone" in capsys.readouterr().err
+    match = ["--flow", "voice", "--match", "dscp=ef"]
+    japan(appliance, *match, "--rtt", "80ms")
+    japan(appliance, "--flow", "voice", "--away")
+    assert "--away is now called --delete" in capsys.readouterr().err

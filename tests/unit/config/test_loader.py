@@ -12,7 +12,7 @@ from support.folders import ROOT
 
 from emulator.config import loader
 from emulator.errors import InputError
-from emulator.model.impairment import QUEUES, Buffer, Impairment
+from emulator.model.impairment import AQMS, Buffer, Impairment
 from emulator.model.jitter_distribution import NAMES
 from emulator.model.loss_model import P32, FourState, GilbertElliott
 from emulator.model.topology import Lane, Ports, Topology
@@ -172,9 +172,9 @@ def test_the_schema_knows_every_key() -> None:
         "schedule", "sweep",
     ]  # fmt: skip
     assert list(schema["$defs"]["LaneForm"]["properties"]) == [
-        "jitter", "distribution", "order", "loss", "duplicate", "corrupt", "reorder", "ecn", "rate", "buffer", "queue",
+        "jitter", "distribution", "order", "loss", "duplicate", "corrupt", "reorder", "ecn", "rate", "buffer", "aqm",
         "overhead", "cells", "mtu", "line_rate", "rtt", "outbound", "inbound", "ports", "disabled", "host", "address",
-        "flows", "profile",
+        "flows", "path_profile",
     ]  # fmt: skip
     assert schema["required"] == ["name", "hub"]
     assert all(one.get("description") for one in schema["$defs"]["LaneForm"]["properties"].values())
@@ -216,7 +216,7 @@ def impairments(draw: st.DrawFn) -> Impairment:
         ecn=model is not None and model.mean_loss > 0 and draw(st.booleans()),
         overhead_bytes=draw(st.integers(0, 65535)) if rate else 0,
         atm=bool(rate) and draw(st.booleans()),
-        queue=draw(st.sampled_from(QUEUES)) if rate else "drop-tail",
+        aqm=draw(st.sampled_from(AQMS)) if rate else "drop-tail",
         seed=draw(st.none() | st.integers(0, 2**64 - 1)),
     )
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from support.folders import ROOT
 
 from emulator.config import loader
-from emulator.config.schedule_schema import parse_start, start_text
+from emulator.config.schedule_schema import parse_start
+from emulator.config.writer import start_text
 from emulator.errors import InputError
 from emulator.model.loss_model import P32, GilbertElliott
-from emulator.model.schedule import DAY_NS, Key, Schedule, Start, Track
+from emulator.model.schedule import DAY_NS, Keyframe, Schedule, Start, Track
 from emulator.model.timeline import Timeline
 from emulator.report import schedule_chart
 
@@ -77,7 +78,7 @@ def test_the_envelope_is_what_is_ever_needed() -> None:
 
 @given(st.lists(st.integers(1, 10**11), min_size=1, max_size=6, unique=True), st.booleans(), st.integers(0, 3 * 10**11))
 def test_nothing_changes_between_two_changes(times: list[int], looped: bool, t_ns: int) -> None:
-    keys = tuple(Key(t, (("rtt_ns", (i + 1) * 10 * MS),), ramp=i % 2 == 1) for i, t in enumerate(sorted(times)))
+    keys = tuple(Keyframe(t, (("rtt_ns", (i + 1) * 10 * MS),), ramp=i % 2 == 1) for i, t in enumerate(sorted(times)))
     topology = loader.loads("{name: x, hub: h, lanes: {a: {rtt: 80ms}}}")
     one = Timeline(topology, Schedule((Track((), keys),), 2 * 10**11 if looped else None, 7 * S))
     after = one.next_change(t_ns)
@@ -124,7 +125,7 @@ def test_a_file_comes_back_as_it_was() -> None:
     ("tracks", "message"),
     [
         ("{keys: []}", "a track has either keys or a trace"),
-        ("{keys: [{at: 2s, rtt: 1ms}, {at: 1s, rtt: 2ms}]}", "the key at 1 s stands behind the one at 2 s"),
+        ("{keys: [{at: 2s, rtt: 1ms}, {at: 1s, rtt: 2ms}]}", "keys must be in time order: 1 s comes after 2 s"),
         ("{keys: [{at: 2s}]}", "the key at 2 s sets nothing"),
         ("{keys: [{at: 2s, rtt: 1ms, ramp: yes}]}", "the key at 2 s is the first: there is nothing to ramp from"),
         ("{keys: [{at: 1s, loss: 0}, {at: 2s, loss: 1% burst 2, ramp: yes}]}",

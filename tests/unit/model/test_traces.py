@@ -10,21 +10,23 @@ from emulator.config import loader
 from emulator.errors import InputError
 from emulator.model import traces
 from emulator.model.loss_model import P32
-from emulator.model.schedule import Key
+from emulator.model.schedule import Keyframe
 
 MS, S = 10**6, 10**9
 
 
 def test_a_table_with_units_in_its_cells() -> None:
     assert traces.read_csv("time,delay,loss,rate\n0s,40ms,1%,10Mbit\n# a remark\n1.5s,50ms,,\n") == (
-        Key(0, (("delay_ns", 40 * MS), ("loss", round(P32 / 100)), ("rate_bps", 10**7))),
-        Key(1_500 * MS, (("delay_ns", 50 * MS),)),
+        Keyframe(0, (("delay_ns", 40 * MS), ("loss_p32", round(P32 / 100)), ("loss_model", None), ("rate_bps", 10**7))),
+        Keyframe(1_500 * MS, (("delay_ns", 50 * MS),)),
     )
 
 
 def test_a_table_with_units_in_its_header() -> None:
     keys = traces.read_csv("Time_s, rtt_ms, loss_percent, rate_Mbit\n0, 80.5, 0, 12\n0.25, 81, 2, 8\n")
-    assert keys[0] == Key(0, (("rtt_ns", 80_500_000), ("loss", 0), ("rate_bps", 12 * 10**6)))
+    assert keys[0] == Keyframe(
+        0, (("rtt_ns", 80_500_000), ("loss_p32", 0), ("loss_model", None), ("rate_bps", 12 * 10**6))
+    )
     assert keys[1].at_ns == 250 * MS
 
 
@@ -32,8 +34,8 @@ def test_a_table_with_units_in_its_header() -> None:
     ("text", "message"),
     [
         ("", "the trace is empty: a header such as time,delay,loss,rate was expected"),
-        ("time\n0s\n", "header 'time': time and some of delay, rtt, jitter, loss, rate were expected"),
-        ("time,speed\n0s,1\n", "header 'time,speed': time and some of delay, rtt, jitter, loss, rate were expected"),
+        ("time\n0s\n", "header 'time': time and some of rtt, delay, jitter, loss, rate were expected"),
+        ("time,speed\n0s,1\n", "header 'time,speed': time and some of rtt, delay, jitter, loss, rate were expected"),
         ("time,delay\n0s,40\n", "row 2: '40' has no unit: write 40ms for milliseconds"),
         ("time,delay\n,40ms\n", "row 2: there is no time"),
     ],
@@ -49,9 +51,9 @@ def test_a_link_trace_is_a_rate_per_bin() -> None:
     keys, loop_ns = traces.read_mahimahi("\n".join(map(str, lines)))
     assert loop_ns == 300 * MS
     assert keys == (
-        Key(0, (("rate_bps", 12 * 10**6),)),
-        Key(100 * MS, (("rate_bps", 6 * 10**6),)),
-        Key(200 * MS, (("rate_bps", 120_000),)),
+        Keyframe(0, (("rate_bps", 12 * 10**6),)),
+        Keyframe(100 * MS, (("rate_bps", 6 * 10**6),)),
+        Keyframe(200 * MS, (("rate_bps", 120_000),)),
     )
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.config.lane_change import Change
 from emulator.control.status import lane_status
 from emulator.kernel.protocol import QueueCounters
 from emulator.model import jitter_distribution
 from emulator.model.impairment import Buffer, Impairment
+from emulator.model.lane_patch import LanePatch
 from emulator.model.loss_model import P32, FourState, GilbertElliott
 from emulator.model.topology import Lane, Topology
 from emulator.plan import aqm
@@ -103,12 +103,12 @@ def test_overhead_and_cells_belong_to_the_bottleneck() -> None:
 def test_active_queues() -> None:
     wish = replace(BOTTLENECK, buffer=Buffer(packets=100))
     assert egress(wish).aqm is None
-    codel = egress(replace(wish, queue="codel", ecn=True)).aqm
+    codel = egress(replace(wish, aqm="codel", ecn=True)).aqm
     assert codel == aqm.Codel(100, 4882, 97656, True)
-    flows = egress(replace(wish, queue="fq-codel")).aqm
+    flows = egress(replace(wish, aqm="fq-codel")).aqm
     assert isinstance(flows, aqm.Codel)
     assert (flows.kind, flows.ecn) == ("fq_codel", False)
-    red = egress(replace(wish, queue="red")).aqm
+    red = egress(replace(wish, aqm="red")).aqm
     assert isinstance(red, aqm.Red)
     assert (red.limit, red.max_bytes, red.min_bytes) == (151_400, 37_850, 12_616)
     table = aqm.red_table(red, 12_500_000)
@@ -137,7 +137,7 @@ def test_codel_times_survive_the_way_through_microseconds(ticks: int) -> None:
 
 
 def test_codel_waits_a_round_trip_on_a_long_lane() -> None:
-    far = lower(Lane("site", replace(BOTTLENECK, delay_ns=300 * MS, queue="codel"), STILL), seed=1, has_seed=True)[0]
+    far = lower(Lane("site", replace(BOTTLENECK, delay_ns=300 * MS, aqm="codel"), STILL), seed=1, has_seed=True)[0]
     assert far.aqm == aqm.Codel(2889, 17_089, 341_796)
 
 
@@ -145,7 +145,7 @@ def test_codel_waits_a_round_trip_on_a_long_lane() -> None:
     "change",
     [
         {"loss_p32": 1}, {"loss_model": GILBERT}, {"duplicate_p32": 1}, {"corrupt_p32": 1}, {"ber_e15": 1},
-        {"reorder_p32": 1}, {"overhead_bytes": 1}, {"atm": True}, {"queue": "red"},
+        {"reorder_p32": 1}, {"overhead_bytes": 1}, {"atm": True}, {"aqm": "red"},
         {"rate_bps": 500_000_000}, {"buffer": Buffer(bytes=60_000)},
     ],
     ids=str,
@@ -165,17 +165,19 @@ def test_a_change_names_one_thing_and_leaves_the_rest() -> None:
         50 * MS, 5 * MS, 0, 10**9, Buffer(packets=9), "pareto", False, GILBERT, 1, 2, 0, 3, True, 4, True, "codel", 5
     )
     lane = Lane("site", full, full)
-    for name, value in {"duplicate_p32": 77, "queue": "red", "ecn": False, "distribution": "normal"}.items():
-        changed = Change(further={name: value}, inbound=False).apply(lane)
+    for name, value in {"duplicate_p32": 77, "aqm": "red", "ecn": False, "distribution": "normal"}.items():
+        changed = LanePatch(outbound={name: value}).apply(lane)
         assert changed.outbound == replace(full, **{name: value})  # type: ignore[arg-type]
         assert changed.inbound == full
-    assert Change(loss_p32=5).apply(lane).outbound == replace(full, loss_model=None, loss_p32=5)
-    off = Change(off=True).apply(lane)
+    assert LanePatch.both({"loss_p32": 5, "loss_model": None}).apply(lane).outbound == replace(
+        full, loss_model=None, loss_p32=5
+    )
+    off = LanePatch(off=True).apply(lane)
     assert off.outbound == full
     assert off.in_effect.outbound == Impairment(
-        rate_bps=10**9, buffer=Buffer(packets=9), overhead_bytes=4, atm=True, queue="codel", ecn=True, seed=5
+        rate_bps=10**9, buffer=Buffer(packets=9), overhead_bytes=4, atm=True, aqm="codel", ecn=True, seed=5
     )
-    assert not replace(full, queue="drop-tail").bottleneck.ecn
+    assert not replace(full, aqm="drop-tail").bottleneck.ecn
 
 
 def test_a_table_of_ones_own_is_remembered_for_the_way_back() -> None:

@@ -116,7 +116,7 @@ def test_a_mark_that_is_none_is_an_error(mark: str) -> None:
         (Impairment(MS, loss_model=GilbertElliott(9, 9)), 1, True),
         (Impairment(MS, reorder_p32=1), 1, True),
         (Impairment(MS, rate_bps=10**10, overhead_bytes=22), 1, True),
-        (Impairment(MS, rate_bps=10**10, queue="codel"), 1, True),
+        (Impairment(MS, rate_bps=10**10, aqm="codel"), 1, True),
         (Impairment(MS, jitter_ns=9, distribution="normal"), 4, False),
     ],
     ids=[

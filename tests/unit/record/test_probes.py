@@ -105,8 +105,13 @@ def test_a_trace_has_mean_spread_and_loss_of_each_step() -> None:
     assert found == [TraceStep(0, 42, 5, 0.25), TraceStep(2_000, None, None, 1), TraceStep(3_000, 44, 0, 0)]
     keys = read_csv(probes.trace(found))
     assert [key.at_ns for key in keys] == [0, 2_000, 3_000]
-    assert dict(keys[0].values) == {"delay_ns": 42, "jitter_ns": 5, "loss": (2**32 - 1) // 4 + 1}
-    assert dict(keys[1].values) == {"loss": 2**32 - 1}
+    assert dict(keys[0].values) == {
+        "delay_ns": 42,
+        "jitter_ns": 5,
+        "loss_p32": (2**32 - 1) // 4 + 1,
+        "loss_model": None,
+    }
+    assert dict(keys[1].values) == {"loss_p32": 2**32 - 1, "loss_model": None}
 
 
 def test_the_spread_of_a_trace_is_the_spread_of_the_path() -> None:

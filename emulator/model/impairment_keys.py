@@ -1,0 +1,344 @@
+"""The table of impairments: how users write each one, and which fields of `Impairment` it sets. Pure.
+
+One row a key. Files and requests, options of commands, the status, schedules, the reference page and the web panel are
+made of it. A new impairment is a row here and a field with its checks in `impairment`; its lowering, its codec, the
+engine and the proof are written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from fractions import Fraction
+from typing import Any
+
+from emulator import units
+from emulator.model import jitter_distribution, loss_model
+from emulator.model.impairment import Buffer, Impairment
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What sort of value a key has: what is expected where it is missing, and how a command's help calls it."""
+
+    expected: str
+    metavar: str
+
+
+KINDS = {
+    "time": Kind("a time", "TIME"),
+    "rate": Kind("a rate", "RATE"),
+    "size": Kind("a size", "SIZE"),
+    "octets": Kind("a size", "SIZE"),
+    "share": Kind("a probability", "PROBABILITY"),
+    "loss": Kind("a loss", "LOSS"),
+    "count": Kind("a whole number", "N"),
+    "choice": Kind("a word", "WORD"),
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A word that a key may have, the field's value that it stands for, and what the panel says for it."""
+
+    word: str
+    meaning: Any
+    label: str
+
+
+@dataclass(frozen=True)
+class Range:
+    """What the panel's slider covers, in the kind's base unit (ns, bit/s, bytes, %); `log`: by its logarithm."""
+
+    low: float
+    high: float
+    log: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Key:
+    """One impairment.
+
+    `parse` reads the user's text and raises ValueError; it returns the value of the one field, or a tuple of the
+    values of all `fields`, in their order. `format` is its inverse, for any values, those at rest included; it takes
+    the fields' values as arguments. `choices` stand for both; the first is at rest. `table` reads the text of a file of
+    numbers, which may be named in place of a word. `needs_rate`: it says how the bottleneck works. `schedulable`: a
+    schedule may change it. `everyday`: the panel shows it without being asked for more. `one_way`: it is said of one
+    direction, never of a lane as a whole. `extra_units` are units that cannot be converted to the kind's own, and the
+    word that stands before such a number, if any. `formerly` is the key's old name, which is still read.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    kind: str
+    label: str
+    help: str
+    parse: Callable[[str], Any] = str
+    format: Callable[..., Any] = str
+    example: str = ""
+    choices: tuple[Choice, ...] = ()
+    range: Range | None = None
+    extra_units: Mapping[str, str] = field(default_factory=dict)
+    table: Callable[[str], Any] | None = None
+    needs_rate: bool = False
+    schedulable: bool = False
+    everyday: bool = False
+    one_way: bool = False
+    formerly: str = ""
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The fields of Impairment that the user's text means, by name. Raises ValueError."""
+        value = self._chosen(text) if self.choices else self.parse(text)
+        return self._by_field(value)
+
+    def read_table(self, text: str) -> dict[str, Any]:
+        """The fields that a file of numbers means. Raises ValueError."""
+        assert self.table
+        return self._by_field(self.table(text))
+
+    def write(self, values: Mapping[str, Any]) -> Any:
+        """What a file holds for these values of the key's fields: a text, a number or a list; None where there is
+        no text for what is at rest."""
+        said = [values[name] for name in self.fields]
+        word = next((one.word for one in self.choices if [one.meaning] == said), None)
+        return self.format(*said) if word is None else word
+
+    def of(self, impairment: Impairment) -> dict[str, Any]:
+        """The key's fields of an impairment."""
+        return {name: getattr(impairment, name) for name in self.fields}
+
+    @property
+    def rest(self) -> dict[str, Any]:
+        """The key's fields when it has no effect."""
+        return {name: AT_REST[name] for name in self.fields}
+
+    @property
+    def at_rest(self) -> Any:
+        """What a file holds for no effect; None where only leaving the key out says it."""
+        return self.write(self.rest)
+
+    @property
+    def expected(self) -> str:
+        """What is expected of its value, for people."""
+        words = [one.word for one in self.choices]
+        return (" or ".join(words) if len(words) == 2 else "a word") if words else KINDS[self.kind].expected
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its value."""
+        words = [one.word for one in self.choices]
+        if self.table:
+            return {"anyOf": [{"type": "string", "examples": words}, {"type": "array"}]}
+        if words:
+            return {"type": "string", "enum": words}
+        if self.kind == "count":
+            return {"type": "integer", "examples": [int(self.example)]}
+        return {"type": "string", "examples": [self.example]}
+
+    def _chosen(self, text: str) -> Any:
+        for one in self.choices:
+            if one.word == text:
+                return one.meaning
+        also = ", nor a file with a table" if self.table else ""
+        raise ValueError(f"{text!r} is not one of {', '.join(one.word for one in self.choices)}{also}")
+
+    def _by_field(self, value: Any) -> dict[str, Any]:
+        values = (value,) if len(self.fields) == 1 else value
+        return dict(zip(self.fields, values, strict=True))
+
+
+AT_REST: dict[str, Any] = {
+    one.name: one.default_factory() if one.default is MISSING and one.default_factory is not MISSING else one.default
+    for one in fields(Impairment)
+}
+"""The fields of an impairment that does nothing."""
+
+
+def _time(ns: int) -> str:
+    return units.compact(units.format_duration(ns))
+
+
+def parse_rate_bps(text: str) -> int | None:
+    """A rate in bit/s; "none" is None. Raises ValueError."""
+    if text == "none":
+        return None
+    if bps := units.parse_rate_bps(text):
+        return bps
+    raise ValueError(f"{text!r} carries nothing: write none for no bottleneck at all")
+
+
+def _rate(bps: int | None) -> str:
+    return units.compact(units.format_rate(bps)) if bps else "none"
+
+
+def parse_buffer(text: str) -> Buffer | None:
+    """A buffer of bytes, packets or time; "auto", one BDP, is None. Raises ValueError."""
+    return None if text == "auto" else Buffer(**units.parse_buffer(text))
+
+
+def _buffer(buffer: Buffer | None) -> str:
+    if buffer is None:
+        return "auto"
+    parts = {"bytes": buffer.bytes, "packets": buffer.packets, "ns": buffer.ns}
+    return units.compact(units.format_buffer({k: v for k, v in parts.items() if v is not None}))  # type: ignore[arg-type]
+
+
+def parse_loss(text: str) -> tuple[int, loss_model.LossModel | None]:
+    """Loss as a probability or as a model; the other is nothing. Raises ValueError."""
+    loss = loss_model.parse(text)
+    return (loss, None) if isinstance(loss, int) else (0, loss)
+
+
+def _loss(loss_p32: int, model: loss_model.LossModel | None) -> str:
+    return str(model) if model else _share(loss_p32)
+
+
+def _share(p32: int) -> str:
+    return units.compact(units.format_probability(p32))
+
+
+def parse_ber_e15(text: str) -> int:
+    """A bit error rate such as "1e-9" in errors per 10^15 bits. Raises ValueError."""
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
+        raise ValueError(f"{text!r} is not a bit error rate such as 1e-9")
+    errors = Fraction(text) * 10**15
+    if errors.denominator != 1 or errors > 10**15:
+        raise ValueError(f"{text!r} is not within 1e-15..1 in steps of 1e-15")
+    return errors.numerator
+
+
+def parse_corruption(text: str) -> tuple[int, int]:
+    """Corruption, "0.1%" of the packets or "ber 1e-9": (per packet in p32, bit errors in 10^15). Raises ValueError."""
+    if text.startswith("ber "):
+        return 0, parse_ber_e15(text.removeprefix("ber ").strip())
+    return units.parse_probability_p32(text), 0
+
+
+def _corruption(p32: int, ber_e15: int) -> str:
+    return f"ber {ber_e15}e-15" if ber_e15 else _share(p32)
+
+
+def _shape(distribution: str | tuple[int, ...]) -> str | list[int]:
+    return distribution if isinstance(distribution, str) else list(distribution)
+
+
+def _size(size_bytes: int) -> str:
+    return units.compact(units.format_size(size_bytes))
+
+
+_PACKETS = Range(1e-4, 100)
+
+KEYS: tuple[Key, ...] = (
+    Key(
+        "delay", ("delay_ns",), "time", "Delay", "one-way delay, instead of half the RTT",
+        units.parse_duration_ns, _time, "16ms",
+        range=Range(0, 2e8, log=False), schedulable=True, everyday=True, one_way=True,
+    ),
+    Key(
+        "jitter", ("jitter_ns",), "time", "Jitter", "spread of each direction's delay",
+        units.parse_duration_ns, _time, "2ms",
+        range=Range(0, 5e7, log=False), schedulable=True, everyday=True,
+    ),
+    Key(
+        "distribution", ("distribution",), "choice", "Jitter shape",
+        "the jitter's shape: uniform (default), normal, pareto, paretonormal; in a file also a table of numbers",
+        format=_shape, table=jitter_distribution.parse,
+        choices=(
+            Choice("uniform", "uniform", "uniform"), Choice("normal", "normal", "normal"),
+            Choice("pareto", "pareto", "Pareto"), Choice("paretonormal", "paretonormal", "Pareto-normal"),
+        ),
+    ),
+    Key(
+        "order", ("keep_order",), "choice", "Order", "keep (default): jitter never reorders; free: it does",
+        choices=(Choice("keep", True, "kept, whatever the jitter"), Choice("free", False, "free: jitter may reorder")),
+    ),
+    Key(
+        "loss", ("loss_p32", "loss_model"), "loss", "Loss",
+        "losing a packet, per direction, never halved: 1%, '1% burst 5', 'gilbert P R 1-H 1-K', "
+        "'4-state P13 P31 P32 P23 P14'",
+        parse_loss, _loss, "1% burst 5", range=_PACKETS, schedulable=True, everyday=True,
+    ),
+    Key(
+        "duplicate", ("duplicate_p32",), "share", "Duplicated", "probability that a packet comes twice",
+        units.parse_probability_p32, _share, "0.01%", range=_PACKETS,
+    ),
+    Key(
+        "corrupt", ("corrupt_p32", "ber_e15"), "share", "Corrupted",
+        "one bit flipped: 0.1% of the packets, or ber 1e-9",
+        parse_corruption, _corruption, "ber 1e-9", range=_PACKETS, extra_units={"bit errors": "ber"},
+    ),
+    Key(
+        "reorder", ("reorder_p32",), "share", "Reordered", "probability of overtaking all that are on their way",
+        units.parse_probability_p32, _share, "0.01%", range=_PACKETS,
+    ),
+    Key(
+        "ecn", ("ecn",), "choice", "ECN", "mark instead of losing, where the flow can take it",
+        choices=(Choice("no", False, "off: packets are dropped"), Choice("yes", True, "on: marked where they can be")),
+    ),
+    Key(
+        "rate", ("rate_bps",), "rate", "Rate", "bottleneck per direction; 'none' for the ports' own speed",
+        parse_rate_bps, _rate, "10Gbit", range=Range(1e6, 1e11), schedulable=True, everyday=True,
+    ),
+    Key(
+        "buffer", ("buffer",), "size", "Buffer", "the bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP",
+        parse_buffer, _buffer, "8MiB",
+        range=Range(2**13, 2**30), extra_units={"ms": "", "p": ""}, needs_rate=True, everyday=True,
+    ),
+    Key(
+        "aqm", ("aqm",), "choice", "Queue (AQM)",
+        "active queue management: what a full buffer does; drop-tail (default), codel, fq-codel or red",
+        choices=(
+            Choice("drop-tail", "drop-tail", "drop-tail"), Choice("codel", "codel", "CoDel"),
+            Choice("fq-codel", "fq-codel", "FQ-CoDel"), Choice("red", "red", "RED"),
+        ),
+        needs_rate=True, formerly="queue",
+    ),
+    Key(
+        "overhead", ("overhead_bytes",), "octets", "Overhead", "bytes that every packet counts more at the rate",
+        units.parse_size_bytes, _size, "22B", range=Range(1, 255), needs_rate=True,
+    ),
+    Key(
+        "cells", ("atm",), "choice", "Cells", "atm: packets fill cells of 53 bytes for 48 (DSL); none (default)",
+        choices=(Choice("none", False, "none"), Choice("atm", True, "ATM: 53 bytes for 48")), needs_rate=True,
+    ),
+    Key(
+        "seed", ("seed",), "count", "Seed", "of this direction's dice; else from the topology's",
+        units.parse_count, lambda seed: seed, "7", one_way=True,
+    ),
+)  # fmt: skip
+
+
+def shared_keys() -> tuple[Key, ...]:
+    """The keys that may be said of a lane as a whole, for both directions at once."""
+    return tuple(key for key in KEYS if not key.one_way)
+
+
+def schedulable_keys() -> tuple[Key, ...]:
+    """The keys that a schedule may change."""
+    return tuple(key for key in KEYS if key.schedulable)
+
+
+def named(name: str) -> Key:
+    """The key of that name. Raises KeyError."""
+    return next((key for key in KEYS if key.name == name), None) or _unknown(name)
+
+
+def key_of(field_name: str) -> Key:
+    """The key that sets a field of Impairment. Raises KeyError."""
+    return next((key for key in KEYS if field_name in key.fields), None) or _unknown(field_name)
+
+
+def _unknown(name: str) -> Key:
+    raise KeyError(name)
+
+
+def at_rest(keys: Iterable[Key]) -> dict[str, Any]:
+    """The fields of these keys when none has an effect."""
+    return {name: value for key in keys for name, value in key.rest.items()}
+
+
+def written(impairment: Impairment, keys: Iterable[Key] = ()) -> dict[str, Any]:
+    """An impairment as a file holds it, key by key; what is at rest is left out, but never what is in `keys`."""
+    always = set(keys)
+    return {key.name: key.write(key.of(impairment)) for key in KEYS if key in always or key.of(impairment) != key.rest}

@@ -1,0 +1,135 @@
+"""A partial change to one lane: what is named changes, all else stays. Pure.
+
+Commands, requests, schedules, replays and the axes of a sweep each build one and apply it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any
+
+from emulator.model.flow_match import Match
+from emulator.model.impairment import Impairment
+from emulator.model.impairment_keys import AT_REST, KEYS
+from emulator.model.topology import Flow, Lane, split_delays
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class LanePatch:
+    """What to change on a lane, or on one of its flows.
+
+    `outbound` and `inbound` are fields of `Impairment` by name, with their new values. An `rtt_ns` alone splits evenly
+    anew; with one direction's `delay_ns`, the other direction takes the rest. A `delay_ns` of None is none of its own:
+    a flow's is then the lane's, a lane's is 0. `off` True leaves all but the bottleneck on file but without effect;
+    False puts it into effect again, as a new delay does. `flows` are patches by the flow's name: a flow that is not
+    there becomes the last one, with the lane's delays; None deletes one, and None for all of `flows` deletes all.
+    `match`, for a flow alone, are fields of `Match` by name; a new flow needs one.
+    """
+
+    rtt_ns: int | None = None
+    outbound: Mapping[str, Any] = field(default_factory=dict)
+    inbound: Mapping[str, Any] = field(default_factory=dict)
+    off: bool | None = None
+    match: Mapping[str, Any] | None = None
+    flows: Mapping[str, LanePatch | None] | None = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = (self.outbound.keys() | self.inbound.keys()) - AT_REST.keys()
+        unknown |= (self.match or {}).keys() - {one.name for one in fields(Match)}
+        if unknown:
+            raise TypeError(f"no such field: {', '.join(sorted(unknown))}")
+
+    @classmethod
+    def both(cls, values: Mapping[str, Any], *, rtt_ns: int | None = None) -> LanePatch:
+        """The same fields of `Impairment` in both directions."""
+        return cls(rtt_ns, values, values)
+
+    def apply(self, lane: Lane) -> Lane:
+        """The lane after the change. Raises ValueError when that would contradict itself."""
+        outbound, inbound = self._ways(lane.outbound, lane.inbound, (0, 0))
+        return replace(lane, outbound=outbound, inbound=inbound, off=self._off(lane), flows=self._flows(lane))
+
+    @property
+    def _delayed(self) -> bool:
+        return self.rtt_ns is not None or "delay_ns" in self.outbound or "delay_ns" in self.inbound
+
+    def _off(self, lane: Lane) -> bool:
+        return (lane.off and not self._delayed) if self.off is None else self.off
+
+    def _ways(
+        self, outbound: Impairment, inbound: Impairment, delays_ns: tuple[int, int]
+    ) -> tuple[Impairment, Impairment]:
+        """Both directions after the change; `delays_ns` are theirs where they have none of their own."""
+        out, back = dict(self.outbound), dict(self.inbound)
+        if self._delayed:
+            now_ns = outbound.delay_ns, inbound.delay_ns
+            out["delay_ns"], back["delay_ns"] = self._delays(now_ns, delays_ns)
+        return replace(outbound, **out), replace(inbound, **back)
+
+    def _delays(self, now_ns: tuple[int, int], delays_ns: tuple[int, int]) -> tuple[int, int]:
+        """Both delays after the change, in ns."""
+        if self.rtt_ns is not None:
+            return split_delays(self.rtt_ns, self.outbound.get("delay_ns"), self.inbound.get("delay_ns"))
+        said = [way.get("delay_ns", now) for way, now in zip((self.outbound, self.inbound), now_ns, strict=True)]
+        out, back = (base if one is None else one for one, base in zip(said, delays_ns, strict=True))
+        return out, back
+
+    def _flows(self, lane: Lane) -> tuple[Flow, ...]:
+        """The lane's flows after the change, in their order."""
+        if self.flows is None:
+            return ()
+        flows = {flow.name: flow for flow in lane.flows}
+        for name, patch in self.flows.items():
+            if patch is None:
+                flows.pop(name, None)
+            else:
+                flows[name] = patch._on_flow(lane, name)
+        return tuple(flows.values())
+
+    def _on_flow(self, lane: Lane, name: str) -> Flow:
+        """The flow of that name after the change. Raises ValueError."""
+        now = next((flow for flow in lane.flows if flow.name == name), None) or self._new_flow(lane, name)
+        try:
+            delays_ns = lane.outbound.delay_ns, lane.inbound.delay_ns
+            outbound, inbound = self._ways(now.outbound, now.inbound, delays_ns)
+            return replace(now, match=replace(now.match, **self.match or {}), outbound=outbound, inbound=inbound)
+        except ValueError as error:
+            raise ValueError(f"flow {name}: {error}") from None
+
+    def _new_flow(self, lane: Lane, name: str) -> Flow:
+        """A flow with nothing but the lane's delays."""
+        if not self.match:
+            there = ", ".join(flow.name for flow in lane.flows) or "none"
+            raise ValueError(f"there is no flow {name}: {there} are there; a new one needs a match")
+        try:
+            match = Match(**self.match)
+        except ValueError as error:
+            raise ValueError(f"flow {name}: {error}") from None
+        return Flow(name, match, Impairment(lane.outbound.delay_ns), Impairment(lane.inbound.delay_ns))
+
+
+def difference(before: Lane, after: Lane) -> LanePatch:
+    """The patch that makes one lane the other; their ports, MTU and line rate are the same.
+
+    A flow that is new or differs is said in full, and so is each key of which a field differs. Flows that both have
+    stay in the order of `before`.
+    """
+    flows: dict[str, LanePatch | None] = {flow.name: None for flow in before.flows if flow not in after.flows}
+    flows |= {flow.name: _whole(flow) for flow in after.flows if flow not in before.flows}
+    outbound, inbound = _changed(before.outbound, after.outbound), _changed(before.inbound, after.inbound)
+    return LanePatch(outbound=outbound, inbound=inbound, off=after.off, flows=flows)
+
+
+def _whole(flow: Flow) -> LanePatch:
+    match = {one.name: getattr(flow.match, one.name) for one in fields(Match)}
+    return LanePatch(outbound=vars(flow.outbound), inbound=vars(flow.inbound), match=match)
+
+
+def _changed(before: Impairment, after: Impairment) -> dict[str, Any]:
+    """The fields of every key that differs."""
+    differing = (key for key in KEYS if key.of(before) != key.of(after))
+    return {name: value for key in differing for name, value in key.of(after).items()}
