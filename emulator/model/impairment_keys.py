@@ -286,7 +286,7 @@ KEYS: tuple[Key, ...] = (
         range=Range(2**13, 2**30), extra_units={"ms": "", "p": ""}, needs_rate=True, everyday=True,
     ),
     Key(
-        "aqm", ("aqm",), "choice", "Queue (AQM)",
+        "aqm", ("aqm",), "choice", "AQM",
         "active queue management: what a full buffer does; drop-tail (default), codel, fq-codel or red",
         choices=(
             Choice("drop-tail", "drop-tail", "drop-tail"), Choice("codel", "codel", "CoDel"),

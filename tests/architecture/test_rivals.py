@@ -38,7 +38,7 @@ BUGS = [
     Bug(
         "a round trip laid on each direction",
         "emulator/model/topology.py", "return rtt_ns - rtt_ns // 2, rtt_ns // 2", "return rtt_ns, rtt_ns",
-        "unit/model/test_places.py::test_an_access_counts_once_for_the_whole_round_trip",
+        "unit/model/test_geography.py::test_an_access_counts_once_for_the_whole_round_trip",
     ),
     Bug(
         "75 ms halved to 37 ms and 37 ms",

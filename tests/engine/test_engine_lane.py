@@ -72,7 +72,7 @@ def test_what_the_engine_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -
     ("wish", "missing"),
     [
         ("jitter: 1ms, distribution: normal", "distribution"),
-        ("rate: 1Gbit, queue: codel", "queue"),
+        ("rate: 1Gbit, aqm: codel", "aqm"),
         ("rate: 1Gbit, overhead: 22B, cells: atm", "overhead_bytes, atm"),
         ("loss: 1% burst 5, duplicate: 1%, corrupt: 1%, reorder: 1%, jitter: 1ms", ""),
     ],

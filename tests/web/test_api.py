@@ -125,7 +125,7 @@ def test_patch_makes_changes_and_removes_a_flow_and_status_tells_it(up: House) -
     [
         ({"rtt": "40"}, "lanes.london.rtt"),
         ({"flows": {"voice": {"loss": "1%"}}}, "lanes.london.flows.voice.match"),
-        ({"speed": "1Gbit"}, "lanes.london.outbound.speed"),
+        ({"speed": "1Gbit"}, "lanes.london.speed"),
         ({"mtu": 9000}, "lanes.london.mtu"),
         ({"outbound": 3}, "lanes.london.outbound"),
         ({"jitter": "1s"}, "lanes.london"),
@@ -188,7 +188,7 @@ def test_delete_takes_all_down(up: House) -> None:
 
 EVERY = {
     "jitter": "2ms", "distribution": "pareto", "order": "free", "loss": "2% burst 4", "duplicate": "0.5%",
-    "corrupt": "ber 1000000e-15", "reorder": "1%", "ecn": "yes", "rate": "50Mbit", "buffer": "5ms", "queue": "fq-codel",
+    "corrupt": "ber 1000000e-15", "reorder": "1%", "ecn": "yes", "rate": "50Mbit", "buffer": "5ms", "aqm": "fq-codel",
     "overhead": "22B", "cells": "atm",
 }  # fmt: skip
 
@@ -206,9 +206,9 @@ def test_every_impairment_is_patched_and_put_and_taken_away_again(up: House) -> 
     assert told == {"delay": "40ms", **EVERY, "loss": burst}
     put = up.client.get("/api/topology").text
     assert up.client.put("/api/topology", data=put, content_type="application/yaml").json["changed"] is False
-    for name in EVERY.keys() - {"rate", "buffer", "queue", "overhead", "cells", "loss"}:
+    for name in EVERY.keys() - {"rate", "buffer", "aqm", "overhead", "cells", "loss"}:
         assert up.client.patch("/api/lanes/london", json={"inbound": {name: None}}).status_code == 200
-    rest = dict.fromkeys(("buffer", "queue", "overhead", "cells", "loss"))
+    rest = dict.fromkeys(("buffer", "aqm", "overhead", "cells", "loss"))
     up.client.patch("/api/lanes/london", json={"inbound": {"rate": "10Gbit", **rest}})
     up.tick()
     assert settings() == before

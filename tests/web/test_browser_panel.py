@@ -57,7 +57,7 @@ def test_every_impairment_is_set_shown_again_and_kept_when_another_changes(page:
     quantity(page, "Reordered", "1", "%")
     quantity(page, "Overhead", "22", "B")
     for label, word in (
-        ("Jitter shape", "normal"), ("Order", "free"), ("Queue", "codel"), ("ECN", "yes"), ("Cells", "atm"),
+        ("Jitter shape", "normal"), ("Order", "free"), ("AQM", "codel"), ("ECN", "yes"), ("Cells", "atm"),
     ):  # fmt: skip
         page.get_by_label(f"{OUT} {label}", exact=True).select_option(word)
     apply(page, "london is at 80ms")
@@ -72,12 +72,12 @@ def test_every_impairment_is_set_shown_again_and_kept_when_another_changes(page:
 
 
 def test_without_a_rate_what_the_bottleneck_had_goes_too(page: Page, site: Site) -> None:
-    site.house.client.patch("/api/lanes/california", json={"rate": "10Mbit", "buffer": "5ms", "queue": "red"})
+    site.house.client.patch("/api/lanes/california", json={"rate": "10Mbit", "buffer": "5ms", "aqm": "red"})
     site.look()
     expect(page.get_by_label(f"{OUT} Buffer", exact=True)).to_have_value("5")
-    expect(page.get_by_label(f"{OUT} Queue", exact=True)).to_have_value("red")
+    expect(page.get_by_label(f"{OUT} AQM", exact=True)).to_have_value("red")
     page.get_by_label(f"{OUT} Rate, unit", exact=True).select_option("none")
-    expect(page.get_by_label(f"{OUT} Queue", exact=True)).to_be_disabled()
+    expect(page.get_by_label(f"{OUT} AQM", exact=True)).to_be_disabled()
     apply(page, "california is at 32ms")
     assert lane(site, "california").outbound == Impairment(delay_ns=16_000_000)
 

@@ -23,7 +23,7 @@ const MORE = [
   { kind: Quantity, name: 'reorder', label: 'Reordered', ...PACKETS },
   { kind: Quantity, name: 'duplicate', label: 'Duplicated', ...PACKETS },
   { kind: Quantity, name: 'corrupt', label: 'Corrupted', ...PACKETS, extra: ['bit errors'], prefixed: { 'bit errors': 'ber' } },
-  { kind: Choice, name: 'queue', label: 'Queue', choices: { 'drop-tail': 'drop-tail', codel: 'CoDel', 'fq-codel': 'FQ-CoDel', red: 'RED' }, needs: true },
+  { kind: Choice, name: 'aqm', label: 'AQM', choices: { 'drop-tail': 'drop-tail', codel: 'CoDel', 'fq-codel': 'FQ-CoDel', red: 'RED' }, needs: true },
   { kind: Choice, name: 'ecn', label: 'ECN', choices: { no: 'off: packets are dropped', yes: 'on: marked where they can be' } },
   { kind: Quantity, name: 'overhead', label: 'Overhead', units: OCTETS, low: 1, high: 255, log: true, none: 'none', needs: true },
   { kind: Choice, name: 'cells', label: 'Cells', choices: { none: 'none', atm: 'ATM: 53 bytes for 48' }, needs: true },
