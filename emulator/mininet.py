@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.config.loader import load
-from emulator.control.appliance import local
+from emulator.control.local import local
 from emulator.errors import MissingError, RefusedError
 from emulator.model.topology import Ports, Topology
 from emulator.plan.desired_state import segments_of

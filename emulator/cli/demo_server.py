@@ -15,8 +15,8 @@ import tty
 from pathlib import Path
 
 from emulator.config import loader
-from emulator.control.appliance import local
 from emulator.control.intent_store import IntentStore
+from emulator.control.local import local
 from emulator.errors import LonghaulError
 from emulator.hosts.namespace import NamespaceHost
 from emulator.hosts.tools.process import Running

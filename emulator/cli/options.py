@@ -46,7 +46,7 @@ def appliance_of(ctx: click.Context, command: str | None = None) -> Appliance:
     """The appliance passed to `main`, or this machine's own; the history shows `command`."""
     if ctx.obj is not None:
         return cast("Appliance", ctx.obj)
-    from emulator.control.appliance import local
+    from emulator.control.local import local
 
     appliance = local(command=command)
     ctx.call_on_close(appliance.close)

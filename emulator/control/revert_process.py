@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from emulator.control.intent_store import IntentStore
+from emulator.control.local import local
 from emulator.errors import LonghaulError
 from emulator.system.clock import Clock, SystemClock
 
@@ -58,8 +59,6 @@ def wait_and_expire(
 def main(folder: Path) -> None:
     """Detach, wait, take back. The system's log hears of failures."""
     import syslog
-
-    from emulator.control.appliance import local
 
     if os.fork():
         os._exit(0)

@@ -224,7 +224,7 @@ def _watch(spec: CellSpec, ends: Ends, work: RunningWorkload) -> _Watched:
 
 def main(argv: list[str]) -> int:
     """Execute the spec given as JSON; print the result, or the failure, as one JSON document."""
-    from emulator.control.appliance import local
+    from emulator.control.local import local
 
     try:
         # No guard: when this process is killed, so is the lab that it is alone in.

@@ -99,7 +99,7 @@ def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> Execution:
 
 def here(*, instead: bool = False) -> Runner:
     """A runner that measures on this machine itself, in namespaces of its own; `instead`: see `cell.execute`."""
-    from emulator.control.appliance import local
+    from emulator.control.local import local
     from emulator.experiment import run_cell
 
     def run(spec: CellSpec) -> Execution:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from support import oracle
 
-from emulator.control.appliance import Appliance, local
+from emulator.control.appliance import Appliance
+from emulator.control.local import local
 from emulator.errors import RefusedError
 from emulator.hosts import saved_settings, tcp_profiles
 from emulator.hosts.namespace import NamespaceHost

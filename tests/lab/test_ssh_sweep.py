@@ -93,7 +93,7 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     # Its own: the cells run in another thread, and pyroute2 opens a socket in every thread that uses one.
-    monkeypatch.setattr("emulator.control.appliance.local", lambda: Appliance(NetlinkKernel(), tmp_path))
+    monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
     before = three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0")
     grid = ["--profile", "founding", "--runs", str(tmp_path)]
     appliance.up(topology)
@@ -112,7 +112,7 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
 def test_the_web_measures_over_the_lanes_that_are_up(
     appliance: Appliance, topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("emulator.control.appliance.local", lambda: Appliance(NetlinkKernel(), tmp_path))
+    monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
     appliance.up(topology)
     runs = Runs(tmp_path / "runs", UseCases(appliance), local_runners, lambda _: None)
     name = runs.start(RunForm(lanes=["far"], profiles=["founding"], duration="5")).id  # type: ignore[arg-type]

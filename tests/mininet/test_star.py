@@ -83,7 +83,7 @@ def test_loss_and_mtu_hold_too() -> None:
 
 def test_beside_another_topology_it_is_refused() -> None:
     from emulator import mininet
-    from emulator.control.appliance import local
+    from emulator.control.local import local
 
     before, appliance = machine(), local()
     appliance.up(STAR)

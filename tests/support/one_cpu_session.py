@@ -12,7 +12,8 @@ import sys
 from contextlib import closing, suppress
 from pathlib import Path
 
-from emulator.control.appliance import Appliance, local
+from emulator.control.appliance import Appliance
+from emulator.control.local import local
 from emulator.errors import MeasureError
 from emulator.experiment import run_cell
 from emulator.experiment.cell_result import CellResult, CellSpec

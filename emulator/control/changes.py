@@ -1,0 +1,68 @@
+"""The use cases that change lanes: up, down, set and undo."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import reduce
+
+from emulator.control.confirmations import Confirmations
+from emulator.control.machine_context import MachineContext
+from emulator.control.transaction import Transaction
+from emulator.errors import InputError
+from emulator.model.topology import Lane, Topology
+from emulator.plan.ops import Step
+
+
+class Changes:
+    """Each method holds the lock, reverts what expired, and runs one transaction."""
+
+    def __init__(self, machine: MachineContext, confirmations: Confirmations) -> None:
+        self._machine, self._confirmations = machine, confirmations
+
+    def up(
+        self, topology: Topology, confirm_s: float | None = None, *, sessions: Collection[str] = (), anew: bool = False
+    ) -> list[Step]:
+        """Bring this topology up. Raises RefusedError, KernelError, VerifyError; then nothing changed.
+
+        With `confirm_s` Longhaul reverts it after so many seconds unless somebody calls `confirm` before. `sessions`:
+        further addresses of this machine that must stay reachable, such as an API client's. A schedule that is up
+        already goes on in its phase, unless it is to begin `anew`.
+        """
+        with self._confirmations.changing() as old:
+            pending = self._confirmations.waiting(old, confirm_s)
+            change = Transaction(topology, f"up {topology.name}", pending, anew=anew, sessions=sessions)
+            steps = change.run(self._machine)
+            self._confirmations.restart(confirm_s)
+            return steps
+
+    def down(self) -> list[Step]:
+        """Remove all lanes and restore the ports. Ends what waits for confirmation. Raises RefusedError during a
+        lease."""
+        with self._machine.store.locked():
+            self._confirmations.refuse_leased()
+            return Transaction(None, "down", None).run(self._machine)
+
+    def undo(self) -> list[Step]:
+        """Go back to the topology before the last change, which is itself a change. Raises InputError without one."""
+        with self._confirmations.changing() as old:
+            for change in self._machine.history.last(old.change):
+                if change.before != change.after:
+                    summary = f"undo change {change.number}: {change.summary}"
+                    return Transaction(change.before, summary, old.pending).run(self._machine)
+            raise InputError.single("there is no change to undo: see longhaul history")
+
+    def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
+        """Replace the lanes of those names, live, all in one. Raises InputError when there is no such lane."""
+        with self._confirmations.changing() as old:
+            if old.topology is None:
+                raise InputError.single("no topology is up: bring one up first with longhaul up FILE")
+            names, sites = [lane.name for lane in lanes], old.topology.sites
+            if missing := [name for name in names if name not in sites]:
+                raise InputError.single(f"no lane {', '.join(missing)}: there are {', '.join(sites) or 'none'}")
+            topology, pending = (
+                reduce(Topology.with_lane, lanes, old.topology),
+                self._confirmations.waiting(old, confirm_s),
+            )
+            steps = Transaction(topology, f"set {' '.join(names)}", pending, only=names).run(self._machine)
+            self._confirmations.restart(confirm_s)
+            return steps

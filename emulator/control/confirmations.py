@@ -1,0 +1,130 @@
+"""Changes that do not last: those that wait for confirmation, and leases of test runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from emulator.control.change_log import REVERT
+from emulator.control.intent_store import Intent, Pending
+from emulator.control.machine_context import MachineContext
+from emulator.control.status import PendingStatus
+from emulator.control.transaction import Transaction
+from emulator.errors import InputError, RefusedError
+from emulator.model.topology import Topology
+from emulator.plan.ops import Step
+
+
+class Confirmations:
+    """Confirms a pending change, reverts it when its time expires, and leases the lanes to test runs."""
+
+    def __init__(self, machine: MachineContext) -> None:
+        self._machine, self._store, self._clock = machine, machine.store, machine.clock
+
+    @contextmanager
+    def changing(self) -> Iterator[Intent]:
+        """Hold the lock for a change, after reverting what expired. Raises RefusedError while the lanes are leased."""
+        with self._store.locked():
+            self.expire_locked()
+            self.refuse_leased()
+            yield self._store.read()
+
+    def confirm(self) -> None:
+        """Keep the pending change. Raises InputError without one, RefusedError when it is too late."""
+        with self._store.locked():
+            now = self._store.read()
+            if now.pending is None:
+                raise InputError.single("nothing waits to be confirmed: see longhaul history")
+            self.refuse_leased()
+            if self.is_overdue(now.pending):
+                raise RefusedError("too late: it is being taken back; see longhaul status, then longhaul undo")
+            self._store.write(replace(now, pending=None))
+
+    def expire(self) -> bool:
+        """Revert what nobody confirmed in time, or before a reboot; False when there is no such change."""
+        with self._store.locked():
+            return self.expire_locked()
+
+    def expire_locked(self) -> bool:
+        """`expire` for a caller who holds the lock."""
+        pending = self._store.read().pending
+        if pending is None or not self.is_overdue(pending):
+            return False
+        steps = self._revert(pending, "not confirmed: taken back")
+        if pending.leased:
+            self._machine.note_repair(self._store.read(), steps, self._machine.by(REVERT))
+        return True
+
+    @contextmanager
+    def lease(self, topology: Topology) -> Iterator[None]:
+        """Bring this topology up for the time of the block, then return the lanes as they were; the history shows none
+        of it.
+
+        Nobody else changes anything meanwhile. If this process is killed, the reverter, the daemon or the next change
+        returns the lanes. Raises RefusedError while a change waits for confirmation, and as `up` does.
+        """
+        with ExitStack() as until_returned:
+            with self.changing() as old:
+                if old.pending:
+                    raise RefusedError("a change waits to be confirmed: longhaul confirm, or longhaul undo, first")
+                until_returned.enter_context(self._store.holding_lease())
+                pending = Pending(0, self._clock.boot_id(), old.topology, old.began_ns, leased=True)
+                Transaction(topology, "lease", pending).run(self._machine)
+            try:
+                yield
+            finally:
+                with self._store.locked():
+                    leased = self._store.read().pending
+                    assert leased
+                    self._revert(leased, "returned")
+
+    def pending_ns(self) -> int | None:
+        """The time left to confirm the pending change, in ns; None when no change is pending, and during a lease."""
+        return self.left_ns(pending) if (pending := self._store.read().pending) else None
+
+    def left_ns(self, pending: Pending) -> int | None:
+        """The time until it is reverted, 0 or less when that is due; None while its leaseholder lives."""
+        if pending.leased:
+            return 0 if self._store.leaseholder() is None else None
+        return pending.left_ns(self._clock)
+
+    def is_overdue(self, pending: Pending) -> bool:
+        """Whether nobody confirmed it in time, or its leaseholder is gone."""
+        return (left_ns := self.left_ns(pending)) is not None and left_ns <= 0
+
+    def pending_status(self, pending: Pending | None) -> PendingStatus | None:
+        """What is pending, for the status."""
+        if pending is None:
+            return None
+        return PendingStatus(self.left_ns(pending), pending.base.name if pending.base else None)
+
+    def refuse_leased(self) -> None:
+        """Raises RefusedError while a living process leases the lanes."""
+        pending = self._store.read().pending
+        if pending and pending.leased and (pid := self._store.leaseholder()) is not None:
+            raise RefusedError(f"a test run (process {pid}) has leased the lanes: wait for its end, or end it")
+
+    def waiting(self, old: Intent, confirm_s: float | None) -> Pending | None:
+        """What is pending after a change of the `old` intent that waits `confirm_s` seconds from now; None: no wait.
+
+        A pending change keeps what it goes back to: a second change does not make the first one safe.
+        """
+        if confirm_s is None:
+            return old.pending
+        deadline_ns, boot_id = self._clock.boottime_ns() + round(confirm_s * 1e9), self._clock.boot_id()
+        if old.pending:
+            return replace(old.pending, deadline_ns=deadline_ns, boot_id=boot_id)
+        return Pending(deadline_ns, boot_id, old.topology, old.began_ns)
+
+    def restart(self, confirm_s: float | None) -> None:
+        """Count the time to confirm from now on, under the lock: the change itself took some."""
+        if confirm_s is not None:
+            now = self._store.read()
+            self._store.write(replace(now, pending=self.waiting(now, confirm_s)))
+
+    def _revert(self, pending: Pending, summary: str) -> list[Step]:
+        """Under the lock: go back to what was up before the pending change."""
+        author = self._machine.by(REVERT)
+        back = Transaction(pending.base, summary, None, began_ns=pending.began_ns, author=author)
+        return back.run(self._machine)

@@ -1,0 +1,74 @@
+"""The use cases that change nothing: status, plan, NICs, warnings and history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emulator.control import status
+from emulator.control.change_log import LoggedChange
+from emulator.control.confirmations import Confirmations
+from emulator.control.machine_context import MachineContext
+from emulator.control.schedule_player import noted
+from emulator.control.status import Status, lane_status
+from emulator.model.topology import Topology
+from emulator.plan import nic_inventory, preconditions
+from emulator.plan.desired_state import datapath, nothing
+from emulator.plan.nic_inventory import NicRow
+from emulator.plan.ops import Step
+from emulator.plan.planner import plan
+from emulator.plan.repair import repair_plan_now
+from emulator.plan.scheduled_state import wanted_at
+
+
+class Queries:
+    """Reads the intent from the disk and the state from the kernel."""
+
+    def __init__(self, machine: MachineContext, confirmations: Confirmations) -> None:
+        self._machine, self._confirmations = machine, confirmations
+        self._kernel, self._store = machine.kernel, machine.store
+
+    def topology(self) -> Topology | None:
+        """The topology that the user asked for; None when no topology is up."""
+        return self._store.read().topology
+
+    def history(self, count: int = 50) -> list[LoggedChange]:
+        """The last changes, newest first."""
+        return self._machine.history.last(self._store.read().change, count)
+
+    def plan(self, topology: Topology) -> list[Step]:
+        """The steps that `up` would take. Raises RefusedError."""
+        have = self._kernel.observe()
+        preconditions.refuse(topology, have, self._machine.sessions)
+        scheduled = self._machine.scheduled(topology, self._machine.began_ns(topology, self._store.read()))
+        return plan(wanted_at(topology, scheduled, have), have)
+
+    def plan_down(self) -> list[Step]:
+        """The steps that `down` would take."""
+        return plan(nothing(have := self._kernel.observe()), have)
+
+    def warnings(self, topology: Topology) -> list[str]:
+        """What `up` would do although the user likely does not mean it; virtual lanes cause no warning."""
+        virtual = all(lane.ports is None for lane in topology.lanes)
+        return [] if virtual else preconditions.warnings(topology, self._kernel.observe())
+
+    def nics(self) -> list[NicRow]:
+        """Every interface that could be a port, or why it cannot."""
+        return nic_inventory.nic_rows(self._kernel.observe(), self._machine.sessions)
+
+    def port_names(self, names: Sequence[str]) -> list[str]:
+        """The interfaces that these names of any kind mean. Raises InputError when one means none, or several."""
+        return nic_inventory.port_names(names, self._kernel.observe())
+
+    def status(self) -> Status:
+        """The intent and the kernel's state side by side."""
+        now, have, at_ns = self._store.read(), self._kernel.observe(), self._machine.clock.unix_ns()
+        found, counted = repair_plan_now(now.topology, now.began_ns, at_ns, have), self._kernel.counters()
+        asked = self._machine.scheduled(now.topology, now.began_ns).lanes if now.topology else ()
+        lanes = tuple(lane_status(lane, have, counted) for lane in asked)
+        pending, late = self._confirmations.pending_status(now.pending), noted(self._machine.folder, now.began_ns)
+        path = datapath(now.topology, have.machine) if now.topology else "netem"
+        return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late)
+
+    def recounted(self, old: Status) -> Status:
+        """The same status with the counters of now, for a fifth of the cost."""
+        return status.recounted(old, self._kernel.counters())

@@ -1,0 +1,101 @@
+"""One change of the intent and of the kernel: Longhaul makes both, or neither.
+
+The intent goes to the disk before the kernel changes: a process killed from there on leaves the next start the intent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from emulator.control import reconcile
+from emulator.control.change_log import Author
+from emulator.control.intent_store import Intent, Pending
+from emulator.control.machine_context import MachineContext
+from emulator.errors import RefusedError
+from emulator.model.topology import Topology
+from emulator.plan.desired_state import nothing, remembering
+from emulator.plan.ops import Step
+from emulator.plan.partial import narrow, ports_of
+from emulator.plan.preconditions import memory_reasons, refuse
+from emulator.plan.scheduled_state import wanted_at
+from emulator.plan.state import State
+
+View = tuple[State, State, Callable[[], State] | None]
+"""The state to reach, the state now, and how to observe it again (None: the whole kernel)."""
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """What to change to: the topology (None: no lanes) and what is then `pending`.
+
+    `began_ns` says when the topology's schedule began; None works it out, and `anew` starts the schedule again. `only`
+    names the lanes that the change is about; empty means all. `sessions` are further addresses of this machine whose
+    port must stay. `author` is the machine's when None.
+    """
+
+    topology: Topology | None
+    summary: str
+    pending: Pending | None
+    began_ns: int | None = None
+    anew: bool = False
+    only: Sequence[str] = ()
+    sessions: Collection[str] = ()
+    author: Author | None = None
+
+    def run(self, machine: MachineContext) -> list[Step]:
+        """Make the change, under the store's lock. Raises RefusedError, KernelError, VerifyError; then the intent
+        and the kernel are as they were before."""
+        machine.recover()
+        old = machine.store.read()
+        new, author = self._intent(old, machine), self.author or machine.author
+        view = self._view(old, new, machine)
+        new = machine.enter(new, old, self.summary, author)
+        steps = self._apply(machine, view, old)
+        if old.topology == self.topology and not (self._reverts(old) and not new.leased):
+            machine.note_repair(new, steps, author)
+        return steps
+
+    def _reverts(self, old: Intent) -> bool:
+        """Whether a process must watch over this change and revert it later."""
+        return self.pending is not None and self.pending != old.pending
+
+    def _intent(self, old: Intent, machine: MachineContext) -> Intent:
+        began_ns = self.began_ns
+        if began_ns is None:
+            began_ns = machine.began_ns(self.topology, old, anew=self.anew)
+        return replace(old, topology=self.topology, pending=self.pending, began_ns=began_ns)
+
+    def _apply(self, machine: MachineContext, view: View, old: Intent) -> list[Step]:
+        """Bring the kernel to the new state; any failure writes the old intent back."""
+        want, have, look = view
+        try:
+            if self._reverts(old):
+                machine.guard(machine.folder)
+            return reconcile.apply(machine.kernel, want, have, look)
+        except BaseException:
+            machine.store.write(old)
+            raise
+
+    def _view(self, old: Intent, new: Intent, machine: MachineContext) -> View:
+        """The states before and after: of the changed lanes alone where that is enough."""
+        if old.topology and new.topology and self.only:
+            partial = self._partial_view(old.topology, new.topology, machine)
+            if partial is not None:
+                return partial
+        have = remembering(machine.kernel.observe(), old.topology)
+        if new.topology is None:
+            return nothing(have), have, None
+        refuse(new.topology, have, {*machine.sessions, *self.sessions})
+        return wanted_at(new.topology, machine.scheduled(new.topology, new.began_ns), have), have, None
+
+    def _partial_view(self, old: Topology, new: Topology, machine: MachineContext) -> View | None:
+        ports = ports_of(lanes := [lane for lane in old.lanes if lane.name in self.only])
+        # A port on a NIC needs the whole view: other names, TX queues, offloads, trunks.
+        have = State() if any(lane.ports for lane in lanes) else machine.kernel.ports_of(ports)
+        pair = narrow(old, new, self.only, have)
+        if not pair:
+            return None
+        if reasons := memory_reasons(new, have.machine):
+            raise RefusedError("\n".join(reasons))
+        return *pair, lambda: machine.kernel.ports_of(ports)
