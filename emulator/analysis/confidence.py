@@ -1,4 +1,4 @@
-"""How sure a mean of repeats is, and whether there are enough of them. Pure."""
+"""How certain the mean of repeats is, and whether there are enough repeats. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 LEAST_REPEATS = 3
 MOST_REPEATS = 10
 WANTED_SHARE = 0.025
-"""Enough when the 99 % confidence half-width is at most this share of the mean."""
+"""Repeats suffice when the 99 % confidence half-width is at most this share of the mean."""
 
 _T_99 = (
     63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947,
@@ -28,7 +28,7 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def enough(values: Sequence[float], most: int = MOST_REPEATS) -> bool:
-    """Whether to stop: three at least and sure enough, or as many as allowed."""
+    """Whether to stop: after at least three repeats with enough certainty, or after the most repeats allowed."""
     return len(values) >= most or (len(values) >= LEAST_REPEATS and sure(values))
 
 
@@ -38,7 +38,7 @@ def sure(values: Sequence[float]) -> bool:
 
 
 def differ(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Whether two (mean, half-width) differ by more than both uncertainties together; a lone value counts as
+    """Whether two (mean, half-width) differ by more than both uncertainties together; a single value counts as
     uncertain by 2.5 %."""
     widths = [width if math.isfinite(width) else WANTED_SHARE * mean for mean, width in (one, other)]
     return abs(one[0] - other[0]) > math.hypot(*widths)

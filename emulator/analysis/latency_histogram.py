@@ -1,8 +1,8 @@
-"""Round-trip and one-way delays of a series of probes, as an HdrHistogram. Coordinated omission is corrected.
+"""Round-trip and one-way delays of a series of probes as an HdrHistogram, corrected for coordinated omission.
 
-The probes leave on a fixed grid whether or not the earlier ones came back, so a slow answer delays no other probe.
-What remains is a prober that is late itself: where it left a gap in its grid, the probes that should have been sent
-in it are put in, with the delay that they would have seen: that of the next probe and the time until it was sent.
+Probes leave at a fixed interval, whether or not earlier ones came back, so a slow answer delays no other probe. Only a
+late prober leaves gaps. The correction adds the probes that should have left in a gap, with the delay that they would
+have seen: the next probe's delay plus the time until it was sent.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from itertools import pairwise
 from typing import Any
 
 LOWEST_NS, HIGHEST_NS, DIGITS = 1_000, 100_000_000_000, 4
-"""What the histogram tells apart: from 1 us to 100 s, to four digits."""
+"""The histogram's range and resolution: 1 us to 100 s, four digits."""
 
 
 @dataclass(frozen=True)
 class AnsweredProbe:
-    """One probe that was answered: when it was sent, its round trip, and each way where it is known."""
+    """One answered probe: its send time, its round trip, and each direction where known."""
 
     sent_ns: int
     rtt_ns: int
@@ -29,9 +29,9 @@ class AnsweredProbe:
 
 @dataclass(frozen=True)
 class Latency:
-    """A series in figures: quantiles of the round trip in ns, the medians of each way, and the histogram.
+    """A series in figures: quantiles of the round trip in ns, the median of each direction, and the histogram.
 
-    `histogram` is (value in ns, count) in rising order; `corrected` says how many probes were put into gaps.
+    `histogram` holds (value in ns, count) in rising order; `corrected` counts the probes that the correction added.
     """
 
     tool: str
@@ -53,17 +53,17 @@ class Latency:
 
 
 def gaps(probes: Sequence[AnsweredProbe], every_ns: int) -> list[int]:
-    """The round trips of the probes that are missing in the grid."""
+    """The round trips of the missing probes."""
     missing = []
     for before, after in pairwise(probes):
         late_ns = after.sent_ns - before.sent_ns - every_ns
-        # Half an interval is the jitter of a timer and no gap.
+        # Up to half an interval is the jitter of a timer, not a gap.
         missing += [after.rtt_ns + step for step in range(every_ns, late_ns + every_ns // 2 + 1, every_ns)]
     return missing
 
 
 def summarize(tool: str, probes: Sequence[AnsweredProbe], lost: int, every_ns: int) -> Latency:
-    """The figures of one series, in the order of sending. Raises ValueError without a probe."""
+    """The figures of one series in the order of sending. Raises ValueError without a probe."""
     from hdrh.histogram import HdrHistogram
 
     if not probes:
@@ -74,7 +74,7 @@ def summarize(tool: str, probes: Sequence[AnsweredProbe], lost: int, every_ns: i
     for rtt_ns in [*(probe.rtt_ns for probe in probes), *missing]:
         value_ns = min(HIGHEST_NS, max(LOWEST_NS, rtt_ns))
         histogram.record_value(value_ns)
-        # Counted here too: the library's own iterator walks through every bin from 0 on, which takes seconds.
+        # Counts the bins itself: the library's iterator visits every bin from 0 on, which takes seconds.
         bins[int(histogram.get_highest_equivalent_value(value_ns))] += 1
     values = [probe.rtt_ns for probe in probes]
     return Latency(

@@ -25,7 +25,7 @@ def minimum_rwnd_bytes(rate_bps: int, rtt_ns: int) -> float:
 
 
 def window_bps(rwnd_bytes: int, rtt_ns: int) -> float:
-    """Section 3.3.1: what a window smaller than the BDP allows."""
+    """Section 3.3.1: the throughput that a window smaller than the BDP allows."""
     return rwnd_bytes * 8 * NS / rtt_ns
 
 
@@ -42,28 +42,28 @@ def maximum_bps(
 
 
 def ideal_transfer_s(size_bytes: int, achievable_bps: float) -> float:
-    """Section 4.1.2: how long a transfer takes at the maximum achievable throughput."""
+    """Section 4.1.2: the duration of a transfer at the maximum achievable throughput."""
     return size_bytes * 8 / achievable_bps
 
 
 def transfer_time_ratio(actual_s: float, ideal_s: float) -> float:
-    """Section 4.1: 1 is ideal, 1.5 took half as long again."""
+    """Section 4.1: 1 is ideal; 1.5 means that the transfer took 50 % longer."""
     return actual_s / ideal_s
 
 
 def efficiency(transmitted_bytes: int, retransmitted_bytes: int) -> float:
-    """Section 4.2: the share of the bytes transmitted, originals and repeats, that were not repeats."""
+    """Section 4.2: the share of transmitted bytes, originals and retransmissions, that were originals."""
     return (transmitted_bytes - retransmitted_bytes) / transmitted_bytes
 
 
 def buffer_delay(mean_rtt_ns: float, baseline_rtt_ns: float) -> float:
-    """Section 4.3: by how much the RTT grew during the transfer, as a share of the baseline."""
+    """Section 4.3: the growth of the RTT during the transfer, as a share of the baseline."""
     return (mean_rtt_ns - baseline_rtt_ns) / baseline_rtt_ns
 
 
 @dataclass(frozen=True)
 class TcpTest:
-    """One throughput test of section 3.3, and what the metrics need of it. `name` says direction and connections."""
+    """One throughput test of section 3.3 and the inputs of its metrics. `name` says direction and connections."""
 
     name: str
     received_bytes: int
@@ -74,13 +74,13 @@ class TcpTest:
 
     @property
     def bps(self) -> float:
-        """Its throughput."""
+        """The test's throughput."""
         return self.received_bytes * 8 / self.duration_s
 
 
 @dataclass(frozen=True)
 class Survey:
-    """All that the procedure found, in its order: path MTU, baseline RTT, bottleneck, then the transfers."""
+    """Everything that the procedure measured, in its order: path MTU, baseline RTT, bottleneck, then the transfers."""
 
     lane: str
     mtu: int
@@ -101,5 +101,5 @@ class Survey:
 
 
 def mean(rtts_ns: Sequence[int]) -> float:
-    """Section 4.3: the total of the RTTs over their number."""
+    """Section 4.3: the sum of the RTTs divided by their number."""
     return sum(rtts_ns) / len(rtts_ns)

@@ -1,4 +1,4 @@
-"""Confidence in what was counted: intervals at 99.9 % and the distance of distributions. Pure."""
+"""Confidence of counted figures: intervals at 99.9 % and the distance of distributions. Pure."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 Z = 3.2905267314919255
-"""The normal quantile of a two-sided 99.9 %."""
+"""The normal quantile of two-sided 99.9 %."""
 
 KOLMOGOROV = 1.9494746035204
-"""The Kolmogorov distribution's quantile of 99.9 %, to be divided by the root of the sample's size."""
+"""The 99.9 % quantile of the Kolmogorov distribution; divide it by the square root of the sample's size."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured figure and the interval in which the true one lies with 99.9 %."""
+    """A measured figure and the interval that holds the true one with 99.9 %."""
 
     value: float
     low: float
     high: float
 
     def holds(self, asked: float) -> bool:
-        """Whether what was asked lies within."""
+        """Whether the requested value lies within the interval."""
         return self.low <= asked <= self.high
 
 
 def share(hits: int, trials: float, of: int | None = None) -> Estimate:
-    """A probability from `hits` of `of` trials (Wilson's interval); `trials` is the number that is independent."""
+    """A probability from `hits` of `of` trials (Wilson's interval); `trials` is the number of independent trials."""
     count = trials if of is None else of
     if not count or not trials:
         return Estimate(0.0, 0.0, 1.0)
@@ -42,7 +42,7 @@ def share(hits: int, trials: float, of: int | None = None) -> Estimate:
 
 
 def share_of_run(events: Sequence[bool]) -> Estimate:
-    """A probability from a sequence that may come in bursts: fewer trials count, after its own correlation."""
+    """A probability from a sequence with possible bursts: its autocorrelation reduces the number of trials."""
     count, hits = len(events), sum(events)
     if not 0 < hits < count:
         return share(hits, count)
@@ -53,12 +53,12 @@ def share_of_run(events: Sequence[bool]) -> Estimate:
 
 
 def runs(events: Sequence[bool]) -> list[int]:
-    """The lengths of the runs of events, one after the other."""
+    """The lengths of the runs of events, in order."""
     return [sum(1 for _ in group) for happened, group in groupby(events) if happened]
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """A mean from independent values; of less than two nothing is known."""
+    """A mean of independent values; with fewer than two values its interval is infinite."""
     if len(values) < 2:
         return Estimate(values[0] if values else 0.0, -math.inf, math.inf)
     middle = sum(values) / len(values)
@@ -68,9 +68,9 @@ def mean(values: Sequence[float]) -> Estimate:
 
 
 def distance(measured: Sequence[float], asked: Sequence[float], slack: float = 0.0) -> float:
-    """Kolmogorov's distance of a sample from the distribution that gives each of `asked` with the same chance.
+    """The Kolmogorov distance of a sample from the distribution in which each value of `asked` is equally likely.
 
-    `slack` is by how much every measured value may be off to either side.
+    `slack` is the measurement error of every value, to either side.
     """
     sample, table = sorted(measured), sorted(asked)
     worst = 0.0
@@ -82,14 +82,14 @@ def distance(measured: Sequence[float], asked: Sequence[float], slack: float = 0
 
 
 def distance_allowed(count: int) -> float:
-    """The distance that 99.9 % of the samples of that size stay below."""
+    """The distance that 99.9 % of samples of this size stay below."""
     return KOLMOGOROV / math.sqrt(count)
 
 
 def chi_square_geometric(lengths: Sequence[int], mean_length: float) -> tuple[float, float]:
-    """Chi-square of run lengths against the geometric distribution of that mean, and what 99.9 % stay below.
+    """Chi-square of run lengths against the geometric distribution of this mean, and its 99.9 % bound.
 
-    The classes are the lengths 1, 2, ... as long as five runs are expected in each, and all that are longer.
+    The classes are the lengths 1, 2, ... while five runs are expected in each, and one class for all longer runs.
     """
     leave, total, counted = 1 / mean_length, len(lengths), Counter(lengths)
     chi, seen, expected_so_far, length = 0.0, 0, 0.0, 1
@@ -99,7 +99,7 @@ def chi_square_geometric(lengths: Sequence[int], mean_length: float) -> tuple[fl
     rest = total - expected_so_far
     chi += (total - seen - rest) ** 2 / rest
     freedom = length - 1
-    # Wilson and Hilferty's cube.
+    # The Wilson-Hilferty cube root.
     z_one_sided = 3.090232306167813
     limit = freedom * (1 - 2 / (9 * freedom) + z_one_sided * math.sqrt(2 / (9 * freedom))) ** 3 if freedom else 0.0
     return chi, limit

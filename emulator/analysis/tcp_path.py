@@ -1,6 +1,6 @@
-"""What a TCP stream through a lane can reach, what it did reach, and what held it back. Pure: numbers in, numbers out.
+"""What throughput a TCP stream through a lane can reach, what it reached, and what limited it. Pure functions.
 
-Throughputs are payload in bytes per second (float), everything asked for is an integer with its unit in the name.
+Throughputs are payload in bytes per second (float); inputs are integers with their unit in the name.
 Sources: RFC 9438 section 5.1 (CUBIC), Mathis et al. 1997, "The Macroscopic Behavior of the TCP
 Congestion Avoidance Algorithm".
 """
@@ -19,7 +19,7 @@ IP_TCP_HEADER_BYTES = 52
 """IPv4 20, TCP 20, timestamps 12."""
 INITCWND_SEGMENTS = 10
 MATHIS_C = math.sqrt(3 / 2)
-"""Every segment acknowledged; 0.87 with delayed acknowledgements."""
+"""Of Mathis' formula when every segment is acknowledged; 0.87 with delayed acknowledgements."""
 PLATEAU_SHARE = 0.9
 SETTLED_DRIFT = 0.05
 
@@ -30,7 +30,7 @@ def mss_bytes(mtu: int) -> int:
 
 
 def bdp_bytes(rate_bps: int, rtt_ns: int) -> int:
-    """What a full pipe holds: rate x RTT, rounded up to a byte."""
+    """The bandwidth-delay product: rate x RTT, rounded up to a byte."""
     return -(-rate_bps * rtt_ns // (8 * NS))
 
 
@@ -41,12 +41,12 @@ def line_bytes_per_s(rate_bps: int, mtu: int, on_wire: bool = False) -> float:
 
 
 def window_bytes_per_s(window_bytes: int, rtt_ns: int) -> float:
-    """The window law: one window a round trip. Infinite at RTT 0."""
+    """The window law: one window each round trip. Infinite at RTT 0."""
     return window_bytes * NS / rtt_ns if rtt_ns else math.inf
 
 
 def slow_start_ns(window_bytes: int, rtt_ns: int, mtu: int, initcwnd: int = INITCWND_SEGMENTS) -> int:
-    """How long the window doubles each round trip until it is `window_bytes`."""
+    """How long the window doubles each round trip until it reaches `window_bytes`."""
     doublings = math.log2(max(1.0, window_bytes / (initcwnd * mss_bytes(mtu))))
     return round(rtt_ns * doublings)
 
@@ -63,13 +63,13 @@ def cubic_window_segments(loss: float, rtt_ns: int) -> float:
 
 
 def cubic_k_s(window_max_segments: float) -> float:
-    """Seconds CUBIC takes to grow back to the window where it lost a segment (RFC 9438: C 0.4, beta 0.7)."""
+    """Seconds that CUBIC takes to return to the window at which it lost a segment (RFC 9438: C 0.4, beta 0.7)."""
     return float(math.cbrt(0.3 * window_max_segments / 0.4))
 
 
 @dataclass(frozen=True)
 class Path:
-    """What the streams run over: the bottleneck, the RTT, and how they react."""
+    """The path of the streams: the bottleneck, the RTT, and how the streams react to loss."""
 
     rate_bps: int
     rtt_ns: int
@@ -91,7 +91,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Interval:
-    """Bytes received between two moments of a run, in seconds from its start."""
+    """Bytes received between two times of a run, in seconds from its start."""
 
     start_s: float
     end_s: float
@@ -99,13 +99,13 @@ class Interval:
 
     @property
     def bytes_per_s(self) -> float:
-        """The mean of the interval."""
+        """The mean throughput of the interval."""
         return self.bytes / (self.end_s - self.start_s)
 
 
 @dataclass(frozen=True)
 class Steady:
-    """The plateau after the slow start. `settled` is false while the last half still drifts by more than 5 %."""
+    """The plateau after the slow start. `settled` is false while the rate of the last half drifts by more than 5 %."""
 
     from_s: float
     bytes_per_s: float
@@ -113,7 +113,7 @@ class Steady:
 
 
 def mean_bytes_per_s(intervals: Sequence[Interval]) -> float:
-    """Bytes over time, of the intervals together."""
+    """Bytes over time, over all intervals."""
     return sum(i.bytes for i in intervals) / sum(i.end_s - i.start_s for i in intervals)
 
 
@@ -123,15 +123,15 @@ def mean_until(intervals: Sequence[Interval], end_s: float) -> float:
 
 
 def whole(intervals: Sequence[Interval]) -> list[Interval]:
-    """The intervals of full length: the last one of a run is often cut short, and its rate is none."""
+    """The intervals of full length: a run often cuts its last one short, and then its rate is wrong."""
     longest = max((i.end_s - i.start_s for i in intervals), default=0.0)
     return [i for i in intervals if i.end_s - i.start_s >= 0.9 * longest]
 
 
 def steady(intervals: Sequence[Interval]) -> Steady:
-    """The mean after the slow start: from one interval past the first that reaches 90 % of the last half's mean.
+    """The mean after the slow start: from one interval after the first that reaches 90 % of the last half's mean.
 
-    The last interval is left out when it is short: a run's end is not its rate. Raises ValueError without intervals.
+    A short last interval is excluded: it has no valid rate. Raises ValueError without intervals.
     """
     if not intervals:
         raise ValueError("a run without intervals has no steady mean")
@@ -144,7 +144,7 @@ def steady(intervals: Sequence[Interval]) -> Steady:
 
 
 def drift(intervals: Sequence[Interval]) -> float:
-    """How much the rate changes from first to last along the least-squares line, as a share of the mean."""
+    """How much the rate changes from first to last interval along the least-squares line, as a share of the mean."""
     times = [(i.start_s + i.end_s) / 2 for i in intervals]
     rates = [i.bytes_per_s for i in intervals]
     middle, mean = sum(times) / len(times), sum(rates) / len(rates)

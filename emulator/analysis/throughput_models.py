@@ -1,4 +1,4 @@
-"""The laws that bound a path: line, windows, loss, slow start. Each as a throughput; the least of them binds. Pure."""
+"""The laws that bound a path: line, windows, loss, slow start. Each gives a throughput; the minimum binds. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LINE, RECEIVE_WINDOW, SEND_BUFFER, MATHIS, CUBIC, SLOW_START = (
     "line", "receive window", "send buffer", "Mathis", "CUBIC", "slow start",
 )  # fmt: skip
 SLOW_START_SHARE = 0.9
-"""A whole run whose mean is below this share of the steady rate is bound by its slow start."""
+"""A run whose mean is below this share of the steady rate is limited by its slow start."""
 
 
 @dataclass(frozen=True)
 class Windows:
-    """What one stream may have in flight by each end's buffer, in bytes of payload; None: no limit."""
+    """The most that each end's buffer lets one stream have in flight, in bytes of payload; None: no limit."""
 
     receive_bytes: int | None = None
     send_bytes: int | None = None
@@ -33,7 +33,7 @@ class Law:
 
 @dataclass(frozen=True)
 class Prediction:
-    """All laws, the least first; and the mean of a run of a given length, slow start and all."""
+    """All laws by rising throughput, and the mean of a run of a given length including its slow start."""
 
     laws: tuple[Law, ...]
     mean_bytes_per_s: float
@@ -45,12 +45,12 @@ class Prediction:
 
     @property
     def limit(self) -> str:
-        """The law that binds the steady throughput."""
+        """The law that limits the steady throughput."""
         return self.laws[0].name
 
     @property
     def run_limit(self) -> str:
-        """What binds the mean of the whole run: its slow start, when that costs more than a tenth."""
+        """What limits the mean of the whole run: its slow start, when it costs more than a tenth."""
         return SLOW_START if self.mean_bytes_per_s < SLOW_START_SHARE * self.bytes_per_s else self.limit
 
     def after(self, name: str) -> Law:
@@ -62,7 +62,7 @@ def predict(
     path: Path, windows: Windows, run_ns: int = 10 * NS, loaded_rtt_ns: int | None = None,
     initcwnd: int = tcp_path.INITCWND_SEGMENTS,
 ) -> Prediction:  # fmt: skip
-    """What the path allows. `loaded_rtt_ns` is the RTT that the streams see, with queues; None: the lane's own."""
+    """Predict the throughput of the path. `loaded_rtt_ns` is the RTT with queues; None: the lane's own RTT."""
     seen_ns = path.rtt_ns if loaded_rtt_ns is None else loaded_rtt_ns
     steady = [
         Law(LINE, path.line_bytes_per_s),
@@ -81,7 +81,7 @@ def _window(window_bytes: int | None, rtt_ns: int) -> float:
 def _loss_laws(path: Path) -> list[Law]:
     """Mathis for Reno; for CUBIC the larger of its own window and Reno's (RFC 9438 section 4.3); none for BBR.
 
-    Other algorithms are taken for Reno's like: they halve or nearly so.
+    Other algorithms count as Reno's kind: they halve their window, or nearly so.
     """
     heeds = path.loss and path.rtt_ns and not path.congestion_control.startswith("bbr")
     if not heeds:
@@ -102,7 +102,7 @@ def _loss_laws(path: Path) -> list[Law]:
 def whole_run_bytes_per_s(
     path: Path, steady_bytes_per_s: float, run_ns: int, initcwnd: int = tcp_path.INITCWND_SEGMENTS
 ) -> float:
-    """The mean of a run that starts with windows of `initcwnd` segments which double each RTT up to the steady rate."""
+    """The mean of a run whose windows start at `initcwnd` segments and double each RTT up to the steady rate."""
     if not path.rtt_ns:
         return steady_bytes_per_s
     first = initcwnd * tcp_path.mss_bytes(path.mtu) * path.streams

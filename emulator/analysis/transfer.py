@@ -1,4 +1,4 @@
-"""What a workload carried in one direction, as the receiver saw it. Values; pure."""
+"""What a workload carried in one direction, as measured at the receiver. Plain values; pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from emulator.analysis.tcp_path import Interval
 
 @dataclass(frozen=True)
 class Caveat:
-    """What speaks against a number, by the name of the check that found it; a fatal one makes the number invalid."""
+    """A reason to doubt a number, with the name of the check that found it; a fatal one makes the number invalid."""
 
     check: str
     text: str
@@ -18,7 +18,7 @@ class Caveat:
 
 @dataclass(frozen=True)
 class SenderSample:
-    """The sender at one moment of the run: all streams' congestion windows together, and their mean RTT."""
+    """The sender at one time of the run: the sum of all streams' congestion windows, and the streams' mean RTT."""
 
     end_s: float
     cwnd_bytes: int
@@ -27,12 +27,12 @@ class SenderSample:
 
 @dataclass(frozen=True)
 class Transfer:
-    """The bytes of one direction, all streams together.
+    """The bytes of one direction, summed over all streams.
 
-    `program` is what carried them, `tool` its name and version. `intervals` are the receiver's and not empty. What the
-    workload cannot tell is None: `sent_bytes`, and `retransmits` in segments, for which the kernel's counters are taken
-    then. CPU is in per cent of one core at either end, of at most `threads` cores. `ramp` is the sender's, and empty
-    where nobody noted it. `caveats` are what the tool's own counting costs.
+    `program` is the workload's program, `tool` its name and version. `intervals` come from the receiver and are never
+    empty. A figure that the workload does not know is None: `sent_bytes`, and `retransmits` in segments, which the
+    kernel's counters then replace. CPU is in per cent of one core at either end, of at most `threads` cores. `ramp`
+    comes from the sender and is empty where nobody recorded it. `caveats` are the effects of the tool's own counting.
     """
 
     program: str
@@ -51,10 +51,10 @@ class Transfer:
 
     @property
     def bytes_per_s(self) -> float:
-        """The mean over the whole run, payload at the receiver."""
+        """The mean over the whole run: payload at the receiver."""
         return self.received_bytes / self.received_s
 
     @property
     def cpu_percent(self) -> float:
-        """The busier end's."""
+        """The CPU of the busier end."""
         return max(self.sender_cpu_percent, self.receiver_cpu_percent)

@@ -1,4 +1,4 @@
-"""The one setting that would lift a cell, and by how much; and what a path needs of its hosts. Pure."""
+"""The one setting that raises a cell's throughput most, and by how much; and the settings that a path needs. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from emulator.analysis.verdict import MIB, Buffers, Evidence, Verdict
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
 
 WINDOW_SHARE = 0.75
-"""The window that the kernel makes of a receive buffer in the long run (half of it before Linux 6.6)."""
+"""The share of a receive buffer that the kernel offers as window in the long run (half before Linux 6.6)."""
 IN_FLIGHT_SHARE = 2 / 3
-"""What is in flight of a full send buffer at the least: its writer sleeps until a third is free."""
+"""The least share in flight of a full send buffer: its writer sleeps until a third of it is free."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A setting, what it is and what it should be, and the throughput then, where the law `then` binds."""
+    """A setting, its present and its recommended value, and the resulting throughput, which the law `then` limits."""
 
     setting: str
     now: str
@@ -37,7 +37,7 @@ def windows(sender: Buffers, receiver: Buffers) -> Windows:
 
 
 def measured_windows(seen: Evidence) -> Windows:
-    """The same, with what was measured in place of the end that was found to limit."""
+    """The same, with the measured value at the end that was found to limit."""
     allowed = windows(seen.sender, seen.receiver)
     receive, send = allowed.receive_bytes, allowed.send_bytes
     assert receive is not None
@@ -50,7 +50,7 @@ def measured_windows(seen: Evidence) -> Windows:
 
 
 def advise(path: Path, seen: Evidence, found: Verdict, prediction: Prediction) -> Advice | None:
-    """What would lift the cell most; None where nothing at the hosts would (the line is full, or nobody knows)."""
+    """What raises the cell's throughput most; None where no host setting does (line full, or cause unknown)."""
     match found.kind:
         case verdict.SEND_BUFFER:
             law = prediction.after(verdict.SEND_BUFFER)
@@ -74,7 +74,7 @@ def advise(path: Path, seen: Evidence, found: Verdict, prediction: Prediction) -
 
 
 def _buffer(path: Path, setting: str, now_bytes: int, window_bytes: int, target: float, then: str) -> Advice | None:
-    """The buffer that carries `target`, by the share of it that was seen in flight; more streams where none does."""
+    """The buffer that carries `target`, from the share of it seen in flight; more streams where no buffer suffices."""
     per_stream = target * path.rtt_ns / NS / path.streams
     share = min(1.0, window_bytes / now_bytes)
     wanted = math.ceil(per_stream / share / MIB) * MIB
@@ -105,6 +105,6 @@ def wanted_duration_s(path: Path, window_bytes: int, initcwnd: int = tcp_path.IN
 
 
 def streams_needed(path: Path, allowed: Windows) -> int:
-    """How many streams of such windows fill the line."""
+    """How many streams with such windows fill the line."""
     window = min(size for size in (allowed.receive_bytes, allowed.send_bytes) if size is not None)
     return max(1, math.ceil(path.line_bytes_per_s / tcp_path.window_bytes_per_s(window, path.rtt_ns)))

@@ -1,4 +1,4 @@
-"""What limited a cell, with the evidence for it. Pure."""
+"""What limited a cell, with its evidence. Pure."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the sender's kernel, the lane's queues and the tools saw during one cell.
+    """What the sender's kernel, the lane's queues and the tools measured during one cell.
 
-    Shares are of the streams' busy time over the steady part; windows are of one stream: what the peer offers, and
-    what was unacknowledged in the mean and at most. `drops_limit` None means the kernel cannot tell.
-    `cached_metrics` counts the peers that the kernel remembered before the test, `drift` tells what others changed.
-    `memory_pressures` counts how often TCP ran short of tcp_mem, `memory_short` says that it was before it began.
-    `drop_segments` is how many segments one counted drop may have held; `core_percent` is of the core that was busiest
-    over the steady part, whoever it worked for.
+    Shares refer to the streams' busy time in the steady part. Windows are those of one stream: the peer's offer, and
+    the unacknowledged bytes, mean and maximum. `drops_limit` None means that the kernel cannot distinguish them.
+    `cached_metrics` counts the peers that the kernel remembered before the test, `drift` lists changes by others.
+    `memory_pressures` counts how often TCP ran short of tcp_mem, `memory_short` says that it was so from the start.
+    `drop_segments` is how many segments one counted drop may have held. `core_percent` is the load of the core that was
+    busiest in the steady part, whatever process used it.
     """
 
     transfer: Transfer
@@ -77,7 +77,7 @@ class Verdict:
 
 
 def judge(path: Path, seen: Evidence) -> Verdict:
-    """Which of KINDS held the streams back."""
+    """Decide which of KINDS limited the streams."""
     of_line = seen.steady_bytes_per_s / path.line_bytes_per_s
     if of_line >= LINE_SHARE:
         return Verdict(LINE, LINE, f"{of_line:.1%} of what the line carries")
@@ -85,7 +85,7 @@ def judge(path: Path, seen: Evidence) -> Verdict:
 
 
 def busy(seen: Evidence) -> str:
-    """Whose CPU was at its limit, as a clause; empty when none was. A thread of the workload has one core at most."""
+    """Which CPU was at its limit, as a clause; empty when none was. A workload's thread uses at most one core."""
     used = seen.transfer.cpu_percent
     if used >= CPU_PERCENT * seen.transfer.threads:
         return f"{seen.transfer.program} used {used:.0f} % of a core"
@@ -118,20 +118,20 @@ def _windows(path: Path, seen: Evidence) -> Verdict | None:
 
 
 def _behind_the_window(path: Path, seen: Evidence, window_bytes: int) -> Verdict | None:
-    """A window that is full because a busy CPU is slow to empty it: at the RTT of an idle path it carries far more."""
+    """A busy CPU drains the window slowly, so the window is full: at the idle path's RTT it would carry far more."""
     carries = path.streams * window_bytes_per_s(window_bytes, seen.rtt_before_ns)
     reason = busy(seen)
     if not reason or seen.steady_bytes_per_s > LIMITED_SHARE * carries:
         return None
-    return Verdict(CPU, CPU, f"{reason}, and the window was full for that: it could carry {carries / MIB:.4g} MiB/s")
+    return Verdict(CPU, CPU, f"{reason}, which filled the window; the window could carry {carries / MIB:.4g} MiB/s")
 
 
 def _congestion(path: Path, seen: Evidence) -> Verdict | None:
     if path.loss:
-        text = f"{seen.retransmits} segments sent again at a loss of {path.loss:.4%}"
+        text = f"{seen.retransmits} segments retransmitted at a loss of {path.loss:.4%}"
         return Verdict(CONGESTION_WINDOW, "congestion window (loss)", text)
     if seen.drops_buffer:
-        text = f"{seen.drops_buffer} packets dropped by the full bottleneck buffer, {seen.retransmits} sent again"
+        text = f"{seen.drops_buffer} packets dropped by the full bottleneck buffer, {seen.retransmits} retransmitted"
         return Verdict(CONGESTION_WINDOW, "congestion window (buffer drops)", text)
     return None
 
@@ -141,7 +141,7 @@ def _rest(seen: Evidence, of_line: float) -> Verdict:
         return Verdict(CPU, CPU, reason)
     if not seen.settled:
         return Verdict(SLOW_START, SLOW_START, "the rate was still rising when the run ended")
-    return Verdict(UNKNOWN, UNKNOWN, f"neither window nor buffer nor line: {of_line:.1%} of the line")
+    return Verdict(UNKNOWN, UNKNOWN, f"no window, buffer or line limited it: {of_line:.1%} of the line")
 
 
 def _mib(size_bytes: int) -> str:

@@ -108,7 +108,7 @@ def test_tcp_memory_that_was_short_before_it_began(tmp_path: Path) -> None:
         roomy = Profile("roomy", (4096, 4 * MIB, 4 * MIB), (4096, 4 * MIB, 4 * MIB))
         result = measure(spec(20, 10, roomy, duration_s=1), tmp_path, hoard)
     assert result.counters["TcpExtTCPMemoryPressures"] == 0
-    assert "TCP was short of memory before it began: raise tcp_mem" in result.invalid
+    assert "TCP was short of memory before the cell began: raise tcp_mem" in result.invalid
     assert (result.kind, result.evidence) == ("emulator", "TCP ran short of tcp_mem before it began")
 
 

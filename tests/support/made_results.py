@@ -120,9 +120,7 @@ def cell_result(spec: CellSpec | None = None, steady_bytes_per_s: float = 87.5 *
         kernel="6.12.117",
         tool="iperf 3.18",
         notes=(),
-        findings=(
-            "sender-figure: the sender counted 3.0 MiB more than had arrived: only the receiver's figure counts",
-        ),
+        findings=("sender-figure: the sender counted 3.0 MiB more than arrived: only the receiver's figure is valid",),
         ways=(),
         repeats=(steady_bytes_per_s,),
         intervals=(Interval(0, 1, 40 * MIB), Interval(1, 2, 88 * MIB)),

@@ -1,1 +1,1 @@
-"""The programs that measure, each with its parser: ping, irtt, iperf3, ss, nstat; and frames of our own."""
+"""The measuring programs, each with its parser: ping, irtt, iperf3, ss, nstat; and Longhaul's own frames."""

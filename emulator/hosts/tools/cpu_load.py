@@ -1,4 +1,4 @@
-"""How busy each core of a machine was between two looks at /proc/stat, whoever it worked for."""
+"""The load of each core between two readings of /proc/stat, whatever process caused it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from emulator.errors import MeasureError
 
 FILE = "/proc/stat"
 _IDLE = (3, 4)
-"""The columns of a core that wait: idle and iowait (proc(5))."""
+"""The columns of a core's waiting time: idle and iowait (proc(5))."""
 
 
 def parse(text: str) -> dict[str, tuple[int, int]]:
-    """(waiting, all) ticks of every core by name. Raises MeasureError."""
+    """(waiting, total) ticks of every core by name. Raises MeasureError."""
     try:
         cores = {
-            words[0]: [int(word) for word in words[1:9]]  # guest time, behind them, is in user time already
+            words[0]: [int(word) for word in words[1:9]]  # user time contains guest time
             for line in text.splitlines()
             if (words := line.split()) and words[0].startswith("cpu") and words[0] != "cpu"
         }
@@ -23,7 +23,7 @@ def parse(text: str) -> dict[str, tuple[int, int]]:
 
 
 def busiest_percent(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]) -> float:
-    """Of the core that was busy for most of the time in between; 0 where no tick went by."""
+    """The load of the busiest core between two readings; 0 when no tick passed."""
     shares = [0.0]
     for name, (waiting, ticks) in after.items():
         waited, went = before.get(name, (waiting, ticks))

@@ -1,8 +1,8 @@
-"""A numbered stream of frames through lanes: what was sent, and every single frame that came out.
+"""A numbered stream of frames through lanes: what was sent, and every frame that arrived.
 
-Frames are made and seen whole (packet sockets), so that a flipped bit anywhere is found, and the kernel's own
-receive time counts. One loop sends for all flows in the order of their times; what arrives waits in the receivers'
-buffers until all is over, so nothing but the lanes takes part.
+Frames are sent and received whole (packet sockets), so that any flipped bit is detected, and with the kernel's own
+receive time. One loop sends for all flows in the order of their times. Arrivals wait in the receivers' buffers until
+the end, so that only the lanes affect the result.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ SMALLEST = probe_frame.smallest_bytes(PLAIN)
 """The smallest plain frame, in bytes."""
 
 CARRIER_NS = 2_000_000_000
-"""Before the first frame: a port that has just come up may pass nothing for a second (link watch)."""
+"""The wait before the first frame: a port that has just come up may pass nothing for a second (link watch)."""
 
 RECEIVE_BUFFER_BYTES = 1 << 29
 
 
 @dataclass(frozen=True)
 class FrameFlow:
-    """`count` frames of `frame_bytes` (Ethernet header included) from one host to another, one every `every_ns`.
+    """`count` frames of `frame_bytes` (with Ethernet header) from one host to another, one every `every_ns`.
 
-    They are as `packet` says, `outbound` from its hub's end to its site's, and larger if it does not fit.
+    The frames look like `packet`, `outbound` from its hub's end to its site's; they are larger when it does not fit.
     """
 
     sender: str
@@ -51,7 +51,7 @@ class FrameFlow:
     outbound: bool = True
 
     def forms(self, macs: tuple[bytes, bytes]) -> tuple[FrameTemplate, FrameTemplate]:
-        """The frames as they are sent between these addresses, and as they arrive when they are marked."""
+        """The frames as sent between these addresses, and as they arrive when they are marked."""
         size = max(self.frame_bytes, probe_frame.smallest_bytes(self.packet))
         sent, marked = (
             FrameTemplate(self.packet, self.outbound, macs, size, bits)
@@ -62,7 +62,7 @@ class FrameFlow:
 
 @dataclass(frozen=True)
 class Arrival:
-    """One frame that came out: `flipped` bits differ from what was sent; `marked` by ECN."""
+    """One frame that arrived: `flipped` bits differ from what was sent; `marked` by ECN."""
 
     number: int
     sent_ns: int
@@ -72,7 +72,7 @@ class Arrival:
 
 
 class Stream:
-    """The sockets of some flows between the virtual hosts of a topology that is up. A context manager."""
+    """The sockets of some flows between the virtual hosts of an active topology. A context manager."""
 
     def __init__(self, topology: Topology, flows: Sequence[FrameFlow]) -> None:
         self.topology, self.flows = topology, tuple(flows)
@@ -99,7 +99,7 @@ class Stream:
         return one
 
     def run(self, settle_ns: int, sleep: Callable[[float], None] = time.sleep) -> list[list[Arrival]]:
-        """Send everything, wait `settle_ns` after the last frame, and return each flow's arrivals in their order."""
+        """Send everything, wait `settle_ns` after the last frame, and return each flow's arrivals in order."""
         begin_ns = time.clock_gettime_ns(time.CLOCK_REALTIME) + CARRIER_NS
         due = [(begin_ns + i * 1000, i, 0) for i, flow in enumerate(self.flows) if flow.count]
         heapq.heapify(due)

@@ -1,7 +1,7 @@
-"""iperf3, the first workload: its arguments, its JSON, and all that is peculiar to how it counts.
+"""iperf3, the first workload: its arguments, its JSON, and the peculiarities of its counting.
 
-Only the receiver's figures are used. What the sender counts also sits in its own send buffer (up to 148 MiB too high
-has been seen), and its intervals are quantised; the receiver's are what arrived.
+Only the receiver's figures are used. The sender also counts data in its own send buffer (up to 148 MiB too much was
+observed), and its intervals are quantized; the receiver counts what arrived.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from emulator.hosts.tools.workload import Ends, Load
 
 PORT = 5201
 SETUP_ROUND_TRIPS = 20
-"""Control connection, parameters, streams, results: what a test takes beside its duration."""
+"""Seconds for the control connection, parameters, streams and results, beside the test's duration."""
 MOST_STREAMS, LONGEST_S = 128, 86_400
 """MAX_STREAMS and MAX_TIME in its iperf.h."""
 BLOCK_SHARE = 0.1
-"""Of an interval: larger blocks make the rate of an interval a matter of chance."""
+"""The most of an interval that a block may be: larger blocks make the interval's rate random."""
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 2**20, 2**12
 _PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Iperf3:
-    """TCP streams that send as much as they can for as long as they are asked to."""
+    """TCP streams that send as much as they can for a given time."""
 
     kind: ClassVar[str] = "iperf3"
 
     def check(self, load: Load) -> None:
-        """Raise ValueError when iperf3 would refuse."""
+        """Raise ValueError when iperf3 would refuse the load."""
         if load.streams > MOST_STREAMS:
-            raise ValueError(f"iperf3 has {MOST_STREAMS} streams at most, not {load.streams}")
+            raise ValueError(f"iperf3 allows at most {MOST_STREAMS} streams, not {load.streams}")
         if load.duration_s > LONGEST_S:
-            raise ValueError(f"iperf3 runs for {LONGEST_S} s at most, not {load.duration_s}")
+            raise ValueError(f"iperf3 runs for at most {LONGEST_S} s, not {load.duration_s}")
 
     @contextmanager
     def start(self, ends: Ends, load: Load) -> Iterator[Streams]:
-        """The server first, then the client. Raises MissingError, MeasureError."""
+        """Start the server, then the client. Raises MissingError, MeasureError."""
         with (
             listening.server(ends.receiver, server_argv(load.interval_s), PORT),
             ends.sender.start(client_argv(ends.receiver_address, load)) as client,
@@ -56,17 +56,17 @@ class Iperf3:
 
 
 class Streams:
-    """An iperf3 test at work."""
+    """A running iperf3 test."""
 
     port = PORT
 
     def __init__(self, client: Running, load: Load) -> None:
         self._client, self._load, self._text = client, load, ""
-        # One connection is for control.
+        # One connection is the control connection.
         self.connections = 1 + load.streams * (2 if load.both else 1)
 
     def wait(self) -> tuple[Transfer, ...]:
-        """Wait for the client's answer and read it. Raises MeasureError with iperf3's own words."""
+        """Wait for the client's result and parse it. Raises MeasureError with iperf3's own message."""
         self._text = self._client.wait(longest_s(self._load.duration_s, self._load.rtt_ns)).stdout
         ways = (False, True) if self._load.both else (False,)
         return tuple(parse(self._text, reverse=reverse) for reverse in ways)
@@ -77,17 +77,17 @@ class Streams:
 
 
 def server_argv(interval_s: float) -> list[str]:
-    """A server for one test, whose intervals go to the client as JSON.
+    """The arguments of a server for one test, which sends its intervals to the client as JSON.
 
-    A server that has done a long test is busy for seconds after it.
+    After a long test a server is busy for seconds.
     """
     return ["iperf3", "-s", "-1", "-J", "-i", f"{interval_s:g}", "-p", str(PORT)]
 
 
 def client_argv(address: str, load: Load) -> list[str]:
-    """A client that sends, and of both directions receives, in blocks of about a millisecond (4 KiB to 1 MiB).
+    """The arguments of a client that sends (or receives for both directions) in blocks of about 1 ms (4 KiB to 1 MiB).
 
-    Both ends count whole blocks: large ones cost less CPU, small ones keep a slow stream's intervals smooth.
+    Both ends count whole blocks: large blocks cost less CPU, small ones keep a slow stream's intervals smooth.
     """
     block = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, 1 << (int(load.expected_bytes_per_s) // 1000).bit_length()))
     algorithm = ["-C", load.congestion_control] if load.congestion_control else []
@@ -101,14 +101,14 @@ def client_argv(address: str, load: Load) -> list[str]:
 
 
 def longest_s(duration_s: int, rtt_ns: int) -> float:
-    """When to give up on a client: its duration, the set-up's round trips, and a minute for queues to drain."""
+    """The time limit of a client: its duration, the set-up's round trips, and a minute to drain queues."""
     return duration_s + SETUP_ROUND_TRIPS * rtt_ns / 1e9 + _PATIENCE_S
 
 
 def parse(text: str, *, reverse: bool = False) -> Transfer:
-    """Read a client's JSON; `reverse`: what the server sent, of a test both ways.
+    """Parse a client's JSON; `reverse` selects what the server sent in a bidirectional test.
 
-    Raises MeasureError with iperf3's own words when the test failed.
+    Raises MeasureError with iperf3's own message when the test failed.
     """
     report = _report(text)
     try:
@@ -123,7 +123,7 @@ def _report(text: str) -> dict[str, Any]:
     except ValueError:
         report = None
     if not isinstance(report, dict):
-        raise MeasureError(f"iperf3 answered no JSON but {text.strip()[:200]!r}")
+        raise MeasureError(f"iperf3 printed no JSON but {text.strip()[:200]!r}")
     if error := report.get("error"):
         raise MeasureError(f"iperf3: {error}")
     return report
@@ -148,7 +148,7 @@ def _transfer(report: dict[str, Any], *, reverse: bool) -> Transfer:
         retransmits=sent["retransmits"],
         sender_cpu_percent=used[reverse],
         receiver_cpu_percent=used[not reverse],
-        # Each stream has a thread of its own from 3.16 on.
+        # From 3.16 on each stream has its own thread.
         threads=asked["test_start"]["num_streams"],
         ramp=tuple(_sample([s for s in i["streams"] if s["sender"]]) for i in sender["intervals"]),
         caveats=_caveats(asked["test_start"], received["bytes"] / len(intervals)),
@@ -156,7 +156,7 @@ def _transfer(report: dict[str, Any], *, reverse: bool) -> Transfer:
 
 
 def _caveats(asked: dict[str, Any], interval_bytes: float) -> tuple[Caveat, ...]:
-    """What iperf3 does to its own figures when it is told to."""
+    """Settings of iperf3 that falsify its own figures."""
     found = []
     if asked["omit"]:
         text = f"iperf3 omitted {asked['omit']:g} s on each end's own clock (-O): trim the receiver's intervals instead"
@@ -188,16 +188,16 @@ class Datagrams:
     interval_s: float
 
     def argv(self, address: str) -> list[str]:
-        """The client's."""
+        """The arguments of the client."""
         return [
             *("iperf3", "-c", address, "-p", str(PORT), "-u", "-b", str(self.rate_bps), "-l", str(self.payload_bytes)),
             *("-t", str(self.duration_s), "-i", f"{self.interval_s:g}", "-J", "--get-server-output"),
         ]
 
     def received_bytes_per_s(self, ends: Ends) -> float:
-        """What arrived of payload: the intervals' median. Raises MeasureError.
+        """The received payload rate: the median of the intervals. Raises MeasureError.
 
-        The first interval waits for the first packet, the last ones may find the queue empty.
+        The first interval waits for the first packet, and in the last ones the queue may be empty.
         """
         with (
             listening.server(ends.receiver, server_argv(self.interval_s), PORT),
@@ -208,39 +208,39 @@ class Datagrams:
 
 
 def received_intervals(text: str) -> tuple[Interval, ...]:
-    """What arrived, interval by interval. Raises MeasureError."""
+    """The received bytes of each interval. Raises MeasureError."""
     try:
         found = _intervals(json.loads(text)["server_output_json"], "sum")
     except (ValueError, KeyError, TypeError):
         found = ()
     if not found:
-        raise MeasureError(f"iperf3 answered no intervals but {text.strip()[:200]!r}")
+        raise MeasureError(f"iperf3 printed no intervals but {text.strip()[:200]!r}")
     return found
 
 
 @dataclass(frozen=True)
 class PathRate:
-    """Several TCP streams for a short time, their slow start left out; any iperf3 may answer at the far end."""
+    """Several TCP streams for a short time, without their slow start; the far end may run any version of iperf3."""
 
     duration_s: int = 8
     omitted_s: int = 4
     streams: int = 4
 
     def server(self, host: Host) -> AbstractContextManager[object]:
-        """The far end's, for one test."""
+        """The arguments of the far end's server, for one test."""
         return listening.server(host, server_argv(1), PORT)
 
     def received_bps(self, end: ProgramHost, address: str, *, back: bool) -> float:
-        """The payload that arrived at the address, or `back` from there. Raises MeasureError."""
+        """The payload rate to the address, or with `back` from it. Raises MeasureError."""
         argv = ["iperf3", "-c", address, "-p", str(PORT), "-t", str(self.duration_s), "-O", str(self.omitted_s)]
         argv += ["-P", str(self.streams), "-J", *(["-R"] if back else [])]
         return received_bps(end.run(argv, self.duration_s + self.omitted_s + _PATIENCE_S).stdout)
 
 
 def received_bps(text: str) -> float:
-    """What arrived of payload, in bit/s, without the seconds that were omitted; from any version of iperf3.
+    """The received payload in bit/s without the omitted seconds; understands any version of iperf3.
 
-    Raises MeasureError with iperf3's own words.
+    Raises MeasureError with iperf3's own message.
     """
     try:
         report = json.loads(text)
@@ -248,27 +248,27 @@ def received_bps(text: str) -> float:
             raise MeasureError(f"iperf3: {error}")
         return float(report["end"]["sum_received"]["bits_per_second"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise MeasureError(f"iperf3 answered no rate but {text.strip()[:200]!r}") from None
+        raise MeasureError(f"iperf3 printed no rate but {text.strip()[:200]!r}") from None
 
 
 @dataclass(frozen=True)
 class Background:
-    """A steady little TCP stream that goes on until it is ended; on a port beside that of the cells."""
+    """A small steady TCP stream that runs until it is stopped, on a port next to that of the cells."""
 
     rate: str
-    """As iperf3's -b: 3M is 3 Mbit/s."""
+    """The rate in the form of iperf3's -b: 3M is 3 Mbit/s."""
 
     port: ClassVar[int] = PORT + 1
 
     @staticmethod
     def start_server(host: Host) -> Running:
-        """At the end that receives."""
+        """The arguments of the receiving end."""
         return host.start(["iperf3", "-s", "-p", str(Background.port), "-i", "0"])
 
     def start(self, host: Host, address: str) -> Running:
-        """At the end that sends.
+        """The arguments of the sending end.
 
-        Small blocks come evenly; looked after every 20 ms and not every one, which cost more than the data.
+        Small blocks keep the traffic even. A check every 20 ms costs less CPU than one for each block.
         """
         evenly = ("-l", "16K", "--pacing-timer", "20000", "-i", "0")
         return host.start([

@@ -1,4 +1,5 @@
-"""Round-trip and one-way delays by irtt: argv and parser. Both ends are on one clock here, so each way is known."""
+"""Round-trip and one-way delays with irtt: argv and parser. Both ends share one clock here: one-way delays are
+exact."""
 
 from __future__ import annotations
 
@@ -12,18 +13,19 @@ from emulator.errors import MeasureError
 PORT = 2112
 SHORTEST_INTERVAL_S = 0.01
 OPENING_MS, LAST_ANSWER_MS = 1000, 4000
-"""How long its client waits by itself before it asks for a connection again, and for answers when there was none."""
+"""How long its client waits by default before it repeats a connection request, and for answers after silence."""
 
 
 def server_argv() -> list[str]:
-    """A server for any number of clients; it runs until it is ended."""
+    """The arguments of a server for any number of clients; it runs until it is stopped."""
     return ["irtt", "server", "-i", "1ms", "-b", f":{PORT}"]
 
 
 def client_argv(address: str, duration_s: float, interval_s: float, rtt_ns: int = 0) -> list[str]:
-    """Probes on a fixed grid, the answer as JSON; the wall clock is the one that both ends share.
+    """The arguments of a client: probes at a fixed interval, JSON output, the wall clock that both ends share.
 
-    Over a long path it waits longer for the server: who asks for a connection twice gets two, and no answer.
+    Over a long path the client must wait longer for the server: a repeated request opens a second connection, and then
+    no answer arrives.
     """
     grid = ["-i", f"{round(interval_s * 1000)}ms", "-d", f"{round(duration_s * 1000)}ms"]
     opening_ms = 3 * rtt_ns // 1_000_000
@@ -33,14 +35,14 @@ def client_argv(address: str, duration_s: float, interval_s: float, rtt_ns: int 
 
 
 def longest_s(duration_s: float, rtt_ns: int) -> float:
-    """When to give up on a client: its duration, the handshake, and its wait for the last answers."""
+    """The time limit of a client: its duration, the handshake, and its wait for the last answers."""
     return duration_s + 20 * rtt_ns / 1e9 + 60
 
 
 @dataclass(frozen=True)
 class IrttProbe:
-    """One probe: when it was sent, "false" or where it was lost ("true_up", "true_down", "true" if that is unknown),
-    and its delays in ns if it was answered."""
+    """One probe: its send time, "false" or where it was lost ("true_up", "true_down", "true" if unknown), and its
+    delays in ns if it was answered."""
 
     sent_ns: int
     lost: str
@@ -50,7 +52,7 @@ class IrttProbe:
 
 
 def parse(text: str) -> tuple[list[AnsweredProbe], int]:
-    """The answered probes in the order of sending, and how many got no answer. Raises MeasureError."""
+    """The answered probes in the order of sending, and the number of unanswered ones. Raises MeasureError."""
     trips = parse_trips(text)
     probes = [AnsweredProbe(t.sent_ns, t.rtt_ns, t.there_ns, t.back_ns) for t in trips if t.rtt_ns is not None]
     return probes, len(trips) - len(probes)
@@ -61,7 +63,7 @@ def parse_trips(text: str) -> list[IrttProbe]:
     try:
         return [_trip(trip) for trip in json.loads(text)["round_trips"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise MeasureError(f"irtt answered something that cannot be read: {error}") from None
+        raise MeasureError(f"cannot parse the output of irtt: {error}") from None
 
 
 def _trip(trip: dict[str, Any]) -> IrttProbe:

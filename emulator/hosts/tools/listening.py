@@ -1,4 +1,4 @@
-"""A server at a host, ready before anybody connects to it."""
+"""A server on a host that is ready before a client connects to it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _POLL_S = 0.001
 
 @contextmanager
 def server(host: Host, argv: Sequence[str], port: int) -> Iterator[Running]:
-    """The program at that host for the time of a block, which begins when it listens. Raises MeasureError."""
+    """Run the program on the host for the time of a block, which begins once it listens. Raises MeasureError."""
     with host.start(argv) as program:
         deadline_s = time.monotonic() + TIMEOUT_S
         while not host.is_listening(port):
             if not program.running() or time.monotonic() > deadline_s:
-                raise MeasureError(f"{argv[0]} in {host.name} does not listen on port {port}")
+                raise MeasureError(f"{argv[0]} on {host.name} does not listen on port {port}")
             time.sleep(_POLL_S)
         yield program

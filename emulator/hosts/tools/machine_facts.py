@@ -1,4 +1,4 @@
-"""What a cell was measured with: kernel, sysctls, queues, offloads and versions, as the machine tells them."""
+"""What a cell was measured with: kernel, sysctls, queues, offloads and versions, as the machine reports them."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _TIMEOUT_S = 30.0
 
 
 class InspectedHost(Protocol):
-    """Where the streams are sent from."""
+    """The host that sends the streams."""
 
     @property
     def interface(self) -> str:
-        """The interface that leads to the lane."""
+        """The interface that connects to the lane."""
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """Run a program there."""
+        """Run a program on the host."""
 
     def read_sysctl(self, name: str) -> str:
         """A sysctl's value."""
 
 
 def algorithms(wanted: Iterable[str]) -> tuple[str, ...]:
-    """The congestion controls of this machine's kernel, with those of the wanted that it can load, as root, for us."""
+    """The congestion controls of this machine's kernel, including those of `wanted` that it can load as root."""
     with socket.socket() as user:
         for name in wanted:
             with contextlib.suppress(OSError):
@@ -49,7 +49,7 @@ def algorithms(wanted: Iterable[str]) -> tuple[str, ...]:
 
 
 def record(host: InspectedHost) -> dict[str, Any]:
-    """Everything; what a tool cannot tell is left empty, for it is there to be read and not to decide anything."""
+    """All facts. A fact that no tool can report stays empty: the facts inform readers and decide nothing."""
     return {
         "kernel": platform.uname()._asdict(),
         "cpus": len(os.sched_getaffinity(0)),
@@ -66,7 +66,7 @@ def record(host: InspectedHost) -> dict[str, Any]:
 
 
 def queues() -> list[Any]:
-    """Every queue of this machine's own namespace, where the lanes are, with its counters, as tc tells them."""
+    """Every queue in this machine's own namespace, where the lanes are, with its counters from tc."""
     done = process.run(["tc", "-s", "-j", "qdisc", "show"], _TIMEOUT_S)
     return list(json.loads(done.stdout or "[]"))
 
@@ -82,11 +82,11 @@ def _answer(host: InspectedHost, argv: Sequence[str]) -> str:
 def _sysctl(host: InspectedHost, name: str) -> str:
     try:
         return host.read_sysctl(name)
-    except MissingError:  # tcp_mem, in a container's namespace
+    except MissingError:  # a container's namespace has no tcp_mem
         return ""
 
 
 def _offloads(text: str) -> dict[str, str]:
-    """`ethtool -k`: "name: on [fixed]" line by line, below a heading."""
+    """Parse `ethtool -k`: lines "name: on [fixed]" below a heading."""
     lines = (line.split(":", 1) for line in text.splitlines() if ":" in line and not line.startswith("Features"))
     return {name.strip(): state.strip() for name, state in lines}

@@ -1,5 +1,5 @@
 """The kernel's TCP counters of one namespace, from /proc/net/netstat and /proc/net/snmp; and whether TCP is short of
-memory at this moment, from /proc/net/protocols.
+memory at present, from /proc/net/protocols.
 """
 
 from __future__ import annotations
@@ -7,26 +7,26 @@ from __future__ import annotations
 from emulator.errors import MeasureError
 
 FILES = ("/proc/net/netstat", "/proc/net/snmp")
-"""Where they stand."""
+"""The files that hold the counters."""
 
 RETRANSMITTED = "TcpRetransSegs"
 WATCHED = {
-    RETRANSMITTED: "segments sent again",
+    RETRANSMITTED: "segments retransmitted",
     "TcpExtTCPTimeouts": "retransmission timeouts",
     "TcpExtTCPMemoryPressures": "times TCP ran short of tcp_mem",
     "TcpExtTCPRcvQDrop": "segments the receiver had no memory for",
-    "TcpExtTCPRcvCollapsed": "segments squeezed together for want of memory",
+    "TcpExtTCPRcvCollapsed": "segments merged for lack of memory",
     "TcpExtPruneCalled": "times a receive queue was pruned",
 }
-"""The counters a cell reports, and what they count."""
+"""The counters that a cell reports, and what they count."""
 
 
 PROTOCOLS = "/proc/net/protocols"
-"""What each protocol's sockets hold, and whether it presses them (proto_seq_printf in net/core/sock.c)."""
+"""The memory of each protocol's sockets, and whether they are under pressure (proto_seq_printf, net/core/sock.c)."""
 
 
 def parse(text: str) -> dict[str, int]:
-    """Pairs of lines "Group: names..." and "Group: values..." as {"GroupName": value}. Raises MeasureError."""
+    """Parse pairs of lines "Group: names..." and "Group: values..." to {"GroupName": value}. Raises MeasureError."""
     lines = text.splitlines()
     counters: dict[str, int] = {}
     for names, values in zip(lines[::2], lines[1::2], strict=False):
@@ -39,20 +39,20 @@ def parse(text: str) -> dict[str, int]:
 
 
 def watched(text: str) -> dict[str, int]:
-    """The watched counters out of both files together. Raises MeasureError."""
+    """The watched counters of both files together. Raises MeasureError."""
     counters = parse(text)
     return {name: counters.get(name, 0) for name in WATCHED}
 
 
 def increase(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """What was counted between two readings."""
+    """The increase between two readings."""
     return {name: after[name] - before.get(name, 0) for name in after}
 
 
 def short_of_memory(protocols: str, tcp_mem: str) -> bool:
-    """Whether TCP is under memory pressure: it stays so until it holds no more than tcp_mem's first value, in pages.
+    """Whether TCP is under memory pressure: this lasts until it holds no more than tcp_mem's first value, in pages.
 
-    The kernel's flag alone does not say so: it is only taken back with the next packet. Raises MeasureError.
+    The kernel's flag alone does not show it: the kernel clears it only at the next packet. Raises MeasureError.
     """
     rows = {words[0]: words for line in protocols.splitlines() if (words := line.split())}
     try:

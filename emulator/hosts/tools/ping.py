@@ -1,7 +1,7 @@
-"""Round-trip times by iputils' ping: argv and parser.
+"""Round-trip times with iputils' ping: argv and parser.
 
 `-3` keeps three decimals of every line (without it, iputils rounds to three significant digits: "32.0 ms").
-The first echo pays for ARP and is never counted.
+The first echo waits for ARP and is never counted.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ _PATIENCE_S = 30.0
 
 
 def argv(address: str, count: int, precise: bool = True) -> list[str]:
-    """A ping of `count` counted echoes, one every 0.2 s, and one before them that is not counted.
+    """A ping of `count` counted echoes, one every 0.2 s, after one that is not counted.
 
-    Should none be answered it waits longer than the longest round trip that a lane is tested with.
+    Without any answer it waits longer than the longest round trip that a lane is tested with.
     """
     every_digit = ["-3"] if precise else []
     return ["ping", "-n", *every_digit, "-i", str(GRID_S), "-c", str(count + 1), "-W", "4", address]
 
 
 def warm_up_argv(address: str) -> list[str]:
-    """One echo there and back: on a lane longer than the grid several would wait for ARP, not the first alone."""
+    """One echo there and back: on a lane longer than the interval several echoes would wait for ARP, not only the
+    first."""
     return ["ping", "-q", "-c", "1", "-W", "10", address]
 
 
 def endless_argv(address: str, interval_s: float) -> list[str]:
-    """A ping that goes on until it is ended, one echo every `interval_s`."""
+    """A ping that runs until it is stopped, one echo every `interval_s`."""
     return ["ping", "-n", "-i", str(interval_s), address]
 
 
 def stamped_argv(address: str, count: int, interval_s: float, precise: bool = True) -> list[str]:
-    """A ping of `count` counted echoes, one every `interval_s`, and one before them; each line has its time.
+    """A ping of `count` counted echoes, one every `interval_s`, after one that is not counted; each line has its time.
 
-    It keeps its grid no better than the kernel's tick allows, so it ends after the time that they should take.
+    The kernel's tick limits how exactly ping keeps its interval, so it ends after the time that the echoes should take.
     """
     every_digit, longest_s = ["-3"] if precise else [], math.ceil((count + 1) * interval_s) + STAMPED_WAIT_S + 1
     ends = ["-c", str(count + 1), "-W", str(STAMPED_WAIT_S), "-w", str(longest_s)]
@@ -53,8 +54,8 @@ def stamped_argv(address: str, count: int, interval_s: float, precise: bool = Tr
 
 
 def parse_stamped(line: str) -> tuple[int, int, int] | None:
-    """The sequence number, when it was sent (ns since 1970, to the us), and the round trip of one line that a ping
-    with `-D` prints; None for any other line, and for an echo that came twice."""
+    """The sequence number, the send time (ns since 1970, to the us) and the round trip of one line of `ping -D`; None
+    for any other line, and for a duplicate echo."""
     stamp, reply = _STAMP.match(line), parse_reply(line)
     if not stamp or not reply or "DUP!" in line:
         return None
@@ -62,41 +63,41 @@ def parse_stamped(line: str) -> tuple[int, int, int] | None:
 
 
 def parse_reply(line: str) -> tuple[int, int] | None:
-    """The sequence number and the round trip in ns of one line that ping prints; None for any other line."""
+    """The sequence number and the round trip in ns of one line of ping; None for any other line."""
     reply = _REPLY.search(line)
     return (int(reply[1]), round(Fraction(reply[2]) * 1_000_000)) if reply else None
 
 
 def longest_s(count: int, rtt_ns: int) -> float:
-    """When to give up on a ping: its grid, a few round trips, and time to start in a slow lab."""
+    """The time limit of a ping: its echoes, a few round trips, and time to start in a slow lab."""
     return (count + 1) * GRID_S + 10 * rtt_ns / 1e9 + 30
 
 
 def is_precise(host: ProgramHost) -> bool:
-    """Whether ping there knows `-3` (iputils 20231222 and later). Raises MissingError."""
+    """Whether the host's ping knows `-3` (iputils 20231222 and later). Raises MissingError."""
     return host.run(["ping", "-3", "-V"], _PATIENCE_S).exit_code == 0
 
 
 @dataclass(frozen=True)
 class Ping:
-    """The counted round trips in ns, in order, and how many echoes got no answer."""
+    """The counted round trips in ns in order, and the number of unanswered echoes."""
 
     rtts_ns: tuple[int, ...]
     lost: int
 
 
 def sent(text: str) -> int | None:
-    """How many echoes were sent, by the summary; None for any other text."""
+    """How many echoes were sent, according to the summary; None for any other text."""
     found = _SENT.search(text)
     return int(found[1]) if found else None
 
 
 def parse(text: str) -> Ping:
-    """Read what ping printed. Raises MeasureError when there is no summary, or no reply but the first."""
+    """Parse the output of ping. Raises MeasureError without a summary, or without a reply after the first."""
     sent = _SENT.search(text)
     if not sent:
         words = text.strip().splitlines()[-1:] or ["nothing"]
-        raise MeasureError(f"ping answered nonsense: {words[0]}")
+        raise MeasureError(f"cannot parse the output of ping: {words[0]}")
     replies = {int(seq): round(Fraction(ms) * 1_000_000) for seq, ms in _REPLY.findall(text)}
     counted = [rtt for seq, rtt in sorted(replies.items()) if seq > 1]
     if not counted:

@@ -1,4 +1,4 @@
-"""Numbered frames: headers as any packet has them, and a record that a flipped bit cannot hide."""
+"""Numbered frames: ordinary headers, and a record in which no flipped bit stays unnoticed."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ RECORDS_BYTES = COPIES * _RECORD.size
 
 ETHERNET_BYTES, ADDRESSES_BYTES, IPV4_BYTES, IPV6_BYTES, PORTS_BYTES = 14, 12, 20, 40, 4
 MISSING_BYTES = 1
-"""By how much an IP header says more than there is: every host drops such a packet unheard, whatever it is addressed
-to, where a whole one could be answered."""
+"""The excess of the IP header's length over the real one: every host drops such a packet silently, whatever its
+address, where it might answer a valid one."""
 
 _plain = specimen((), None)
 assert _plain is not None
 PLAIN: Packet = _plain
-"""What no flow asks for as long as there are none."""
+"""The packet's fields while there are no flows."""
 
 
 def smallest_bytes(packet: Packet) -> int:
-    """The size of the smallest frame, headers and the record three times, without a tag."""
+    """The size of the smallest frame: headers and the record three times, without a tag."""
     ip = IPV4_BYTES if packet.hub.version == 4 else IPV6_BYTES
     return ETHERNET_BYTES + ip + (0 if packet.hub_port is None else PORTS_BYTES) + RECORDS_BYTES
 
 
 @dataclass(frozen=True)
 class FrameTemplate:
-    """Frames of one look: `macs` are (source, target), `size` is in bytes without the tag, `ecn` the two bits."""
+    """Frames of one form: `macs` are (source, target), `size` is in bytes without the tag, `ecn` the two bits."""
 
     packet: Packet
     outbound: bool
@@ -43,7 +43,7 @@ class FrameTemplate:
     ecn: int
 
     def frame(self, index: int, number: int, sent_ns: int) -> bytes:
-        """One frame as it arrives: the receiving kernel takes the tag off."""
+        """One frame as it arrives: the receiving kernel removes the tag."""
         return self._before + _RECORD.pack(_MAGIC, index, number, sent_ns) * COPIES
 
     def tagged(self, frame: bytes) -> bytes:
@@ -54,7 +54,7 @@ class FrameTemplate:
 
     @cached_property
     def _before(self) -> bytes:
-        """What stands before the records: headers and padding."""
+        """The bytes before the records: headers and padding."""
         head = self._headers()
         return head + b"\xa5" * (self.size - len(head) - RECORDS_BYTES)
 
@@ -82,7 +82,7 @@ def _ipv6(length: int, tos: int, protocol: int) -> bytes:
 
 
 def _summed(header: bytes) -> bytes:
-    """An IPv4 header with its checksum right."""
+    """An IPv4 header with a correct checksum."""
     total = sum(struct.unpack(">10H", header))
     total = (total & 0xFFFF) + (total >> 16)
     checksum = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
@@ -90,7 +90,7 @@ def _summed(header: bytes) -> bytes:
 
 
 def record(frame: bytes) -> tuple[int, int, int] | None:
-    """(flow, number, sent) of a frame of ours, by the majority of its copies; None for any other frame."""
+    """(flow, number, send time) of one of our frames, by the majority of its copies; None for any other frame."""
     if len(frame) < RECORDS_BYTES:
         return None
     copies = [frame[len(frame) - RECORDS_BYTES + i * _RECORD.size :][: _RECORD.size] for i in range(COPIES)]
@@ -100,7 +100,7 @@ def record(frame: bytes) -> tuple[int, int, int] | None:
 
 
 def bits_apart(one: bytes, other: bytes) -> int:
-    """How many bits of two frames differ; of frames of unlike sizes all count."""
+    """How many bits of two frames differ; all bits when their sizes differ."""
     if len(one) != len(other):
         return 8 * max(len(one), len(other))
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_count()

@@ -1,7 +1,7 @@
-"""Running programs: the only user of subprocess outside the lab.
+"""Runs programs: the only user of subprocess outside the lab.
 
-A program is a list of arguments, never a shell line, and speaks English (LC_ALL=C). With a namespace it is
-started from a thread that is inside it, so a site's command costs one fork and one exec.
+A program is a list of arguments, never a shell line, and its messages are English (LC_ALL=C). A program in a
+namespace is started from a thread inside it, so a site's command costs one fork and one exec.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Completed:
     exit_code: int
 
     def checked(self) -> Completed:
-        """Itself when the program succeeded. Raises MeasureError with the program's own last words."""
+        """Return itself when the program succeeded. Raises MeasureError with the program's last message."""
         if self.exit_code:
-            words = (self.stderr.strip() or self.stdout.strip() or "it said nothing").splitlines()[-1]
+            words = (self.stderr.strip() or self.stdout.strip() or "it printed nothing").splitlines()[-1]
             raise MeasureError(f"{' '.join(self.argv)} ended with {self.exit_code}: {words}")
         return self
 
 
 class Running:
-    """A program at work. Use it as a context manager: leaving the block ends the program if it still runs."""
+    """A running program and a context manager: leaving the block ends the program if it still runs."""
 
     def __init__(self, argv: Sequence[str], namespace: str | None = None, *, listens: bool = False) -> None:
         self.argv = tuple(argv)
         inside = netns.inside(namespace) if namespace else contextlib.nullcontext()
-        # A pipe of our own: Popen's would be closed by `wait`, and its end may be a sign to the program.
+        # Our own pipe: `wait` would close Popen's, and its end may be a signal to the program.
         self._stdin: int | None = None
         if listens:
             stdin, self._stdin = os.pipe()
@@ -66,18 +66,18 @@ class Running:
             os.close(stdin)
 
     def say(self, line: str) -> None:
-        """Write a line to a program that was started with `listens`. Raises BrokenPipeError when it is gone."""
+        """Write a line to a program that was started with `listens`. Raises BrokenPipeError when it has ended."""
         assert self._stdin is not None
         os.write(self._stdin, f"{line}\n".encode())
 
     def close_stdin(self) -> None:
-        """Let the program see the end of its input."""
+        """Close the program's input."""
         if self._stdin is not None:
             os.close(self._stdin)
             self._stdin = None
 
     def read_line(self, timeout_s: float) -> str:
-        """The next line of its output, "" when there is none any more or none within `timeout_s`."""
+        """The next line of its output; "" at its end, and when no line comes within `timeout_s`."""
         assert self._popen.stdout is not None
         fd, line, deadline_s = self._popen.stdout.fileno(), b"", time.monotonic() + timeout_s
         while not line.endswith(b"\n"):
@@ -89,17 +89,17 @@ class Running:
         return line.decode(errors="replace").removesuffix("\n")
 
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it still runs."""
         return self._popen.poll() is None
 
     def lines(self) -> Iterator[str]:
-        """What it prints, line by line as it comes, until it ends."""
+        """Its output, line by line as it is printed, until it ends."""
         assert self._popen.stdout
         for line in self._popen.stdout:
             yield line.decode(errors="replace")
 
     def wait(self, timeout_s: float) -> Completed:
-        """Its output once it has ended. After `timeout_s` it is killed and MeasureError raised."""
+        """Its output after its end. After `timeout_s` the program is killed and MeasureError raised."""
         try:
             out, err = self._popen.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired as late:
@@ -109,20 +109,20 @@ class Running:
         return Completed(self.argv, out.decode(errors="replace"), err.decode(errors="replace"), self._popen.returncode)
 
     def interrupt(self) -> None:
-        """Ask it to end early, as Ctrl-C does; what it printed can still be read."""
+        """Interrupt it as Ctrl-C does; its output can still be read."""
         if self._popen.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._popen.pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """End it and whatever it started, now; what it printed can still be read."""
+        """Kill it and its children now; its output can still be read."""
         if self._popen.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
         self._popen.wait()
 
     def terminate(self) -> None:
-        """End it and whatever it started, now, and forget what it printed."""
+        """Kill it and its children now, and discard its output."""
         self.kill()
         self._popen.communicate()
         self.close_stdin()
@@ -136,7 +136,7 @@ class Running:
 
 
 class ProgramHost(Protocol):
-    """Where programs can be run: this machine, a namespace of it, or another machine."""
+    """A place that runs programs: this machine, one of its namespaces, or another machine."""
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
         """Run a program there to its end. Raises MissingError, MeasureError."""
@@ -146,7 +146,7 @@ class ProgramHost(Protocol):
 
 
 def start(argv: Sequence[str], namespace: str | None = None) -> Running:
-    """Start a program, in a namespace if one is named. Raises MissingError when it is not installed."""
+    """Start a program, in the namespace if one is named. Raises MissingError when it is not installed."""
     return Running(argv, namespace)
 
 

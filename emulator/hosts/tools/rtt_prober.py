@@ -1,4 +1,4 @@
-"""RTT of a lane while it is idle and beside the streams: by irtt where it is installed at both ends, else by ping."""
+"""The RTT of a lane while it is idle and while streams run: by irtt if both ends have it, else by ping."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Prober:
     precise: bool
 
     def idle(self) -> Latency:
-        """The lane before anything else is on it. Raises MeasureError."""
+        """Probe the idle lane. Raises MeasureError."""
         interval_s = self._interval_s(0)
         argv, longest_s = self._argv(IDLE_PROBES * interval_s, interval_s)
         deadline_s = time.monotonic() + _PATIENCE_S
         while True:
             done = self.host.run(argv, longest_s)
-            # The server may still be starting: its port then refuses.
+            # The server may still be starting: its port then refuses connections.
             if "refused" not in done.stderr or time.monotonic() > deadline_s:
                 return self._latency(done, interval_s)
             time.sleep(_POLL_S)
 
     @contextlib.contextmanager
     def beside(self, duration_s: float) -> Iterator[list[Latency]]:
-        """Probe while the block runs; the list holds the one series once the block has ended. Raises MeasureError."""
+        """Probe while the block runs; after the block the list holds the one series. Raises MeasureError."""
         interval_s, found = self._interval_s(duration_s), list[Latency]()
         argv, longest_s = self._argv(duration_s, interval_s)
         with self.host.start(argv) as program:
@@ -70,13 +70,13 @@ class Prober:
             return latency_histogram.summarize("ping", probes, found.lost, every_ns)
         probes, lost = irtt.parse(done.checked().stdout)
         if not probes:
-            raise MeasureError(f"none of {lost} probes of irtt was answered")
+            raise MeasureError(f"no answer to any of irtt's {lost} probes")
         return latency_histogram.summarize("irtt", probes, lost, every_ns)
 
 
 @contextlib.contextmanager
 def between(sender: ProgramHost, receiver: ProgramHost, address: str, rtt_ns: int, precise: bool) -> Iterator[Prober]:
-    """A prober for the time of a block, with irtt's server at the receiver if both ends have it."""
+    """A prober for the time of a block, with an irtt server at the receiver if both ends have irtt."""
     with contextlib.ExitStack() as stack:
         by_irtt = _has_irtt(sender) and _has_irtt(receiver)
         if by_irtt:

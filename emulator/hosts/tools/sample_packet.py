@@ -1,7 +1,7 @@
-"""A packet that takes a given way of a lane with flows: one that a flow matches and no earlier flow, or that none does.
+"""A packet that takes a given way through a lane with flows: one flow and no earlier one matches it, or none does.
 
-It is found by what the user says of a match, with nothing of the filters that the kernel gets: to see that both mean
-the same, such packets are sent. Pure.
+The search uses only the user's matches, not the kernel's filters: sending such packets shows whether both mean the
+same. Pure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_TAG, ANY_PORT = 0, 40_000
 
 @dataclass(frozen=True)
 class Packet:
-    """What tells a packet from others, by the ends of its lane whichever way it goes. `vlan` None is untagged."""
+    """What distinguishes packets, by the ends of the lane in either direction. `vlan` None is untagged."""
 
     hub: Address
     site: Address
@@ -39,7 +39,7 @@ class Packet:
 
 
 def belongs(packet: Packet, match: Match) -> bool:
-    """Whether all that the match says is so; a tagged packet only belongs where the tag is said."""
+    """Whether the packet fulfils the match; a tagged packet needs a match that names its tag."""
     ends = ((packet.hub, match.hub), (packet.site, match.site))
     exact = (
         (packet.protocol, match.protocol), (packet.hub_port, match.hub_port), (packet.site_port, match.site_port),
@@ -54,20 +54,20 @@ def belongs(packet: Packet, match: Match) -> bool:
 
 
 def taken(packet: Packet, matches: Sequence[Match]) -> int | None:
-    """Which of the flows a packet belongs to: the first that it matches; None for none."""
+    """The flow that a packet belongs to: the first match; None for none."""
     return next((index for index, match in enumerate(matches) if belongs(packet, match)), None)
 
 
 def way(lane: Lane, packet: Packet) -> Lane:
-    """The lane as a packet sees it."""
+    """The lane's addresses and MTU, as far as a packet needs them."""
     index = taken(packet, [flow.match for flow in lane.flows])
     return lane.ways[0 if index is None else index + 1]
 
 
 def specimen(matches: Sequence[Match], index: int | None) -> Packet | None:
-    """A packet of the flow at `index`, or of none of them for None.
+    """A packet of the flow at `index`, or with None of no flow.
 
-    The answer is None where there is no such packet: earlier flows take all that would belong to it.
+    Returns None when there is no such packet: earlier flows match everything that would belong to it.
     """
     own = None if index is None else matches[index]
     tags = (own.vlan,) if own else (None, _free((m.vlan for m in matches), range(1, 2 + MOST)))
@@ -76,9 +76,9 @@ def specimen(matches: Sequence[Match], index: int | None) -> Packet | None:
 
 
 def _candidates(matches: Sequence[Match], own: Match | None, vlan: int | None) -> Iterator[Packet]:
-    """Packets that a match allows, the plainest first, with what no other match asks for where it leaves a choice.
+    """Packets that a match allows, plainest first; free fields take values that no other match names.
 
-    Only addresses cannot be chosen so: another match may ask for a part of the network, and one for the rest.
+    Only addresses cannot be chosen so: another match may name a part of the network, and one the rest.
     """
     hub, site, dscp = (own.hub, own.site, own.dscp) if own else (None, None, None)
     point = dscp if dscp is not None else _free((m.dscp for m in matches), range(1 + MOST))
@@ -90,7 +90,7 @@ def _candidates(matches: Sequence[Match], own: Match | None, vlan: int | None) -
 
 
 def _transports(matches: Sequence[Match], own: Match | None) -> Iterator[tuple[int, int | None, int | None]]:
-    """Protocols, each with the hub's port and the site's where it has them."""
+    """Protocols, each with the hub's and the site's port where it has ports."""
     said = own or Match(vlan=NO_TAG)
     every = [port for m in matches for port in (m.port, m.hub_port, m.site_port)]
     free = _free(every, range(ANY_PORT, ANY_PORT + 3 * MOST + 1))
@@ -105,15 +105,15 @@ def _transports(matches: Sequence[Match], own: Match | None) -> Iterator[tuple[i
 
 
 def _free(asked: Iterable[int | None], numbers: Iterable[int]) -> int:
-    """The first of some numbers, more of them than there are flows, that nobody asks for."""
+    """The first number that no match names; there are more candidates than flows."""
     known = set(asked)
     return next(number for number in numbers if number not in known)
 
 
 def _addresses(own: Network | None, matches: Sequence[Match], version: int) -> list[Address]:
-    """Some addresses of a network, nobody's where none is said.
+    """Some addresses of a network; of an unused network when the match names none.
 
-    If others leave any of it, the lowest of that is the network's own lowest or stands just above one of theirs.
+    The lowest address that no other match covers is the network's lowest, or lies just above another match's network.
     """
     network = own or NOBODYS[version]
     theirs = [said for m in matches for said in (m.hub, m.site) if said and said.version == version]

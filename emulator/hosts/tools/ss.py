@@ -1,4 +1,4 @@
-"""What the sender's kernel says of its streams: `ss -tinmH` as argv and parser."""
+"""The sender's kernel's view of its streams: argv and parser of `ss -tinmH`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEND_BUFFER = re.compile(r"skmem:\(.*?\btb(\d+)")
 
 @dataclass(frozen=True)
 class Socket:
-    """One TCP connection, seen from the end that sends. Times are totals since it began."""
+    """One TCP connection, seen from the sending end. Times are totals since its start."""
 
     local: str
     mss_bytes: int
@@ -36,17 +36,17 @@ class Socket:
 
     @property
     def in_flight_bytes(self) -> int:
-        """What was sent and not acknowledged."""
+        """Bytes sent and not acknowledged."""
         return self.unacked_segments * self.mss_bytes
 
 
 def argv(address: str, port: int, *, server: bool = False) -> list[str]:
-    """Every connection to a server; `server`: from its own end, those of the client at the address."""
+    """The arguments that list every connection to a server; `server`: at the server, those of the client's address."""
     return ["ss", "-tinmH", "dst", address, "sport" if server else "dport", "=", f":{port}"]
 
 
 def parse(text: str) -> list[Socket]:
-    """Read what `ss -tinmH` printed: two lines a socket. Raises MeasureError."""
+    """Parse the output of `ss -tinmH`: two lines for each socket. Raises MeasureError."""
     lines = [line for line in text.splitlines() if line.strip()]
     return [_socket(one, other) for one, other in zip(lines[::2], lines[1::2], strict=False)]
 
@@ -55,7 +55,7 @@ def _socket(addresses: str, details: str) -> Socket:
     words = {name: int(value) * (1000 if unit == "ms" else 1) for name, value, unit in _WORD.findall(details)}
     rtt, send_buffer = _RTT.search(details), _SEND_BUFFER.search(details)
     if not send_buffer or not {"cwnd", "mss"} <= words.keys() or not addresses[:1].isalnum():
-        raise MeasureError(f"ss answered something that cannot be read: {addresses[:60]!r}, {details[:60]!r}")
+        raise MeasureError(f"cannot parse the output of ss: {addresses[:60]!r}, {details[:60]!r}")
     retrans = _RETRANS.search(details)
     return Socket(
         local=addresses.split()[-2],
@@ -66,7 +66,7 @@ def _socket(addresses: str, details: str) -> Socket:
         bytes_acked=words.get("bytes_acked", 0),
         unacked_segments=words.get("unacked", 0),
         retransmits=int(retrans[1]) if retrans else 0,
-        # ss leaves out an RTT of 0, which the lab's clock makes possible.
+        # ss omits an RTT of 0, which the lab's clock makes possible.
         rtt_us=float(rtt[1]) * 1000 if rtt else 0.0,
         busy_us=words.get("busy", 0),
         rwnd_limited_us=words.get("rwnd_limited", 0),
@@ -79,7 +79,7 @@ def _socket(addresses: str, details: str) -> Socket:
 
 @dataclass(frozen=True)
 class SocketSummary:
-    """What a series of looks at the same streams says of them; shares are of their busy time."""
+    """What a series of readings of the same streams shows; shares refer to their busy time."""
 
     in_flight_bytes: int
     most_in_flight_bytes: int
@@ -91,13 +91,13 @@ class SocketSummary:
 
 
 def summarize(looks: Sequence[Sequence[Socket]]) -> SocketSummary:
-    """Means over all looks, of one stream. Raises MeasureError when the streams were never seen at work.
+    """Means over all readings for one stream. Raises MeasureError when no reading shows the streams at work.
 
-    The kernel's own sndbuf_limited misses a writer that sleeps until a third of its buffer is free; but a stream
-    that always has more to send and is "app_limited" nevertheless can only be waiting for its send buffer.
+    The kernel's own sndbuf_limited misses a writer that sleeps until a third of its buffer is free. But a stream that
+    always has more to send and is still "app_limited" can only be waiting for its send buffer.
     """
     sockets = [socket for look in looks for socket in look]
-    # A receiver without a CPU closes its window at times, and ss shows none then.
+    # A receiver without CPU time closes its window at times, and then ss shows none.
     if len(looks) < 2 or not any(socket.peer_window_bytes for socket in sockets):
         raise MeasureError("ss did not show the streams at work: did the workload end early?")
     busy, rwnd, sndbuf = (

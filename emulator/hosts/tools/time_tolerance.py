@@ -1,4 +1,4 @@
-"""Whose clock measures: the lab's virtual one is exact, a machine's own is not."""
+"""The measuring clock: the lab's virtual clock is exact, a machine's own is not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def is_virtual(kernel_command_line: str) -> bool:
 
 
 def rtt_tolerance_ns() -> int:
-    """By how much a measured RTT may differ here from what was asked for."""
+    """The allowed difference between a measured and a requested RTT on this machine."""
     return VIRTUAL_TOLERANCE_NS if here_is_virtual() else REAL_TOLERANCE_NS
 
 

@@ -1,7 +1,7 @@
-"""What runs in a cell, as an interface: it is started between two hosts, and tells what the receiver received.
+"""The workload of a cell as an interface: it starts between two hosts and reports what the receiver received.
 
-A workload is a value: its kind and its own settings, which a cell keeps as JSON (`workloads`). The cell knows nothing
-of how it counts. A new one is a frozen dataclass with `kind`, `check` and `start`, and a row of `workloads.KINDS`.
+A workload is a value: its kind and its own settings, which a cell stores as JSON (`workloads`). The cell does not know
+how it counts. A new workload is a frozen dataclass with `kind`, `check` and `start`, and a row of `workloads.KINDS`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Ends:
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of a workload; `both`: data flows back at the same time, too.
+    """The parameters of a workload; `both`: data also flows back at the same time.
 
-    `congestion_control` None leaves the kernel's. `interval_s` is how often the receiver notes what has arrived.
-    `expected_bytes_per_s` (of payload) and `rtt_ns` are guesses, for choosing block sizes and time limits.
+    `congestion_control` None keeps the kernel's default. `interval_s` is the length of the receiver's intervals.
+    `expected_bytes_per_s` (of payload) and `rtt_ns` are estimates for block sizes and time limits.
     """
 
     duration_s: int
@@ -42,30 +42,30 @@ class Load:
 
 
 class RunningWorkload(Protocol):
-    """A workload at work."""
+    """A running workload."""
 
     @property
     def port(self) -> int:
-        """The receiver's TCP port; the streams back, of both directions, come from it."""
+        """The receiver's TCP port; in a bidirectional test the streams back come from it."""
 
     @property
     def connections(self) -> int:
-        """How many connections there are at that port while the streams flow, idle ones included."""
+        """The number of connections at that port while the streams flow, including idle ones."""
 
     def wait(self) -> tuple[Transfer, ...]:
         """Wait for its end: a transfer for each direction, the sender's first. Raises MeasureError."""
 
     def raw(self) -> Any:
-        """What the tool answered, as JSON, for the run folder; known after `wait`."""
+        """The tool's output as JSON, for the run folder; known after `wait`."""
 
 
 class Workload(Protocol):
-    """Something that sends data over the lane, as a value."""
+    """A program that sends data over the lane, as a value."""
 
     kind: ClassVar[str]
 
     def check(self, load: Load) -> None:
-        """Raise ValueError with the reason when it cannot do what is asked."""
+        """Raise ValueError with the reason when the workload cannot carry the load."""
 
     def start(self, ends: Ends, load: Load) -> AbstractContextManager[RunningWorkload]:
-        """Start it; whatever still runs when the block is left is ended. Raises MissingError, MeasureError."""
+        """Start it; leaving the block ends whatever still runs. Raises MissingError, MeasureError."""

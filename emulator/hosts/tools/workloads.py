@@ -1,4 +1,4 @@
-"""The workloads there are, to JSON and back; and which tool the other procedures use."""
+"""The known workloads, their conversion to JSON and back, and the tools of the other procedures."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from emulator.hosts.tools.workload import Workload
 from emulator.system import dataclass_json
 
 KINDS: dict[str, type[Any]] = {Iperf3.kind: Iperf3}
-"""Those that a cell may run, by the name that its JSON has."""
+"""The workloads that a cell may run, by their name in JSON."""
 
 STREAMS: Workload = Iperf3()
-"""What a cell runs unless it says otherwise, and what RFC 6349's TCP tests are made with."""
+"""The default workload of a cell, and the workload of RFC 6349's TCP tests."""
 DATAGRAMS = Datagrams
-"""UDP at a given rate, for a bottleneck."""
+"""UDP at a given rate, to measure a bottleneck."""
 PATH_RATE = PathRate()
 """A short test of a recorded path."""
 BACKGROUND = Background
-"""The demo's steady little traffic."""
+"""The demo's small steady traffic."""
 
 
 def to_json(workload: Workload) -> dict[str, Any]:
@@ -32,6 +32,6 @@ def from_json(value: Mapping[str, Any]) -> Workload:
     settings = dict(value)
     kind = settings.pop("kind", None)
     if kind not in KINDS:
-        raise ValueError(f"no such workload as {kind!r}; there are {', '.join(sorted(KINDS))}")
+        raise ValueError(f"no such workload as {kind!r}; the workloads are {', '.join(sorted(KINDS))}")
     found: Workload = dataclass_json.from_plain(KINDS[kind], settings)
     return found

@@ -78,5 +78,5 @@ def test_lost_probes_of_irtt_are_counted() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"round_trips": [{"lost": "false"}]}'])
 def test_an_answer_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(MeasureError, match="irtt answered something that cannot be read"):
+    with pytest.raises(MeasureError, match="cannot parse the output of irtt"):
         irtt.parse(text)

@@ -15,37 +15,37 @@ from emulator.analysis.verdict import Buffers
 CASES: list[tuple[str, dict[str, Any], str]] = [
     ("drops-by-limit", {"drops_limit": 4, "retransmits": 4}, "the emulator's own queue dropped 4 packets (limit)"),
     ("tcp-mem", {"memory_pressures": 2}, "TCP ran into memory pressure 2 times: raise tcp_mem"),
-    ("tcp-mem", {"memory_short": True}, "TCP was short of memory before it began: raise tcp_mem"),
-    ("impossible", {"steady_bytes_per_s": 95 * MIB}, "95.0 MiB/s is more than the possible 93.8 MiB/s"),
-    ("retransmits-without-loss", {"retransmits": 5}, "5 segments were sent again although nothing was dropped"),
+    ("tcp-mem", {"memory_short": True}, "TCP was short of memory before the cell began: raise tcp_mem"),
+    ("impossible", {"steady_bytes_per_s": 95 * MIB}, "95.0 MiB/s exceeds the possible 93.8 MiB/s"),
+    ("retransmits-without-loss", {"retransmits": 5}, "TCP retransmitted 5 segments although no packet was dropped"),
     (
         "retransmits-without-loss",
         {"retransmits": 49, "drops_buffer": 30},
-        "49 segments were sent again although only 30 packets were dropped",
+        "TCP retransmitted 49 segments although only 30 packets were dropped",
     ),
-    ("rtt-not-as-set", {"rtt_before_ns": 32_011_000}, "the RTT was 32.011 ms where 32.000 ms was asked for"),
-    ("changed", {"drift": ("port x: limit 1",)}, "the lane was changed behind our back: port x: limit 1"),
+    ("rtt-not-as-set", {"rtt_before_ns": 32_011_000}, "the RTT was 32.011 ms instead of the requested 32.000 ms"),
+    ("changed", {"drift": ("port x: limit 1",)}, "something outside Longhaul changed the lane: port x: limit 1"),
     (
         "cached-metrics",
         {"cached_metrics": 1},
-        "the sender remembered 1 peers' TCP metrics: flush with ip tcp_metrics flush",
+        "the sender remembered 1 peers' TCP metrics: run ip tcp_metrics flush",
     ),
     ("cpu", {"receiver_cpu_percent": 97.0}, "iperf3 used 97 % of a core: the CPU may be the limit"),
     ("cpu", {"core_percent": 99.6}, "a core was busy for 100 % of the time: the CPU may be the limit"),
     (
         "one-end-tuned",
         {"sender": Buffers(6 * MIB, 64 * MIB)},
-        "only one end is tuned: 64 MiB to send, 6 MiB to receive; the smaller limits",
+        "only one end is tuned: 64 MiB to send, 6 MiB to receive; the smaller buffer limits",
     ),
     (
         "sender-figure",
         {"sent_bytes": 997 * MIB},
-        "the sender counted 148.0 MiB more than had arrived: only the receiver's figure counts",
+        "the sender counted 148.0 MiB more than arrived: only the receiver's figure is valid",
     ),
     (
         "short-run",
         {"wanted_duration_s": 55},
-        "10 s are short for this RTT: 55 s hold ten slow starts and a hundred round trips",
+        "10 s is short for this RTT: 55 s hold ten slow starts and a hundred round trips",
     ),
 ]
 
@@ -62,7 +62,7 @@ def test_loss_per_super_frame() -> None:
     lossy, drifted = replace(PATH, loss=0.01), seen(drift=("port lhh-far: gso_max_segs 65535, not 1",))
     assert Caveat(
         "loss-per-super-frame",
-        "offloads are on while loss is asked for: it hits whole super-frames, not packets",
+        "offloads are on while the lane has loss: a loss hits whole super-frames, not packets",
         True,
     ) in validity_checks.find(lossy, drifted)
     assert [finding.check for finding in validity_checks.find(PATH, drifted)] == ["changed"]
@@ -95,4 +95,4 @@ def test_a_sound_cell_has_nothing_against_it() -> None:
 def test_no_window_makes_more_than_the_line_possible() -> None:
     fast = seen(steady_bytes_per_s=1200 * MIB, peer_window_bytes=100 * MIB)
     (finding,) = validity_checks.find(PATH, fast)
-    assert finding == Caveat("impossible", "1200.0 MiB/s is more than the possible 1140.1 MiB/s", True)
+    assert finding == Caveat("impossible", "1200.0 MiB/s exceeds the possible 1140.1 MiB/s", True)

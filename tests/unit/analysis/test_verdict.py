@@ -34,7 +34,7 @@ MIB, MS = 2**20, 10**6
             {"drops_buffer": 7, "retransmits": 9},
             verdict.CONGESTION_WINDOW,
             "congestion window (buffer drops)",
-            "7 packets dropped by the full bottleneck buffer, 9 sent again",
+            "7 packets dropped by the full bottleneck buffer, 9 retransmitted",
         ),
         ({"settled": False}, verdict.SLOW_START, "slow start", "the rate was still rising when the run ended"),
         (
@@ -50,13 +50,13 @@ MIB, MS = 2**20, 10**6
             {"core_percent": 99.6, "rwnd_share": 0.9, "rtt_before_ns": MS},
             verdict.CPU,
             "CPU",
-            "a core was busy for 100 % of the time, and the window was full for that: it could carry 3000 MiB/s",
+            "a core was busy for 100 % of the time, which filled the window; the window could carry 3000 MiB/s",
         ),
         (
             {"sender_cpu_percent": 96.0, "sndbuf_share": 0.9, "rtt_before_ns": MS},
             verdict.CPU,
             "CPU",
-            "iperf3 used 96 % of a core, and the window was full for that: it could carry 2500 MiB/s",
+            "iperf3 used 96 % of a core, which filled the window; the window could carry 2500 MiB/s",
         ),
         (
             {"core_percent": 99.6, "rwnd_share": 0.9},
@@ -64,7 +64,7 @@ MIB, MS = 2**20, 10**6
             "receive window 3 MiB",
             "the sender waited for the receiver's window 90% of the time",
         ),
-        ({}, verdict.UNKNOWN, "unknown", "neither window nor buffer nor line: 7.5% of the line"),
+        ({}, verdict.UNKNOWN, "unknown", "no window, buffer or line limited it: 7.5% of the line"),
     ],
 )
 def test_the_limiter(changes: dict[str, Any], kind: str, limiter: str, evidence: str) -> None:
@@ -80,5 +80,5 @@ def test_streams_have_threads_of_their_own() -> None:
 
 def test_loss_limits_where_loss_was_asked_for() -> None:
     assert judge(replace(PATH, loss=0.0001), seen(retransmits=12)) == Verdict(
-        verdict.CONGESTION_WINDOW, "congestion window (loss)", "12 segments sent again at a loss of 0.0100%"
+        verdict.CONGESTION_WINDOW, "congestion window (loss)", "12 segments retransmitted at a loss of 0.0100%"
     )

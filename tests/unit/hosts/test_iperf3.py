@@ -51,7 +51,7 @@ def test_a_failed_test_is_an_error_in_iperf3s_words() -> None:
 
 
 def test_nonsense_is_an_error() -> None:
-    with pytest.raises(MeasureError, match=r"^iperf3 answered no JSON but 'Segmentation fault'$"):
+    with pytest.raises(MeasureError, match=r"^iperf3 printed no JSON but 'Segmentation fault'$"):
         iperf3.parse("Segmentation fault\n")
 
 
@@ -111,8 +111,8 @@ def test_what_its_own_counting_costs(asked: dict[str, int], check: str, fatal: b
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"streams": 129}, "iperf3 has 128 streams at most, not 129"),
-        ({"duration_s": 86_401}, "iperf3 runs for 86400 s"),
+        ({"streams": 129}, "iperf3 allows at most 128 streams, not 129"),
+        ({"duration_s": 86_401}, "iperf3 runs for at most 86400 s"),
     ],
 )
 def test_what_it_would_refuse_is_refused_before(change: dict[str, int], said: str) -> None:

@@ -34,8 +34,11 @@ def test_every_decimal_counts() -> None:
     ("text", "said"),
     [
         ((CAPTURES / "ping-unreachable.txt").read_text(), "none of 3 echoes was answered: is the topology up?"),
-        ("ping: connect: Network is unreachable\n", "ping answered nonsense: ping: connect: Network is unreachable"),
-        ("", "ping answered nonsense: nothing"),
+        (
+            "ping: connect: Network is unreachable\n",
+            "cannot parse the output of ping: ping: connect: Network is unreachable",
+        ),
+        ("", "cannot parse the output of ping: nothing"),
     ],
 )
 def test_no_answer_is_an_error(text: str, said: str) -> None:

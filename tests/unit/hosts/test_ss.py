@@ -48,7 +48,7 @@ def test_nothing_there_is_no_socket() -> None:
 
 
 def test_nonsense_is_an_error() -> None:
-    with pytest.raises(MeasureError, match="ss answered something that cannot be read"):
+    with pytest.raises(MeasureError, match="cannot parse the output of ss"):
         ss.parse("ESTAB 0 0 10.77.0.1:1 10.77.0.2:2\n\t cubic wscale:7,7\n")
 
 

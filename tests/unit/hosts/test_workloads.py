@@ -15,7 +15,7 @@ def test_a_workload_is_a_value_in_json() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"kind": "carrier pigeon"}, "^no such workload as 'carrier pigeon'; there are iperf3$"),
+        ({"kind": "carrier pigeon"}, "^no such workload as 'carrier pigeon'; the workloads are iperf3$"),
         ({}, "^no such workload as None"),
         ({"kind": "iperf3", "colour": 1}, "^Iperf3 has no colour$"),
     ],
