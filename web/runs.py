@@ -28,8 +28,6 @@ from web.api.run_schemas import RunForm
 from web.service import UseCases
 
 RUNNING, DONE, STOPPED = "running", "done", "stopped"
-FIELDS = {"rtt": "rtts", "lane": "lanes", "profile": "profiles", "cc": "congestion_controls"}
-"""What the axes are called in a request, where it is not the same."""
 log = logging.getLogger("longhaul.web")
 
 
@@ -92,16 +90,8 @@ class Runs:
 
     def grid(self, form: RunForm) -> list[CellSpec]:
         """The cells of a request. Raises InputError."""
-        axes = Axes(
-            rtt=tuple(form.rtts or ()),
-            lane=tuple(form.lanes or ()),
-            profile=tuple(form.profiles),
-            streams=tuple(form.streams),
-            cc=tuple(form.congestion_controls),
-            rate=() if form.rate is None else (form.rate,),
-            duration=form.duration,
-        )
-        placed = grid.placed(self._base(form), axes.lane, _by_field, in_lab=form.in_lab)
+        axes = form.axes()
+        placed = grid.placed(self._base(axes), axes.lane, _by_field, in_lab=form.in_lab)
         here = None if placed.hub_host else machine_facts.algorithms(axes.cc)
         algorithms = sweep_runner.LAB_ALGORITHMS if form.in_lab else here
         return grid.cells(placed, axes, tcp_profiles.load_profiles(), _by_field, algorithms)
@@ -114,7 +104,7 @@ class Runs:
             now = datetime.now(UTC)
             name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
             facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
-            asked = Asked(tuple(specs), form.in_lab, form.repeats, self._order_seed())
+            asked = Asked(tuple(specs), form.in_lab, form.most_repeats, self._order_seed())
             folder = RunFolder.create(self._folder / name, facts, asked)
             self._begin(folder)
         return self.get(name)
@@ -189,20 +179,18 @@ class Runs:
             work.cancelled.set()
             work.thread.join()
 
-    def _base(self, form: RunForm) -> Topology:
-        if form.lanes is None:
-            if form.rtts is None:
-                raise InputError.single("say what to measure: rtts, or lanes of the topology", "request", "rtts")
+    def _base(self, axes: Axes) -> Topology:
+        if not axes.lane:
+            if not axes.rtt:
+                raise InputError.single("say what to measure: rtt, or lane of the topology", "request", "rtt")
             return Topology("sweep", "hub", (Lane("lane"),))
         base = self._usecases.topology()
         there = base.sites if base else ()
-        if base is None or (unknown := [name for name in form.lanes if name not in there]):
+        if base is None or not set(axes.lane) <= set(there):
             known = ", ".join(there) or "none, for nothing is up"
-            raise InputError.single(
-                f"no such lane: there are {known}", "request", "lanes" if base is None else unknown[0]
-            )
-        if form.rtts is not None and len(form.lanes) != 1:
-            raise InputError.single("RTTs are measured on one lane: name one", "request", "lanes")
+            raise InputError.single(f"no such lane: there are {known}", "request", "lane")
+        if axes.rtt and len(axes.lane) != 1:
+            raise InputError.single("RTTs are measured on one lane: name one", "request", "lane")
         return base
 
     def _refuse(self, in_lab: bool, specs: Sequence[CellSpec]) -> None:
@@ -274,7 +262,7 @@ class Runs:
 
 def _by_field(axis: str) -> tuple[str, str]:
     """Where an axis stands in a request, as `where` and `path` of a mistake."""
-    return "request", FIELDS.get(axis, axis)
+    return "request", axis
 
 
 def markdown(run: Run) -> str:

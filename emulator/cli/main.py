@@ -89,7 +89,7 @@ def cli(ctx: click.Context, url: str | None) -> None:
       longhaul lab build                                       once: build the lab
       longhaul lab run -- longhaul plan topologies/new-york.yaml
       sudo longhaul up topologies/new-york.yaml                on your own machine
-      longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max
+      longhaul sweep --in-lab --rtt 0,32,80,346 --tcp-profile default,max
       longhaul --url http://appliance:8642 status              on a remote machine, see 'serve'
     """
     if url:

@@ -9,6 +9,7 @@ import click
 from emulator.cli.complete import lane_names
 from emulator.cli.options import appliance_of
 from emulator.cli.output import emit_json, emit_table, json_option
+from emulator.cli.sweep_options import old_option
 from emulator.cli.types import SECONDS
 from emulator.errors import InputError
 from emulator.model.sweep_axes import MOST_STREAMS
@@ -36,10 +37,11 @@ LEAST_DURATION_S = 2
     metavar="N",
     help="Streams of the tests with multiple connections.",
 )
-@click.option("--profile", default="max", show_default=True, metavar="NAME", help="TCP profile during the test.")
+@click.option("--tcp-profile", metavar="NAME", help="TCP profile during the test.  [default: max]")
+@old_option("profile", "tcp_profile", click.STRING)
 @json_option
 @click.pass_context
-def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile: str, as_json: bool) -> None:
+def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, tcp_profile: str | None, as_json: bool) -> None:
     """Test TCP over LANE of the active topology with the procedure of RFC 6349.
 
     Measures path MTU, baseline RTT and bottleneck first; then tests single and multiple connections, each direction
@@ -61,7 +63,7 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, profile:
     if wish.ports and not (wish.host and topology.hub_host):
         raise InputError.single("its hosts are unknown: give the lane a host, and the topology a hub_host", path=lane)
     rate_bps = wish.outbound.rate_bps or wish.line_rate_bps
-    chosen = tcp_profiles.choose(profile, tcp_profiles.load_profiles(None), rate_bps, wish.rtt_ns)
+    chosen = tcp_profiles.choose(tcp_profile or "max", tcp_profiles.load_profiles(None), rate_bps, wish.rtt_ns)
     with resolve.reached(topology) as hosts:
         ends = hosts[topology.hub], hosts[lane]
         with tcp_profiles.applied(chosen, *ends) as unset:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator import __version__
-from emulator.cli.complete import lane_names
 from emulator.cli.output import count, emit_json, emit_table, json_option
-from emulator.cli.sweep_options import asked_for, axis
+from emulator.cli.sweep_options import asked_for, axis_options
 from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
 
@@ -26,32 +25,17 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog="\b\nExamples:\n"
-    "  longhaul sweep --in-lab --rtt 0,32,80,346 --profile default,max\n"
+    "  longhaul sweep --in-lab --rtt 0,32,80,346 --tcp-profile default,max\n"
     "  longhaul sweep --in-lab topologies/new-york.yaml --streams 1,8 --dry-run\n"
     "  longhaul sweep --in-lab topologies/new-york.yaml --lane japan --cc cubic,bbr --direction outbound,inbound\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline runs/20260102-030405\n"
-    "  longhaul sweep --lane japan --profile default     between the SSH hosts of the topology that is up\n"
+    "  longhaul sweep --lane japan --tcp-profile default     between the SSH hosts of the topology that is up\n"
     "  longhaul sweep --scheduler tcp://cluster:8786 --rtt 0,32,80,346\n"
     "  longhaul sweep --resume runs/20260102-030405"
 )
 @click.argument("topology", type=click.Path(dir_okay=False), required=False, metavar="[FILE]")
-@axis("rtt", "RTT,...", help="Round-trip times; bare numbers are ms.")
-@axis(
-    "lane", "NAME,...", shell_complete=lane_names,
-    help="Lanes of the topology (of the one that is up, if no file is given).",
-)  # fmt: skip
-@axis("profile", "NAME,...", help="TCP profiles; default,max unless others are given.")
-@click.option("--profiles", "profile_file", type=click.Path(dir_okay=False), help="A YAML file with more profiles.")
-@axis("window", "SIZE,...", help="Receive windows, each a profile of its own.")
-@axis("streams", "N,...", help="Parallel streams, 128 at most; 1 unless the file says others.")
-@axis("cc", "NAME,...", help="Congestion controls: cubic, bbr, reno, htcp.")
-@axis("initcwnd", "N,...", help="First congestion windows, in segments.")
-@axis("direction", "WAY,...", help="Which way the data flows: outbound, inbound, both at once.")
-@axis("mtu", "N,...", help="MTUs of the lane.")
-@axis("rate", "RATE,...", help="Bottlenecks both ways; else the lane's, else 10Gbit.")
-@axis("loss", "LOSS,...", help="Probabilities of losing a packet, in each direction.")
-@axis("duration", "TIME", help="Of each measurement, such as 30s; else from the RTT.")
-@axis("repeats", "N", help="Measurements of a cell, 30 at most; 10 unless said.")
+@axis_options
+@click.option("--profiles", "profile_file", type=click.Path(dir_okay=False), help="A YAML file with more TCP profiles.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="For every random thing; else the topology's.")
 @click.option(
     "--order-seed", type=click.IntRange(min=0), metavar="N", help="For the order of the cells; else a new one."

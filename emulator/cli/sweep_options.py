@@ -6,13 +6,17 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from emulator.cli.complete import lane_names
+from emulator.cli.impairment_options import renamed
 from emulator.cli.options import appliance_of
 from emulator.cli.types import Axis, noted
 from emulator.errors import InputError, Mistake
+from emulator.model.sweep_axes import AXES, BY_KEY, OLD_WORDS, SweepAxis
 
 if TYPE_CHECKING:
     from emulator.experiment.run_folder import Asked
@@ -23,9 +27,38 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def axis(key: str, metavar: str, **more: Any) -> Callable[[F], F]:
-    """The option of an axis, or of `repeats`; further words as for `click.option`."""
-    return click.option(f"--{key}", type=Axis(key, metavar), **more)
+def axis_options(command: F) -> F:
+    """An option for every axis, in the order of their table; and the old ones, hidden, that are read as them."""
+    for old, new in OLD_WORDS.items():
+        command = old_option(old, new, Axis(new, BY_KEY[new].metavar))(command)
+    for axis in reversed(AXES):
+        command = click.option(
+            axis.option, axis.key, type=Axis(axis.key, axis.metavar), help=_help(axis),
+            shell_complete=lane_names if axis.key == "lane" else None,
+        )(command)  # fmt: skip
+    return command
+
+
+def old_option(old: str, new: str, kind: click.ParamType[Any]) -> Callable[[F], F]:
+    """A hidden option that is read as the one of the key `new`, with a hint; both at once are an error."""
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def renewed(*args: Any, **given: Any) -> Any:
+            value = given.pop(f"old_{new}")
+            if value is not None:
+                renamed(old, new.replace("_", "-"), both=given[new] is not None)
+                given[new] = value
+            return command(*args, **given)
+
+        return click.option(f"--{old}", f"old_{new}", type=kind, hidden=True)(cast("F", renewed))
+
+    return decorate
+
+
+def _help(axis: SweepAxis) -> str:
+    bare = " Bare numbers are ms." if axis.key == "rtt" else ""
+    return f"{axis.help}{bare}  [default: {axis.default}]"
 
 
 def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Asked]:
@@ -42,7 +75,10 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
     with _beside(noted(ctx)):
         file = given["topology"]
         base = loader.load(file) if file else None
-        section, lines = loader.load_sweep(file) if file else ({}, {})
+        hints: list[str] = []
+        section, lines = loader.load_sweep(file, hints) if file else ({}, {})
+        for text in hints:
+            click.echo(text, err=True)
         most_repeats = given["repeats"] or section.pop("repeats", confidence.MOST_REPEATS)
         axes = _axes(section, given)
         base = base or _without_file(ctx, given, axes)
@@ -81,7 +117,7 @@ def _algorithms(given: dict[str, Any], axes: Axes, known: Mapping[str, Profile])
 
     if given["in_lab"]:
         return LAB_ALGORITHMS
-    named = (known[name].congestion_control for name in axes.profile if name in known)
+    named = (known[name].congestion_control for name in axes.tcp_profile if name in known)
     return None if given["dry_run"] else machine_facts.algorithms([*axes.cc, *(name for name in named if name)])
 
 

@@ -24,7 +24,7 @@ class Axis(click.ParamType[Any]):
     """
 
     def __init__(self, key: str, metavar: str) -> None:
-        self.name, self._single = metavar, key in ("duration", "repeats")
+        self.name, self._single = metavar, sweep_axes.BY_KEY[key].single
         self._read = _axis_rtt_ns if key == "rtt" else partial(sweep_axes.parse, key)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -31,13 +31,15 @@ def load(path: str | Path, hints: list[str] | None = None) -> Topology:
     return loads(_text(path), str(path), Path(path).parent, hints)
 
 
-def load_sweep(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The `sweep` section of a topology file: by key what is given, in the units of `axes`, and its "file:line".
+def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
+    """The `sweep` section of a topology file: by key what is given, in the units of `Axes`, and its "file:line".
 
-    Raises InputError.
+    What is said of old words goes to `hints`. Raises InputError.
     """
     source = yaml_source.read(_text(path), str(path))
     form = _validated(source, Path(path).parent).head
+    if hints is not None:
+        hints += source.hints
     source.raise_mistakes()
     assert form is not None
     given = form.sweep.model_dump(exclude_none=True)

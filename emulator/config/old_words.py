@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from emulator.config.yaml_source import Path, Source, Tree
+from emulator.model import sweep_axes
 from emulator.model.impairment_keys import KEYS
 
 DIRECTIONS = ("outbound", "inbound")
@@ -40,6 +41,8 @@ def _renewed(source: Source, tree: Mapping[str, Tree]) -> dict[str, Tree]:
     found = dict(tree)
     if isinstance(defaults := tree.get("defaults"), dict):
         found["defaults"] = rename(source, defaults, ("defaults",), of_settings())
+    if isinstance(sweep := tree.get("sweep"), dict):
+        found["sweep"] = rename(source, sweep, ("sweep",), sweep_axes.OLD_WORDS)
     if isinstance(lanes := tree.get("lanes"), dict):
         found["lanes"] = {name: renew_lane(source, lane, ("lanes", name)) for name, lane in lanes.items()}
     return found

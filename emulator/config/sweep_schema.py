@@ -1,66 +1,61 @@
-"""The `sweep:` of a topology file: what a test run varies."""
+"""The forms of a sweep, made from the table of its axes: a topology file's `sweep` section, and a request's."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
-from emulator.config.field_types import example_schema, text_field
+from emulator.config.field_types import text_field
 from emulator.config.schema import Form
 from emulator.model import sweep_axes
+from emulator.model.sweep_axes import AXES, SweepAxis
 
 
-def _many(key: str, expected: str) -> BeforeValidator:
+def _many(axis: SweepAxis) -> BeforeValidator:
     """A field that is one value of an axis or a list of them."""
 
     def read(value: object) -> Any:
         values = value if isinstance(value, list) else [value]
         texts = [one for one in values if isinstance(one, str)]
         if not values or len(texts) < len(values):
-            raise ValueError(f"{expected}, or a list of them, was expected")
-        return sweep_axes.parse_all(texts, partial(sweep_axes.parse, key))
+            raise ValueError(f"{axis.expected}, or a list of them, was expected")
+        return sweep_axes.parse_all(texts, partial(sweep_axes.parse, axis.key))
 
     return BeforeValidator(read)
 
 
-def _one(key: str, expected: str) -> BeforeValidator:
-    return text_field(partial(sweep_axes.parse, key), expected)
+def _annotation(axis: SweepAxis) -> Any:
+    """The type of an axis' field, with its reader and its JSON Schema."""
+    if axis.single:
+        kind = {"type": "integer"} if axis.key == "repeats" else {"type": "string"}
+        reader = text_field(partial(sweep_axes.parse, axis.key), axis.expected)
+        return Annotated[int, reader, WithJsonSchema({**kind, "examples": list(axis.examples)})]
+    schema = {"type": ["string", "array"], "items": {"type": "string"}, "examples": [list(axis.examples)]}
+    return Annotated[tuple[Any, ...], _many(axis), WithJsonSchema(schema)]
 
 
-def _several(example: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}, "examples": [[example]]})
+def description(axis: SweepAxis) -> str:
+    """What the axis is, and what holds without it."""
+    return f"{axis.help.removesuffix('.')}; default: {axis.default}"
 
 
-Lanes = Annotated[tuple[str, ...], _many("lane", "a name"), _several("max")]
-Durations = Annotated[tuple[int, ...], _many("rtt", "a time such as 32ms"), _several("32ms")]
-Profiles = Annotated[tuple[str, ...], _many("profile", "a name"), _several("max")]
-Windows = Annotated[tuple[int, ...], _many("window", "a size such as 1MiB"), _several("1MiB")]
-Streams = Annotated[tuple[int, ...], _many("streams", "a whole number"), _several("8")]
-Algorithms = Annotated[tuple[str, ...], _many("cc", "a name"), _several("bbr")]
-Segments = Annotated[tuple[int, ...], _many("initcwnd", "a whole number"), _several("10")]
-Directions = Annotated[tuple[str, ...], _many("direction", "a direction"), _several("inbound")]
-Mtus = Annotated[tuple[int, ...], _many("mtu", "a whole number"), _several("9000")]
-Rates = Annotated[tuple[int, ...], _many("rate", "a rate such as 10Gbit"), _several("10Gbit")]
-Losses = Annotated[tuple[int, ...], _many("loss", "a probability"), _several("0.01%")]
-Seconds = Annotated[int, _one("duration", "a time"), example_schema("30s")]
-Repeats = Annotated[int, _one("repeats", "a whole number"), example_schema("3", "integer")]
+def fields() -> dict[str, Any]:
+    """A field for every axis, none of them required."""
+    return {axis.key: (_annotation(axis) | None, Field(default=None, description=description(axis))) for axis in AXES}
 
 
-class SweepForm(Form):
-    """A test run over the topology: every key one value or a list, measured in all combinations."""
+if TYPE_CHECKING:
 
-    lane: Lanes | None = Field(default=None, description="lanes to measure; all of them unless said")
-    rtt: Durations | None = Field(default=None, description="the lane at each of these RTTs, instead of its own")
-    profile: Profiles | None = Field(default=None, description="TCP profiles: default, max, founding")
-    window: Windows | None = Field(default=None, description="receive windows, each a profile of its own")
-    streams: Streams | None = Field(default=None, description="parallel streams, 128 at most")
-    cc: Algorithms | None = Field(default=None, description="congestion controls: cubic, bbr, reno, htcp")
-    initcwnd: Segments | None = Field(default=None, description="first congestion windows, in segments")
-    direction: Directions | None = Field(default=None, description="which way the data flows: outbound, inbound, both")
-    mtu: Mtus | None = Field(default=None, description="MTUs of the lane")
-    rate: Rates | None = Field(default=None, description="bottlenecks, both ways")
-    loss: Losses | None = Field(default=None, description="probabilities of losing a packet, per direction")
-    duration: Seconds | None = Field(default=None, description="of a measurement, in s; from the RTT unless said")
-    repeats: Repeats | None = Field(default=None, description="measurements of a cell at most, 30 at most")
+    class SweepForm(Form):
+        """A sweep over the topology: every key one value or a list, measured in all combinations."""
+
+else:
+    SweepForm = create_model(
+        "SweepForm",
+        __base__=Form,
+        __doc__="A sweep over the topology: every key one value or a list, measured in all combinations.",
+        __module__=__name__,
+        **fields(),
+    )

@@ -13,6 +13,7 @@ from emulator.errors import InputError, Mistake
 from emulator.experiment.build_result import wanted_duration_s
 from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
 from emulator.hosts import tcp_profiles
+from emulator.model import sweep_axes
 from emulator.model.impairment import Impairment
 from emulator.model.sweep_axes import Axes
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
@@ -25,12 +26,12 @@ DEFAULT_PROFILES = (tcp_profiles.DEFAULT.name, tcp_profiles.MAXIMUM)
 WINDOW_SHARE = 0.72
 """Of a receive buffer that is full size from the start, at MTU 1500, as measured on Linux 6.12."""
 SEND_WINDOWS = 4
-_CALLED = {"lane": "lane", "profile": "profile", "cc": "congestion control"}
+_CALLED = {"lane": "lane", "tcp_profile": "TCP profile", "cc": "congestion control"}
 
 
 def by_option(key: str) -> tuple[str, str]:
     """Where an axis stands on the command line, as `where` and `path` of a mistake."""
-    return f"--{key}", ""
+    return sweep_axes.BY_KEY[key].option, ""
 
 
 def cells(
@@ -65,7 +66,7 @@ def _unknown(
     """Names that mean nothing here: the axis and what is wrong, each."""
     there = {
         "lane": base.sites,
-        "profile": (*known, tcp_profiles.MAXIMUM),
+        "tcp_profile": (*known, tcp_profiles.MAXIMUM),
         "cc": axes.cc if algorithms is None else tuple(algorithms),
     }
     wrong = [
@@ -74,10 +75,10 @@ def _unknown(
         for name in getattr(axes, key)
         if name not in names
     ]
-    for name in axes.profile:
+    for name in axes.tcp_profile:
         algorithm = known[name].congestion_control if name in known else None
         if algorithm and algorithms is not None and algorithm not in algorithms:
-            wrong.append(("profile", f"{name} wants the congestion control {algorithm!r}, which is not there"))
+            wrong.append(("tcp_profile", f"{name} wants the congestion control {algorithm!r}, which is not there"))
     return wrong
 
 
@@ -108,7 +109,7 @@ def _of_lane(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[C
     rate_bps = lane.outbound.rate_bps or lane.line_rate_bps
     buffer = lane.outbound.buffer
     buffer_bytes = buffer.to_bytes(rate_bps, lane.mtu + tcp_path.ETHERNET_HEADER_BYTES) if buffer else None
-    names = axes.profile or (() if axes.window else DEFAULT_PROFILES)
+    names = axes.tcp_profile or (() if axes.window else DEFAULT_PROFILES)
     chosen = [tcp_profiles.choose(name, known, rate_bps, lane.rtt_ns, buffer_bytes) for name in names]
     chosen += [of_window(window_bytes) for window_bytes in axes.window]
     found = []

@@ -64,7 +64,8 @@ def choose(
     if name == MAXIMUM:
         return maximum(rate_bps, rtt_ns, buffer_bytes)
     if name not in known:
-        raise InputError.single(f"no such profile; the profiles are {', '.join([*known, MAXIMUM])}", "--profile", name)
+        names = ", ".join([*known, MAXIMUM])
+        raise InputError.single(f"no such TCP profile; the TCP profiles are {names}", "--tcp-profile", name)
     return known[name]
 
 

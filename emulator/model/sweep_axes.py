@@ -1,10 +1,12 @@
-"""What a test run varies: the axes of its grid, as text and as values.
+"""What a sweep varies: one table of its axes, from which the topology file, the command line, the API and the web form
+are made, and their values.
 
 What would fail in the middle of a run is refused here, before anything starts. Pure.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -24,6 +26,8 @@ MOST_STREAMS, LONGEST_S = 128, 86_400
 LONGEST_RTT_NS = 3_000_000_000
 """Three requests, one a second (mcast_solicit, retrans_time_ms); then what waits to be sent is dropped."""
 MOST_REPEATS = 30
+MOST_VALUES = 64
+"""Of one axis."""
 SMALLEST_WINDOW_BYTES = 4096
 LARGEST_WINDOW_BYTES = LARGEST_BUFFER_BYTES * 2 // 3
 """What is in flight of the largest send buffer at the least: its writer sleeps until a third is free."""
@@ -32,33 +36,159 @@ ALGORITHM_PATTERN = r"[a-z0-9_-]{1,15}"
 """What the kernel has room for in the name of a congestion control (TCP_CA_NAME_MAX)."""
 
 
+@dataclass(frozen=True)
+class SweepAxis:
+    """One axis: how its values are read and written, and what a user is told of it.
+
+    `limits` are the least, the most, how to write them, and what sets them. `single` axes have one value. `default` is
+    what holds when nothing is given, in words.
+    """
+
+    key: str
+    read: Callable[[str], Any]
+    expected: str
+    metavar: str
+    label: str
+    help: str
+    examples: tuple[str, ...]
+    default: str
+    limits: tuple[int, int, Callable[[int], str], str] | None = None
+    choices: tuple[str, ...] = ()
+    single: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option on the command line."""
+        return f"--{self.key.replace('_', '-')}"
+
+    def check(self, value: Any) -> None:
+        """Raise ValueError when no measurement can have this value."""
+        if self.limits:
+            least, most, written, whose = self.limits
+            if not least <= value <= most:
+                raise ValueError(f"{written(value)} is not within {written(least)}..{written(most)}, {whose}")
+        elif self.choices and value not in self.choices:
+            raise ValueError(f"no such {self.key} as {value!r}; there are {', '.join(self.choices)}")
+        elif self.key in _CHECKS:
+            _CHECKS[self.key](value)
+
+
+def _word(text: str) -> str:
+    if not text:
+        raise ValueError("a name was expected")
+    return text
+
+
 def _number(value: int) -> str:
     return str(value)
 
 
-LIMITS: dict[str, tuple[int, int, Callable[[int], str], str]] = {
-    "rtt": (0, LONGEST_RTT_NS, units.format_duration, "as long as the kernel waits for an answer to ARP"),
-    "streams": (1, MOST_STREAMS, _number, "what one measurement has"),
-    "duration": (1, LONGEST_S, "{} s".format, "no more than a day"),
-    "repeats": (1, MOST_REPEATS, _number, "what is worth the time"),
-    "window": (SMALLEST_WINDOW_BYTES, LARGEST_WINDOW_BYTES, units.format_size, "what socket buffers can offer"),
-    "initcwnd": (1, MOST_SEGMENTS, _number, "what a route can hold"),
-    "mtu": (LEAST_MTU, MOST_MTU, _number, "what a lane can have"),
-}
-"""Of each axis the least, the most, how to write them, and whose limits they are."""
+def _whole_seconds(text: str) -> int:
+    """A duration in s; a bare number is in s."""
+    duration_ns = units.parse_duration_ns(f"{text}s" if text.isdigit() else text)
+    if not duration_ns or duration_ns % 10**9:
+        raise ValueError(f"{text!r} is not understood: whole seconds were expected, such as 30s")
+    return duration_ns // 10**9
+
+
+def _check_algorithm(name: str) -> None:
+    if not re.fullmatch(ALGORITHM_PATTERN, name):
+        raise ValueError(f"{name!r} is no name of a congestion control such as cubic or bbr")
+
+
+def _check_rate(rate_bps: int) -> None:
+    if rate_bps < LEAST_RATE_BPS:
+        raise ValueError(f"{rate_bps} bit/s are below one byte a second")
+
+
+def _check_loss(loss_p32: int) -> None:
+    if loss_p32 >= P32:
+        raise ValueError("a loss of 100% lets nothing through that could be measured")
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {"cc": _check_algorithm, "rate": _check_rate, "loss": _check_loss}
+
+AXES: tuple[SweepAxis, ...] = (
+    SweepAxis(
+        "rtt", units.parse_duration_ns, "a time such as 32ms", "RTT,...", "Round-trip times",
+        "Round-trip times that the lane gets instead of its own.", ("0ms", "32ms", "346ms"), "the lane's own",
+        (0, LONGEST_RTT_NS, units.format_duration, "as long as the kernel waits for an answer to ARP"),
+    ),
+    SweepAxis(
+        "lane", _word, "a name", "NAME,...", "Lanes",
+        "Lanes to measure.", ("japan",), "all lanes of the file; on the command line without a file: name them",
+    ),
+    SweepAxis(
+        "tcp_profile", _word, "a name", "NAME,...", "TCP profiles",
+        "TCP settings of the hosts, by name: default, max, founding, or your own.", ("default", "max", "founding"),
+        "default and max; none beside windows",
+    ),
+    SweepAxis(
+        "window", units.parse_size_bytes, "a size such as 1MiB", "SIZE,...", "Receive windows",
+        "Receive windows, each a TCP profile of its own.", ("256KiB", "1MiB"), "those of the TCP profiles",
+        (SMALLEST_WINDOW_BYTES, LARGEST_WINDOW_BYTES, units.format_size, "what socket buffers can offer"),
+    ),
+    SweepAxis(
+        "streams", units.parse_count, "a whole number", "N,...", "Parallel streams",
+        f"Numbers of parallel TCP streams, {MOST_STREAMS} at most.", ("1", "8"), "1",
+        (1, MOST_STREAMS, _number, "what one measurement has"),
+    ),
+    SweepAxis(
+        "cc", _word, "a name", "NAME,...", "Congestion controls",
+        "Congestion controls: cubic, bbr, reno, htcp.", ("cubic", "bbr"), "the TCP profile's, else the kernel's",
+    ),
+    SweepAxis(
+        "initcwnd", units.parse_count, "a whole number", "N,...", "Initial congestion windows",
+        "Initial congestion windows, in segments.", ("10", "32"), "the TCP profile's, else the kernel's",
+        (1, MOST_SEGMENTS, _number, "what a route can hold"),
+    ),
+    SweepAxis(
+        "direction", _word, "a direction", "WAY,...", "Directions",
+        "Where the data flows: outbound (hub to site), inbound, or both at once.", DIRECTIONS, OUTBOUND,
+        choices=DIRECTIONS,
+    ),
+    SweepAxis(
+        "mtu", units.parse_count, "a whole number", "N,...", "MTUs",
+        "MTUs of the lane, in bytes.", ("1500", "9000"), "the lane's own",
+        (LEAST_MTU, MOST_MTU, _number, "what a lane can have"),
+    ),
+    SweepAxis(
+        "rate", units.parse_rate_bps, "a rate such as 10Gbit", "RATE,...", "Bottlenecks",
+        "Bottleneck rates, the same in both directions.", ("1Gbit", "10Gbit"), "the lane's own, else 10Gbit",
+    ),
+    SweepAxis(
+        "loss", units.parse_probability_p32, "a probability", "LOSS,...", "Losses",
+        "Probabilities of losing a packet, in each direction.", ("0", "0.01%"), "the lane's own",
+    ),
+    SweepAxis(
+        "duration", _whole_seconds, "a time", "TIME", "Duration of a measurement",
+        "Duration of each measurement, in whole seconds.", ("30s",), "10 to 40 s, from the RTT",
+        (1, LONGEST_S, "{} s".format, "no more than a day"), single=True,
+    ),
+    SweepAxis(
+        "repeats", units.parse_count, "a whole number", "N", "Repeats at most",
+        f"Measurements of a cell at most, {MOST_REPEATS} or fewer; three suffice when the mean is known to 2.5 %.",
+        ("3",), "10; through the API 1",
+        (1, MOST_REPEATS, _number, "what is worth the time"), single=True,
+    ),
+)  # fmt: skip
+"""In the order in which users see them. `repeats` belongs to the run and not to its cells."""
+BY_KEY = {axis.key: axis for axis in AXES}
+OLD_WORDS = {"profile": "tcp_profile"}
+"""What a user may still write for an axis, for one release."""
 
 
 @dataclass(frozen=True)
 class Axes:
     """What is varied; an empty axis leaves what the lane, the profile or the kernel has. ns, bit/s, p32, bytes, s.
 
-    `window` makes profiles whose receive buffer offers a window of that many bytes; without it and `profile` there
-    are default and max. Called as in a topology file's `sweep` section and on the command line.
+    `window` makes profiles whose receive buffer offers a window of that many bytes; without it and `tcp_profile` there
+    are default and max. The fields are called as in `AXES`.
     """
 
     rtt: tuple[int, ...] = ()
     lane: tuple[str, ...] = ()
-    profile: tuple[str, ...] = ()
+    tcp_profile: tuple[str, ...] = ()
     window: tuple[int, ...] = ()
     streams: tuple[int, ...] = (1,)
     cc: tuple[str, ...] = ()
@@ -73,13 +203,20 @@ class Axes:
         for field in fields(self):
             value = getattr(self, field.name)
             for one in value if isinstance(value, tuple) else () if value is None else (value,):
-                _check(field.name, one)
+                BY_KEY[field.name].check(one)
+
+    @property
+    def combinations(self) -> int:
+        """How many cells they make of one lane, or of each that is named."""
+        values = [getattr(self, field.name) for field in fields(self) if field.name not in ("tcp_profile", "window")]
+        profiles = len(self.tcp_profile) + len(self.window)
+        return max(1, profiles) * math.prod(max(1, len(value)) for value in values if isinstance(value, tuple))
 
 
 def parse(key: str, text: str) -> Any:
     """One value of an axis (or of `repeats`), by its key. Raises ValueError."""
-    value = _READERS[key](text)
-    _check(key, value)
+    value = BY_KEY[key].read(text)
+    BY_KEY[key].check(value)
     return value
 
 
@@ -91,52 +228,8 @@ def parse_all(texts: Iterable[str], read: Callable[[str], Any]) -> tuple[Any, ..
             values.append(read(text))
         except ValueError as error:
             wrong.append(str(error))
+    if len(values) > MOST_VALUES:
+        wrong.append(f"{len(values)} values are too many: {MOST_VALUES} at most")
     if wrong:
         raise ValueError("; ".join(wrong))
     return tuple(values)
-
-
-def _check(key: str, value: Any) -> None:
-    if key in LIMITS:
-        least, most, written, whose = LIMITS[key]
-        if not least <= value <= most:
-            raise ValueError(f"{written(value)} is not within {written(least)}..{written(most)}, {whose}")
-    elif key == "direction" and value not in DIRECTIONS:
-        raise ValueError(f"no such direction as {value!r}; there are {', '.join(DIRECTIONS)}")
-    elif key == "cc" and not re.fullmatch(ALGORITHM_PATTERN, value):
-        raise ValueError(f"{value!r} is no name of a congestion control such as cubic or bbr")
-    elif key == "rate" and value < LEAST_RATE_BPS:
-        raise ValueError(f"{value} bit/s are below one byte a second")
-    elif key == "loss" and value >= P32:
-        raise ValueError("a loss of 100% lets nothing through that could be measured")
-
-
-def _word(text: str) -> str:
-    if not text:
-        raise ValueError("a name was expected")
-    return text
-
-
-def _whole_seconds(text: str) -> int:
-    """A duration in s; a bare number is in s."""
-    duration_ns = units.parse_duration_ns(f"{text}s" if text.isdigit() else text)
-    if not duration_ns or duration_ns % 10**9:
-        raise ValueError(f"{text!r} is not understood: whole seconds were expected, such as 30s")
-    return duration_ns // 10**9
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    "rtt": units.parse_duration_ns,
-    "lane": _word,
-    "profile": _word,
-    "window": units.parse_size_bytes,
-    "streams": units.parse_count,
-    "cc": _word,
-    "initcwnd": units.parse_count,
-    "direction": _word,
-    "mtu": units.parse_count,
-    "rate": units.parse_rate_bps,
-    "loss": units.parse_probability_p32,
-    "duration": _whole_seconds,
-    "repeats": units.parse_count,
-}

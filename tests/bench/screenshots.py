@@ -98,7 +98,7 @@ def furnished(folder: Path) -> House:
     house.client.post("/api/certificates")
     past(house, MINUTES * 60)
     for rtts in (["0ms", "32ms", "80ms", "346ms"], ["32ms", "80ms"]):
-        asked = {"rtts": rtts, "profiles": ["default", "max"], "rate": "10Gbit", "in_lab": True}
+        asked = {"rtt": rtts, "tcp_profile": ["default", "max"], "rate": "10Gbit", "in_lab": True}
         name = house.client.post("/api/runs", json=asked).json["id"]  # type: ignore[index]
         while house.client.get(f"/api/runs/{name}").json["state"] == "running":  # type: ignore[index]
             time.sleep(0.01)

@@ -95,7 +95,7 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
     # Its own: the cells run in another thread, and pyroute2 opens a socket in every thread that uses one.
     monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
     before = three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0")
-    grid = ["--profile", "founding", "--runs", str(tmp_path)]
+    grid = ["--tcp-profile", "founding", "--runs", str(tmp_path)]
     appliance.up(topology)
     over_ssh = swept(grid, appliance, capsys)
     assert appliance.topology() == topology, "the lane was not returned"
@@ -115,7 +115,7 @@ def test_the_web_measures_over_the_lanes_that_are_up(
     monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
     appliance.up(topology)
     runs = Runs(tmp_path / "runs", UseCases(appliance), local_runners, lambda _: None)
-    name = runs.start(RunForm(lanes=["far"], profiles=["founding"], duration="5")).id  # type: ignore[arg-type]
+    name = runs.start(RunForm(lane=["far"], tcp_profile=["founding"], duration="5")).id  # type: ignore[arg-type]
     assert until(lambda: runs.get(name).state == "done")
     run = runs.get(name)
     assert (run.failures, run.trouble) == ({}, "")
@@ -129,7 +129,7 @@ def test_a_sweep_that_is_killed_leaves_the_lanes_as_the_user_had_them(
     appliance: Appliance, topology: Topology, tmp_path: Path
 ) -> None:
     appliance.up(topology)
-    argv = ["sweep", "--lane", "far", "--profile", "founding", "--mtu", "1400", "--duration", "60", "--runs"]
+    argv = ["sweep", "--lane", "far", "--tcp-profile", "founding", "--mtu", "1400", "--duration", "60", "--runs"]
     env = {**os.environ, "LONGHAUL_STATE": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-m", "emulator", *argv, str(tmp_path)], cwd=ROOT, env=env) as sweep:
         assert until(lambda: IntentStore(tmp_path).leaseholder() == sweep.pid)

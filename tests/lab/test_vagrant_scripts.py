@@ -37,7 +37,7 @@ def test_from_bare_ports_to_a_sweep(three: Machines, tmp_path: Path) -> None:
     lanes = " ".join(f"{site} {SITES[site]} {macs[f'hub-{n}']} {macs[f'site-{n}']}" for n, site in enumerate(SITES, 2))
     sh(f"{SCRIPTS}/topology here hub {lanes} >{tmp_path}/lab.yaml")
     try:
-        sh(f"{SCRIPTS}/measure {tmp_path}/lab.yaml {tmp_path}/runs --lane far --profile founding --duration 2")
+        sh(f"{SCRIPTS}/measure {tmp_path}/lab.yaml {tmp_path}/runs --lane far --tcp-profile founding --duration 2")
         # Once more, with the ports in bridges that have their MAC addresses.
         again = sh(f"{SCRIPTS}/topology here hub {lanes}")
         assert again == (tmp_path / "lab.yaml").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,3 +145,12 @@ def problem(response: Any, status: int) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(response.text)
     assert value["status"] == status
     return value
+
+
+def until(house: House, name: str, wanted: Any) -> Any:
+    """The run once it is as wanted."""
+    deadline = time.monotonic() + 60
+    while not wanted(answer := house.client.get(f"/api/runs/{name}").json):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.005)
+    return answer

@@ -167,7 +167,7 @@ def test_a_daemon_that_is_gone_is_told_and_the_page_goes_on_when_it_is_back(
 def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: int, scheme: str) -> None:
     site.house.client.post("/api/certificates")
     site.house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
-    name = site.house.client.post("/api/runs", json={"rtts": ["1ms"], "in_lab": True}).json["id"]  # type: ignore[index]
+    name = site.house.client.post("/api/runs", json={"rtt": ["1ms"], "in_lab": True}).json["id"]  # type: ignore[index]
     deadline = time.monotonic() + 60
     while site.house.client.get(f"/api/runs/{name}").json["state"] == "running":  # type: ignore[index]
         assert time.monotonic() < deadline

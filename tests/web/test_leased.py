@@ -18,7 +18,7 @@ from emulator.control.rtt_monitor import Echoes
 from emulator.model.topology import Topology
 from web.server import Server
 
-ASKED = {"rtts": ["1ms"], "duration": 10}
+ASKED = {"rtt": ["1ms"], "duration": 10}
 
 
 def other_process(house: House) -> Appliance:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.made_results import execution
-from support.web_daemon import House, asked, star
+from support.web_daemon import House, asked, star, until
 
 from emulator.config import loader
 from emulator.errors import MeasureError, MissingError
@@ -18,7 +18,7 @@ from emulator.experiment import run_cell
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Execution
 
-ASKED = {"rtts": ["1ms", "32ms"], "profiles": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
+ASKED = {"rtt": ["1ms", "32ms"], "tcp_profile": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
 CELLS = [f"lane-{rtt}ms-{profile}-1-100Mbit" for rtt in (1, 32) for profile in ("default", "max")]
 
 
@@ -51,15 +51,6 @@ def gate() -> Gate:
 def house(tmp_path: Path, gate: Gate) -> House:
     """A daemon with nothing up."""
     return House(tmp_path, runner=gate)
-
-
-def until(house: House, name: str, wanted: Any) -> Any:
-    """The run once it is as wanted."""
-    deadline = time.monotonic() + 60
-    while not wanted(answer := house.client.get(f"/api/runs/{name}").json):
-        assert time.monotonic() < deadline, answer
-        time.sleep(0.005)
-    return answer
 
 
 def begin(house: House, **said: Any) -> str:
@@ -192,7 +183,7 @@ def test_a_topology_that_is_up_is_in_the_way(house: House, gate: Gate) -> None:
 
 def test_lanes_of_the_topology_keep_their_own_settings(house: House) -> None:
     house.up()
-    asked = {"lanes": ["london", "japan"], "in_lab": True}
+    asked = {"lane": ["london", "japan"], "in_lab": True}
     cells = house.client.post("/api/runs?dry_run=1", json=asked).json["cells"]
     assert [(c["lane"], c["rtt_ns"]) for c in cells] == [("london", 80_000_000), ("japan", 346_000_000)]
 
@@ -211,18 +202,18 @@ def test_lanes_that_name_machines_are_measured_between_these_while_they_are_up(
 
     house = House(tmp_path, runner=runner)
     monkeypatch.setattr(house.usecases, "topology", lambda: there)
-    asked = {"lanes": ["far"], "profiles": ["default"]}
+    asked = {"lane": ["far"], "tcp_profile": ["default"]}
     answer = house.client.post("/api/runs", json=asked)
     assert answer.status_code == 201, answer.text
     until(house, answer.json["id"], lambda run: run["state"] == "done")
     assert [(one.topology.hub_host, one.lane.host, one.lane.ports) for one in seen] == [
         ("root@hub", "far", there.lane("far").ports)
     ]
-    refused = house.client.post("/api/runs", json=asked | {"lanes": ["far", "dark"]})
+    refused = house.client.post("/api/runs", json=asked | {"lane": ["far", "dark"]})
     assert refused.status_code == 422
     mistake = refused.json["mistakes"][0]
-    assert (mistake["path"], mistake["text"]) == ("lanes", "dark: no host is given; add one, or choose other lanes")
-    in_lab = house.client.post("/api/runs?dry_run=1", json=asked | {"lanes": ["dark"], "in_lab": True})
+    assert (mistake["path"], mistake["text"]) == ("lane", "dark: no host is given; add one, or choose other lanes")
+    in_lab = house.client.post("/api/runs?dry_run=1", json=asked | {"lane": ["dark"], "in_lab": True})
     assert (in_lab.status_code, in_lab.json["total"]) == (201, 1)
     with_rtts = house.client.post("/api/runs", json=ASKED)
     assert (with_rtts.status_code, with_rtts.json["detail"].split(":")[0]) == (409, "there is up here")
@@ -248,21 +239,21 @@ def test_in_the_demo_the_star_makes_room_for_each_cell_and_history_hears_nothing
 @pytest.mark.parametrize(
     ("said", "path"),
     [
-        ({}, "rtts"),
-        ({"rtts": []}, "rtts"),
-        ({"rtts": ["32"]}, "rtts.0"),
-        ({"rtts": "32ms"}, "rtts"),
-        ({"rtts": ["1ms"], "streams": [0]}, "streams.0"),
-        ({"rtts": ["1ms"], "duration": "soon"}, "duration"),
-        ({"rtts": ["1ms"], "in_lab": "perhaps"}, "in_lab"),
-        ({"rtts": ["1ms"], "profiles": ["fast"]}, "profiles"),
-        ({"rtts": ["1ms"], "streams": [1, 129]}, "streams.1"),
-        ({"rtts": ["1ms"], "rate": "none"}, "rate"),
-        ({"rtts": ["1ms"], "congestion_controls": ["Cubic"]}, "congestion_controls.0"),
-        ({"rtts": ["1ms"], "congestion_controls": ["vegas"], "in_lab": True}, "congestion_controls"),
-        ({"rtts": ["1ms"], "speed": 1}, "speed"),
-        ({"lanes": ["paris"]}, "lanes"),
-        ({"rtts": ["1ms", "1ms"]}, ""),
+        ({}, "rtt"),
+        ({"rtt": []}, "rtt"),
+        ({"rtt": ["32"]}, "rtt"),
+        ({"rtt": {"32ms": 1}}, "rtt"),
+        ({"rtt": ["1ms"], "streams": [0]}, "streams"),
+        ({"rtt": ["1ms"], "duration": "soon"}, "duration"),
+        ({"rtt": ["1ms"], "in_lab": "perhaps"}, "in_lab"),
+        ({"rtt": ["1ms"], "tcp_profile": ["fast"]}, "tcp_profile"),
+        ({"rtt": ["1ms"], "streams": [1, 129]}, "streams"),
+        ({"rtt": ["1ms"], "rate": "none"}, "rate"),
+        ({"rtt": ["1ms"], "cc": ["Cubic"]}, "cc"),
+        ({"rtt": ["1ms"], "cc": ["vegas"], "in_lab": True}, "cc"),
+        ({"rtt": ["1ms"], "speed": 1}, "speed"),
+        ({"lane": ["paris"]}, "lane"),
+        ({"rtt": ["1ms", "1ms"]}, ""),
     ],
 )
 def test_mistakes_in_a_run_are_told(house: House, said: Any, path: str) -> None:
@@ -272,13 +263,13 @@ def test_mistakes_in_a_run_are_told(house: House, said: Any, path: str) -> None:
 
 
 def test_too_many_cells(house: House) -> None:
-    asked = {"rtts": [f"{n}ms" for n in range(64)], "streams": list(range(1, 17))}
+    asked = {"rtt": [f"{n}ms" for n in range(64)], "streams": list(range(1, 17))}
     assert "1024 cells are too many" in house.client.post("/api/runs", json=asked).json["mistakes"][0]["text"]
 
 
 def test_where_there_is_no_lab(tmp_path: Path) -> None:
     house = House(tmp_path, lab=False)
-    answer = house.client.post("/api/runs", json={"rtts": ["1ms"], "in_lab": True})
+    answer = house.client.post("/api/runs", json={"rtt": ["1ms"], "in_lab": True})
     assert answer.json["mistakes"][0]["path"] == "in_lab"
 
 

@@ -11,7 +11,16 @@ from emulator.errors import InputError
 from emulator.experiment import grid
 from emulator.experiment.cell_result import CellSpec
 from web.api.routing import DRY_RUN, JSON, EndpointTable, Query, form_body, whole
-from web.api.run_schemas import MOST_CELLS, RunAnswer, RunForm, RunsAnswer, run_answer
+from web.api.run_schemas import (
+    MOST_CELLS,
+    OLD_WORDS,
+    AxesAnswer,
+    RunAnswer,
+    RunForm,
+    RunsAnswer,
+    axes_answer,
+    run_answer,
+)
 from web.api.schemas import Answer
 from web.context import here
 from web.live import MOST_WATCHERS, columns
@@ -60,27 +69,35 @@ def past(name: str, seconds: int = 300) -> PastAnswer:
 def _run_schema() -> dict[str, Any]:
     """The form as JSON: texts with units, as in a topology file."""
     fields = {name: {"description": f.description} if f.description else {} for name, f in RunForm.model_fields.items()}
-    examples = [{"rtts": ["0ms", "32ms", "80ms"], "profiles": ["default", "max"], "streams": [1], "in_lab": True}]
+    examples = [{"rtt": ["0ms", "32ms", "80ms"], "tcp_profile": ["default", "max"], "streams": [1], "in_lab": True}]
     return {"type": "object", "properties": fields, "additionalProperties": False, "examples": examples}
 
 
 @table("POST", "/api/runs", RunAnswer, status=201, body=_run_schema(), query={"dry_run": DRY_RUN}, problems=(409, 503))
 def start_run(dry_run: bool = False) -> RunAnswer:
     """Start a test run; dry_run only returns its cells and their expected duration."""
-    daemon, form = here(), form_body(RunForm)
+    daemon, hints = here(), list[str]()
+    form = form_body(RunForm, OLD_WORDS, hints)
     if form.in_lab and not daemon.lab:
         raise InputError.single("this server has no lab: omit in_lab", "request", "in_lab")
+    if (combinations := form.axes().combinations) > MOST_CELLS:
+        raise InputError.single(f"{combinations} cells are too many: a run has at most {MOST_CELLS}", "request")
     specs = daemon.runs.grid(form)
     if len(specs) > MOST_CELLS:
         raise InputError.single(f"{len(specs)} cells are too many: a run has at most {MOST_CELLS}", "request")
-    if dry_run:
-        return _planned(specs, form.in_lab)
-    return run_answer(daemon.runs.start(form))
+    answer = _planned(specs, form.in_lab) if dry_run else run_answer(daemon.runs.start(form))
+    return answer.model_copy(update={"warnings": hints})
 
 
 def _planned(specs: list[CellSpec], in_lab: bool) -> RunAnswer:
     answer = run_answer(Run("", "planned", in_lab, specs, {}))
     return answer.model_copy(update={"left_s": round(grid.cost_s(specs, 1, in_lab=in_lab), 1)})
+
+
+@table("GET", "/api/axes", AxesAnswer)
+def axes() -> AxesAnswer:
+    """What a test run can vary: the axes, with their limits, as the command line and a topology file have them."""
+    return axes_answer()
 
 
 @table("GET", "/api/runs", RunsAnswer)

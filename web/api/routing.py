@@ -10,7 +10,7 @@ from flask import Flask, Response, current_app, request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from emulator import units
-from emulator.config import yaml_source
+from emulator.config import old_words, yaml_source
 from emulator.errors import InputError, Mistake
 from web.auth.tokens import READ, WRITE
 
@@ -157,9 +157,16 @@ def json_body() -> Any:
         raise InputError.single(f"not JSON: {error}", "request") from None
 
 
-def form_body(form: type[BaseModel]) -> Any:
-    """The body as a form of texts and lists of texts. Raises InputError with every mistake."""
+def form_body(form: type[BaseModel], words: Mapping[str, str] | None = None, hints: list[str] | None = None) -> Any:
+    """The body as a form of texts and lists of texts. Raises InputError with every mistake.
+
+    `words` are old names of keys, with their new ones; what is said of them goes to `hints`.
+    """
     source = yaml_source.of_json(json_body(), "request")
+    if words and isinstance(source.tree, dict):
+        source.tree = old_words.rename(source, source.tree, (), words)
+    if hints is not None:
+        hints += source.hints
     source.raise_mistakes()
     try:
         return TypeAdapter(form).validate_python(source.tree)

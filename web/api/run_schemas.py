@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
-from emulator import units
-from emulator.config.field_types import Duration, example_schema
+from emulator.config.sweep_schema import SweepForm
 from emulator.model import sweep_axes
+from emulator.model.sweep_axes import AXES, Axes, SweepAxis
 from web.api.schemas import Answer
 
 if TYPE_CHECKING:
@@ -16,27 +16,12 @@ if TYPE_CHECKING:
     from web.runs import Run
 
 MOST_CELLS = 1000
-
-
-def _word(value: Any) -> Any:
-    """A name: what begins with a letter and has nothing of an option, a path or a shell in it."""
-    if not isinstance(value, str) or not value.replace("-", "").replace("_", "").isalnum() or not value[0].isalpha():
-        raise ValueError("a name of letters, digits and - was expected")
-    if not value.isascii() or len(value) > 63:
-        raise ValueError("a name of at most 63 letters, digits and - was expected")
-    return value
-
-
-def _count(low: int, high: int) -> BeforeValidator:
-    def read(value: Any) -> Any:
-        if not isinstance(value, str):
-            raise ValueError("a whole number was expected")
-        number = units.parse_count(value)
-        if not low <= number <= high:
-            raise ValueError(f"{value} is not within {low} and {high}")
-        return number
-
-    return BeforeValidator(read)
+DEFAULTS = {"tcp_profile": ("default",)}
+"""What a request measures that names neither TCP profiles nor windows."""
+OLD_WORDS = {
+    **sweep_axes.OLD_WORDS, "rtts": "rtt", "lanes": "lane", "profiles": "tcp_profile", "congestion_controls": "cc",
+}  # fmt: skip
+"""What a request may still call an axis, for one release."""
 
 
 def _flag(value: Any) -> Any:
@@ -45,40 +30,66 @@ def _flag(value: Any) -> Any:
     return value == "true"
 
 
-Name = Annotated[str, BeforeValidator(_word)]
-
-
-def _axis(key: str) -> BeforeValidator:
-    def read(value: Any) -> Any:
-        return sweep_axes.parse(key, value if isinstance(value, str) else "")
-
-    return BeforeValidator(read)
-
-
-Streams = Annotated[int, _axis("streams")]
-Algorithm = Annotated[str, _axis("cc"), BeforeValidator(_word)]
-Bottleneck = Annotated[int, _axis("rate"), example_schema("10Gbit")]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 
 
-class RunForm(BaseModel):
-    """A grid of cells: every combination of RTTs (or lanes), profiles, streams and congestion controls."""
+class RunForm(SweepForm):
+    """A grid of cells: every combination of the axes, which are those of a topology file's sweep section."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    rtts: Annotated[list[Duration], Field(min_length=1, max_length=64)] | None = None
-    lanes: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = None
-    profiles: Annotated[list[Name], Field(min_length=1, max_length=16)] = ["default"]
-    streams: Annotated[list[Streams], Field(min_length=1, max_length=16)] = [1]
-    congestion_controls: Annotated[list[Algorithm], Field(max_length=8)] = []
-    rate: Bottleneck | None = Field(default=None, description="bottleneck both ways; else the lane's own, else 10Gbit")
-    duration: Annotated[int, _count(1, 3600)] | None = Field(
-        default=None, description="seconds a cell; else by the RTT"
-    )
-    repeats: Annotated[int, _axis("repeats")] = Field(
-        default=1, description="measurements of a cell at most; fewer when its mean is known to 2.5 % after three"
-    )
     in_lab: Flag = Field(default=False, description="each cell in a lab of its own")
+
+    def axes(self) -> Axes:
+        """The axes; without TCP profiles and windows, the default profile. Raises ValueError."""
+        given = self.model_dump(exclude={"in_lab", "repeats"}, exclude_none=True)
+        return Axes(**({} if given.get("window") else DEFAULTS) | given)
+
+    @property
+    def most_repeats(self) -> int:
+        """Measurements of a cell at most; fewer when its mean is known to 2.5 % after three."""
+        repeats: int | None = getattr(self, "repeats")  # noqa: B009  # the table's fields are not typed
+        return repeats or 1
+
+
+class AxisAnswer(Answer):
+    """One axis: its key in requests and files, its option, and what it takes. Limits are null where it has none."""
+
+    key: str
+    option: str
+    label: str
+    help: str
+    default: str
+    examples: list[str]
+    choices: list[str] = Field(description="all values; empty where there are more than can be listed")
+    least: str | None
+    most: str | None
+    single: bool = Field(description="whether it has one value, not a list")
+
+
+class AxesAnswer(Answer):
+    """All axes, in the order of the form."""
+
+    axes: list[AxisAnswer]
+
+
+def axes_answer() -> AxesAnswer:
+    """The table of axes."""
+    return AxesAnswer(axes=[_axis(axis) for axis in AXES])
+
+
+def _axis(axis: SweepAxis) -> AxisAnswer:
+    limits = [axis.limits[2](value) for value in axis.limits[:2]] if axis.limits else [None, None]
+    return AxisAnswer(
+        key=axis.key,
+        option=axis.option,
+        label=axis.label,
+        help=axis.help,
+        default=axis.default,
+        examples=list(axis.examples),
+        choices=list(axis.choices),
+        least=limits[0],
+        most=limits[1],
+        single=axis.single,
+    )
 
 
 class CellAnswer(Answer):
@@ -100,7 +111,7 @@ class CellAnswer(Answer):
 
 
 class RunAnswer(Answer):
-    """A run: running, done or stopped; `left_s` is a guess."""
+    """A run: running, done or stopped; `left_s` is a guess, `warnings` what to change in the request."""
 
     id: str
     state: str
@@ -110,6 +121,7 @@ class RunAnswer(Answer):
     finished: int
     left_s: float
     cells: list[CellAnswer]
+    warnings: list[str] = Field(default_factory=list)
 
 
 class RunsAnswer(Answer):

@@ -1,24 +1,44 @@
 // Test runs: build a grid, see what it will cost, start it, watch the table fill.
 
 import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
-import { mib, ms, span } from './units.js';
+import { ms, span, throughput } from './units.js';
 
 const list = (text) => text.split(',').map((one) => one.trim()).filter(Boolean);
 const form = $('new');
+const FIRST = ['rtt', 'lane', 'tcp_profile', 'streams', 'rate', 'duration'];
+const START = { rtt: '0ms, 32ms, 80ms', tcp_profile: 'default, max', streams: '1', rate: '100Mbit' };
+let axes = [];
 let shown = '';
 let current = null;
 
 function asked() {
   const said = {};
-  for (const name of ['rtts', 'profiles', 'streams', 'congestion_controls']) {
-    const values = list(form.elements[name].value);
-    if (values.length) said[name] = values;
+  for (const { key, single } of axes) {
+    const input = form.elements[key];
+    const values = key === 'lane' ? [...input.selectedOptions].map((option) => option.value) : list(input.value);
+    if (values.length) said[key] = single ? input.value.trim() : values;
   }
-  for (const name of ['rate', 'duration']) if (form.elements[name].value.trim()) said[name] = form.elements[name].value.trim();
-  const lanes = [...$('lanes').selectedOptions].map((option) => option.value);
-  if (lanes.length) said.lanes = lanes;
   if ($('in_lab')?.checked) said.in_lab = true;
   return said;
+}
+
+// The form, made of the table of axes that the server tells: one field each, the most used ones first.
+async function build() {
+  ({ axes } = await ask('GET', '/api/axes'));
+  const byKey = new Map(axes.map((axis) => [axis.key, axis]));
+  $('axes').replaceChildren(...FIRST.map((key) => field(byKey.get(key))));
+  $('more-axes').replaceChildren(...axes.filter(({ key }) => !FIRST.includes(key)).map(field));
+}
+
+function field(axis) {
+  const hint = `${axis.key}-hint`;
+  const attributes = { id: axis.key, name: axis.key, 'aria-describedby': hint };
+  const input = axis.key === 'lane' ? el('select', { ...attributes, multiple: true, size: 4 })
+    : el('input', { ...attributes, value: START[axis.key] ?? '', placeholder: axis.default });
+  const range = axis.least === null ? '' : ` ${axis.least} to ${axis.most}.`;
+  const several = axis.single || axis.key === 'lane' ? '' : ` Such as ${axis.examples.join(', ')}.`;
+  return el('div', { id: `${axis.key}-field` }, el('label', { for: axis.key }, axis.label), input,
+    el('p', { id: hint, class: 'hint' }, `${axis.help}${several}${range} Empty: ${axis.default}.`));
 }
 
 let waiting = 0;
@@ -30,7 +50,7 @@ function predict() {
     try {
       const plan = await ask('POST', '/api/runs?dry_run=1', asked());
       const rates = plan.cells.map((cell) => cell.expected_bytes_per_s);
-      const range = `${[...new Set([Math.min(...rates), Math.max(...rates)].map(mib))].join(' to ')} MiB/s expected`;
+      const range = `${[...new Set([Math.min(...rates), Math.max(...rates)].map(throughput))].join(' to ')} expected`;
       $('predicted').textContent = `${plan.total} ${plan.total === 1 ? 'cell' : 'cells'}, about ${span(plan.left_s)}; ${range}.`;
       $('start').disabled = !mayWrite;
     } catch (problem) {
@@ -85,12 +105,12 @@ async function show(run) {
   $('forget').hidden = run.state === 'running';
   $('resume').hidden = run.state !== 'stopped';
   const rows = run.cells.map((cell) => {
-    const steady = cell.steady_bytes_per_s === null ? '–' : mib(cell.steady_bytes_per_s);
+    const steady = throughput(cell.steady_bytes_per_s);
     const change = before[cell.id] && cell.steady_bytes_per_s ? ` (${((cell.steady_bytes_per_s / before[cell.id] - 1) * 100).toFixed(1)} %)` : '';
     const mark = cell.invalid.length ? '✗ ' : cell.settled === false ? '~ ' : '';
     const why = cell.failure ?? [cell.limiter, ...cell.invalid].filter(Boolean).join('; ');
     return el('tr', { class: cell.state }, el('td', {}, `${cell.lane}, ${cell.column}`), el('td', {}, ms(cell.rtt_ns, 0)), el('td', {}, ms(cell.rtt_measured_ns, 3)),
-      el('td', {}, mib(cell.expected_bytes_per_s)), el('td', { class: cell.invalid.length || cell.failure ? 'failed' : '' }, mark + steady + change), el('td', { class: 'wrap' }, why || (cell.state === 'waiting' ? '…' : '')));
+      el('td', {}, throughput(cell.expected_bytes_per_s)), el('td', { class: cell.invalid.length || cell.failure ? 'failed' : '' }, mark + steady + change), el('td', { class: 'wrap' }, why || (cell.state === 'waiting' ? '…' : '')));
   });
   $('cells').tBodies[0].replaceChildren(...rows);
 }
@@ -119,9 +139,10 @@ listen('back', () => names().catch(sayFailure));
 
 async function start() {
   for (const id of ['start', 'cancel', 'forget', 'resume']) $(id).disabled = !mayWrite;
+  await build();
   const status = await ask('GET', '/api/status');
-  $('lanes').replaceChildren(...status.lanes.map((lane) => el('option', { value: lane.name }, `${lane.name}, ${ms(lane.rtt_ns, 0)}`)));
-  $('lanes-field').hidden = !status.lanes.length;
+  $('lane').replaceChildren(...status.lanes.map((lane) => el('option', { value: lane.name }, `${lane.name}, ${ms(lane.rtt_ns, 0)}`)));
+  $('lane-field').hidden = !status.lanes.length;
   predict();
   await names();
 }

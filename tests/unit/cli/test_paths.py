@@ -88,7 +88,7 @@ def test_impossible_paths(capsys: pytest.CaptureFixture[str], args: tuple[str, .
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("30s", 30), ("1min", 60)])
 def test_durations_have_units_or_are_seconds(capsys: pytest.CaptureFixture[str], text: str, seconds: int) -> None:
-    args = ("sweep", "--rtt", "1", "--profile", "max", "--repeats", "1", "--duration", text, "--dry-run", "--json")
+    args = ("sweep", "--rtt", "1", "--tcp-profile", "max", "--repeats", "1", "--duration", text, "--dry-run", "--json")
     assert json.loads(said(capsys, *args))["streams_s"] == seconds
 
 

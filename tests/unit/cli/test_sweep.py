@@ -48,7 +48,7 @@ def newest(folder: Path) -> Path:
 
 def test_a_dry_run_shows_the_cells_and_makes_nothing(longhaul: Said, tmp_path: Path) -> None:
     code, out, _ = longhaul(
-        "sweep", "--in-lab", "--rtt", "0,32", "--profile", "default", "--rate", "1Gbit", "--dry-run"
+        "sweep", "--in-lab", "--rtt", "0,32", "--tcp-profile", "default", "--rate", "1Gbit", "--dry-run"
     )
     assert code == 0
     assert out.splitlines() == [
@@ -87,7 +87,7 @@ def test_options_go_before_the_files_sweep_section(longhaul: Said, tmp_path: Pat
 
 
 def test_a_sweep_leaves_a_whole_run_folder(longhaul: Said, tmp_path: Path) -> None:
-    code, out, _ = longhaul("sweep", "--in-lab", "--rtt", "0,32", "--profile", "default", "--order-seed", "7")
+    code, out, _ = longhaul("sweep", "--in-lab", "--rtt", "0,32", "--tcp-profile", "default", "--order-seed", "7")
     assert code == 0
     assert "tcp_wmem max from 4 MiB to 55 MiB" in out
     run = newest(tmp_path)
@@ -100,7 +100,7 @@ def test_a_sweep_leaves_a_whole_run_folder(longhaul: Said, tmp_path: Path) -> No
 
 
 def test_what_is_there_is_not_measured_again(longhaul: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    longhaul("sweep", "--in-lab", "--rtt", "0,32", "--profile", "default")
+    longhaul("sweep", "--in-lab", "--rtt", "0,32", "--tcp-profile", "default")
     run = newest(tmp_path)
     (run / "cells/lane-32ms-default-1.2.json").unlink()
     _, out, _ = longhaul("sweep", "--resume", str(run), "--json", mib=100.1)
@@ -110,7 +110,7 @@ def test_what_is_there_is_not_measured_again(longhaul: Said, tmp_path: Path, mon
 
 
 def test_a_regression_against_a_baseline_is_told_and_fails(longhaul: Said, tmp_path: Path) -> None:
-    cells = ("sweep", "--in-lab", "--rtt", "32", "--profile", "default")
+    cells = ("sweep", "--in-lab", "--rtt", "32", "--tcp-profile", "default")
     longhaul(*cells)
     before = str(newest(tmp_path))
     assert longhaul(*cells, "--baseline", before)[0] == 0
@@ -125,7 +125,7 @@ def test_a_regression_against_a_baseline_is_told_and_fails(longhaul: Said, tmp_p
 
 def test_runs_are_listed_and_told_again(longhaul: Said, tmp_path: Path) -> None:
     assert longhaul("runs")[1] == "no runs in runs: longhaul sweep makes them\n"
-    longhaul("sweep", "--in-lab", "--rtt", "32", "--profile", "default")
+    longhaul("sweep", "--in-lab", "--rtt", "32", "--tcp-profile", "default")
     run = newest(tmp_path)
     (listed,) = json.loads(longhaul("runs", "--json")[1])
     assert (listed["cells"], listed["measured"], listed["invalid"]) == (1, 1, 0)
@@ -168,7 +168,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(longhaul: Sai
 )  # fmt: skip
 def test_the_limits_themselves_are_allowed(longhaul: Said, key: str, least: str, most: str) -> None:
     for value in (least, most):
-        code, _, err = longhaul("sweep", "--rtt", "32", "--profile", "max", f"--{key}", value, "--dry-run")
+        code, _, err = longhaul("sweep", "--rtt", "32", "--tcp-profile", "max", f"--{key}", value, "--dry-run")
         assert (code, err) == (0, "")
 
 

@@ -38,7 +38,7 @@ def test_every_combination_once_and_in_order() -> None:
 
 def test_all_axes_are_in_the_name_and_in_the_path() -> None:
     (spec,) = cells(
-        rtt=(80 * MS,), profile=("max",), streams=(4,), cc=("bbr",), initcwnd=(20,), direction=("inbound",),
+        rtt=(80 * MS,), tcp_profile=("max",), streams=(4,), cc=("bbr",), initcwnd=(20,), direction=("inbound",),
         mtu=(9000,), rate=(10**8,), loss=(round(0.001 * P32),), duration=5,
     )  # fmt: skip
     assert spec.id == "lane-80ms-max-4-bbr-initcwnd20-inbound-MTU9000-100Mbit-loss0.1%"
@@ -52,16 +52,16 @@ def test_a_direction_has_its_own_path() -> None:
     base = Topology(
         "odd", "hub", (Lane("lane", Impairment(rate_bps=10**9), Impairment(rate_bps=10**8, loss_p32=P32 // 100)),)
     )
-    out, back = (spec.path for spec in cells(base, profile=("max",), direction=("outbound", "inbound")))
+    out, back = (spec.path for spec in cells(base, tcp_profile=("max",), direction=("outbound", "inbound")))
     assert (out.rate_bps, out.loss) == (10**9, 0)
     assert (back.rate_bps, back.loss) == (10**8, pytest.approx(0.01))
 
 
 def test_the_lanes_of_a_topology_keep_what_is_not_varied() -> None:
-    near, far = cells(STAR, profile=("default",))
+    near, far = cells(STAR, tcp_profile=("default",))
     assert (near.path.rate_bps, far.path.rate_bps) == (10**10, 10**9)
     assert near.lane.inbound.rate_bps == 10**10
-    assert [spec.lane.name for spec in cells(STAR, lane=("far",), profile=("max",))] == ["far"]
+    assert [spec.lane.name for spec in cells(STAR, lane=("far",), tcp_profile=("max",))] == ["far"]
 
 
 def test_windows_are_profiles() -> None:
@@ -76,7 +76,7 @@ def test_windows_are_profiles() -> None:
     ("rtt_ms", "profile", "lasts_s"), [(0, "default", 10), (32, "default", 10), (346, "default", 40), (346, "max", 40)]
 )
 def test_durations_come_from_the_rtt(rtt_ms: int, profile: str, lasts_s: int) -> None:
-    (spec,) = cells(rtt=(rtt_ms * MS,), profile=(profile,))
+    (spec,) = cells(rtt=(rtt_ms * MS,), tcp_profile=(profile,))
     assert spec.duration_s == lasts_s
 
 
@@ -84,13 +84,17 @@ def test_durations_come_from_the_rtt(rtt_ms: int, profile: str, lasts_s: int) ->
     ("base", "axes", "said"),
     [
         (ONE, {"lane": ("moon",)}, "--lane: no such lane as 'moon'; there are lane"),
-        (ONE, {"profile": ("fast",)}, "--profile: no such profile as 'fast'; there are default, founding, max"),
+        (
+            ONE,
+            {"tcp_profile": ("fast",)},
+            "--tcp-profile: no such TCP profile as 'fast'; there are default, founding, max",
+        ),
         (ONE, {"rtt": (1, 1)}, "sweep: named twice: lane-1ns-default-1, lane-1ns-max-1"),
         (STAR, {"rtt": (1,)}, "--rtt: say of which lane: add --lane NAME"),
         (
             Topology("one", "hub", (Lane("lane", Impairment(jitter_ns=MS, delay_ns=MS)),)),
-            {"rtt": (MS,), "profile": ("fast",)},
-            "--profile: no such profile as 'fast'; there are default, founding, max\n"
+            {"rtt": (MS,), "tcp_profile": ("fast",)},
+            "--tcp-profile: no such TCP profile as 'fast'; there are default, founding, max\n"
             "--rtt: lane lane: jitter 1 ms exceeds the one-way delay of 500 us",
         ),
     ],

@@ -54,7 +54,7 @@ def test_choose_knows_max_and_names_the_others() -> None:
     assert tcp_profiles.choose("max", known, TEN_GBIT, 32 * MS) == tcp_profiles.maximum(TEN_GBIT, 32 * MS)
     with pytest.raises(InputError) as error:
         tcp_profiles.choose("fast", known, TEN_GBIT, 0)
-    assert str(error.value) == "--profile: fast: no such profile; the profiles are default, founding, max"
+    assert str(error.value) == "--tcp-profile: fast: no such TCP profile; the TCP profiles are default, founding, max"
 
 
 GOOD = """\
