@@ -104,15 +104,14 @@ def schema(path_profile: bool) -> None:
 @click.command(epilog='\b\nExample:\n  eval "$(longhaul completion bash)"')
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @json_option
-def completion(shell: str, as_json: bool) -> None:
+@click.pass_context
+def completion(ctx: click.Context, shell: str, as_json: bool) -> None:
     """Print the completion script of SHELL."""
     from click.shell_completion import get_completion_class
 
-    from emulator.cli.main import cli
-
     kind = get_completion_class(shell)
     assert kind is not None
-    script = kind(cli, {}, "longhaul", "_LONGHAUL_COMPLETE").source()
+    script = kind(ctx.find_root().command, {}, "longhaul", "_LONGHAUL_COMPLETE").source()
     if as_json:
         emit_json({"shell": shell, "script": script})
     else:
