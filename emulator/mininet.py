@@ -45,17 +45,20 @@ class Star(Topo):  # type: ignore[misc, unused-ignore]
         self.addSwitch(SWITCH, cls=LinuxBridge)
         self.addHost(topology.hub, ip=str(topology.address(topology.hub)))
         self.addLink(topology.hub, SWITCH, intfName1="eth0")
-        for number, lane in enumerate(topology.lanes, 1):
-            node, ports = f"lane{number}", ports_of(number)
+        plugged = between_ports(topology)
+        for number, name in enumerate(plugged.sites, 1):
+            node, (hub, site) = f"lane{number}", plugged.ends(name)
             self.addSwitch(node, cls=LanePorts)
-            self.addHost(lane.name, ip=str(topology.address(lane.name)))
-            self.addLink(SWITCH, node, intfName2=ports.hub)
-            self.addLink(node, lane.name, intfName1=ports.site, intfName2="eth0")
+            self.addHost(site.host, ip=str(site.address))
+            self.addLink(SWITCH, node, intfName2=hub.port)
+            self.addLink(node, site.host, intfName1=site.port, intfName2="eth0")
 
 
-def ports_of(number: int) -> Ports:
-    """The ports of the lane with this number, counted from 1."""
-    return Ports(f"lane{number}-hub", f"lane{number}-site")
+def between_ports(topology: Topology) -> Topology:
+    """The topology with each lane between two ports of Mininet's, and without hosts elsewhere."""
+    ports = (Ports(f"lane{number}-hub", f"lane{number}-site") for number, _ in enumerate(topology.lanes, 1))
+    lanes = (replace(lane, ports=pair, host=None) for lane, pair in zip(topology.lanes, ports, strict=True))
+    return replace(topology, lanes=tuple(lanes), hub_host=None)
 
 
 class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
@@ -63,8 +66,7 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, topology: Topology | str | Path, **options: Any) -> None:
         asked = topology if isinstance(topology, Topology) else load(topology)
-        lanes = [replace(lane, ports=ports_of(number), host=None) for number, lane in enumerate(asked.lanes, 1)]
-        self.topology = replace(asked, lanes=tuple(lanes), hub_host=None)
+        self.topology = between_ports(asked)
         self._appliance = local()
         if present := self._appliance.topology():
             self._appliance.close()

@@ -56,12 +56,13 @@ class DemoTraffic:
             except LonghaulError:
                 continue  # the lane has just gone; the next check notices it
 
-    def _keep_one(self, topology: Topology, site: str, rate: str) -> None:
-        if (site, "server") not in self._programs:
-            self._programs[site, "server"] = BACKGROUND.start_server(NamespaceHost(site))
-        elif (site, "client") not in self._programs and NamespaceHost(site).is_listening(BACKGROUND.port):
-            address = str(topology.address(site).ip)
-            self._programs[site, "client"] = BACKGROUND(rate).start(NamespaceHost(topology.hub), address)
+    def _keep_one(self, topology: Topology, name: str, rate: str) -> None:
+        hub, site = topology.ends(name)
+        if (name, "server") not in self._programs:
+            self._programs[name, "server"] = BACKGROUND.start_server(NamespaceHost(site.host))
+        elif (name, "client") not in self._programs and NamespaceHost(site.host).is_listening(BACKGROUND.port):
+            client = BACKGROUND(rate).start(NamespaceHost(hub.host), str(site.address.ip))
+            self._programs[name, "client"] = client
 
 
 def main(listening: str = "") -> int:

@@ -60,7 +60,7 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, tcp_prof
     if lane not in topology.sites:
         raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=lane)
     wish = topology.lane(lane)
-    if wish.ports and not (wish.host and topology.hub_host):
+    if not all(end.is_namespace or end.destination for end in topology.ends(lane)):
         raise InputError.single("its hosts are unknown: give the lane a host, and the topology a hub_host", path=lane)
     rate_bps = wish.outbound.rate_bps or wish.line_rate_bps
     chosen = tcp_profiles.choose(tcp_profile or "max", tcp_profiles.load_profiles(None), rate_bps, wish.rtt_ns)

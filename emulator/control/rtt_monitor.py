@@ -81,8 +81,8 @@ class Echoes:
 
     def follow(self, topology: Topology | None) -> None:
         """Measure the virtual lanes of this topology from now on, and no others."""
-        lanes = topology.virtual_lanes if topology else ()
-        wanted = {(topology.hub, lane.name, str(topology.address(lane.name).ip)) for lane in lanes if topology}
+        ends = [topology.ends(lane.name) for lane in topology.virtual_lanes] if topology else []
+        wanted = {(hub.host, site.host, str(site.address.ip)) for hub, site in ends}
         for key in [k for k, echo in self._running.items() if k not in wanted or not echo.alive()]:
             self._running.pop(key).stop()
         for key in wanted - self._running.keys():

@@ -91,7 +91,9 @@ def placed(
     """
     if topology.hub_host is None or in_lab:
         return in_namespaces(topology)
-    if without := [lane.name for lane in topology.lanes if not lane.host and lane.name in (chosen or topology.sites)]:
+    if without := [
+        name for name in topology.sites if name in (chosen or [name]) and not topology.ends(name).site.destination
+    ]:
         raise InputError.single(f"{', '.join(without)}: no host is given; add one, or choose other lanes", *at("lane"))
     # Every lane keeps its address, which would be another in a topology of this lane alone.
     lanes = tuple(replace(lane, address=topology.address(lane.name).ip) for lane in topology.lanes)

@@ -13,7 +13,7 @@ from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
 from emulator.hosts.tools.probe_frame import smallest_bytes
 from emulator.hosts.tools.sample_packet import Packet, specimen
 from emulator.model.impairment import Impairment
-from emulator.model.topology import Lane, Topology
+from emulator.model.topology import Lane, LaneEnds, Topology
 from emulator.plan.netem_lowering import frame_bytes, jitter_reach_ns, lower
 
 SETTLE_NS = 2_000_000_000
@@ -79,8 +79,13 @@ def _ways(topology: Topology, lanes: Collection[str]) -> list[_Way]:
         for lane in topology.virtual_lanes
         if not lanes or lane.name in lanes
         for way, packet, flow in _seen(lane)
-        for name, ends in (("outbound", (topology.hub, lane.name)), ("inbound", (lane.name, topology.hub)))
+        for name, ends in zip(("outbound", "inbound"), _both_ways(topology.ends(lane.name)), strict=True)
     ]
+
+
+def _both_ways(ends: LaneEnds) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The sender and the receiver, outbound and inbound."""
+    return (ends.hub.host, ends.site.host), (ends.site.host, ends.hub.host)
 
 
 def _seen(lane: Lane) -> Iterator[tuple[Lane, Packet, str | None]]:

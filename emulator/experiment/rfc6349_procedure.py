@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 def run(topology: Topology, lane: Lane, ends: tuple[Host, Host], duration_s: int, streams: int, say: Say) -> Survey:
     """Go through the whole procedure between `ends`, hub and site; `say` hears of every step. Raises MeasureError."""
     hub, site = ends
-    addresses = {host.name: str(topology.address(host.name).ip) for host in ends}
+    addresses = {end.host: str(end.address.ip) for end in topology.ends(lane.name)}
     say("path MTU")
     mtu = path_mtu(hub, addresses[site.name])
     say("baseline RTT")

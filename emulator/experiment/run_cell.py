@@ -49,7 +49,7 @@ def execute(spec: CellSpec, appliance: Appliance, *, instead: bool = False) -> E
     Raises MeasureError and whatever bringing up raises.
     """
     with resolve.reached(spec.topology) as hosts, lane_up(spec, appliance, instead):
-        hub, site = hosts[spec.topology.hub], hosts[spec.lane.name]
+        hub, site = (hosts[end.host] for end in spec.topology.ends(spec.lane.name))
         with tcp_profiles.applied(spec.profile, hub, site) as unset:
             for host in (hub, site):
                 # What the kernel remembers of earlier connections would shorten the slow start.

@@ -17,14 +17,17 @@ from emulator.model.topology import Topology
 
 def destinations(topology: Topology) -> dict[str, str]:
     """The SSH destination of every host that has one, by the host's name in the topology."""
-    hub = {topology.hub: topology.hub_host} if topology.hub_host else {}
-    return hub | {lane.name: lane.host for lane in topology.lanes if lane.host}
+    return {end.host: end.destination for end in topology.all_ends if end.destination}
+
+
+def namespaces(topology: Topology) -> list[str]:
+    """The hosts that are namespaces on this machine, the hub first."""
+    return list(dict.fromkeys(end.host for end in topology.all_ends if end.is_namespace))
 
 
 def groups(topology: Topology) -> list[list[str]]:
     """The groups of hosts that reach one another: namespaces, and SSH hosts. Raises InputError when there are none."""
-    virtual = [lane.name for lane in topology.virtual_lanes]
-    found = [group for group in ([topology.hub, *virtual], list(destinations(topology))) if len(group) > 1]
+    found = [group for group in (namespaces(topology), list(destinations(topology))) if len(group) > 1]
     if not found:
         raise InputError.single(
             f"{topology.name} has no two hosts to measure between: give its lanes a host, and the topology a hub_host"
@@ -35,9 +38,7 @@ def groups(topology: Topology) -> list[list[str]]:
 @contextlib.contextmanager
 def reached(topology: Topology) -> Iterator[Mapping[str, Host]]:
     """Connect to every host and yield the hosts by name; close the connections after the block. Raises MissingError."""
-    found: dict[str, Host] = {}
-    if topology.virtual_lanes:
-        found = {name: NamespaceHost(name) for name in (topology.hub, *(lane.name for lane in topology.virtual_lanes))}
+    found: dict[str, Host] = {name: NamespaceHost(name) for name in namespaces(topology)}
     with contextlib.ExitStack() as stack:
         # Short names: a socket's path holds at most 107 bytes, and ssh appends 17 while it connects.
         folder = Path(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from typing import NamedTuple
 
 from emulator.model.flow_match import MOST as MOST_FLOWS
 from emulator.model.flow_match import Match
@@ -163,6 +164,38 @@ class Lane:
         )
 
 
+@dataclass(frozen=True)
+class LaneEnd:
+    """One end of a lane: the host there by its name in the topology, and its address in the subnet.
+
+    `destination` is the host's SSH destination; None where the topology names none. `port` is the interface that the
+    lane has at this end, as the user named it; None on a virtual lane, whose hosts are namespaces of Longhaul's.
+    """
+
+    host: str
+    address: IPv4Interface
+    destination: str | None = None
+    port: str | None = None
+
+    @property
+    def is_namespace(self) -> bool:
+        """Whether the host is a namespace on this machine."""
+        return self.port is None
+
+
+class LaneEnds(NamedTuple):
+    """Both ends of a lane. Outbound goes from the hub's to the site's."""
+
+    hub: LaneEnd
+    site: LaneEnd
+
+    def other(self, host: str) -> LaneEnd:
+        """The end opposite to this host's. Raises KeyError for a host at neither end."""
+        if host not in (self.hub.host, self.site.host):
+            raise KeyError(host)
+        return self.site if host == self.hub.host else self.hub
+
+
 def check_destination(host: str) -> None:
     """Raises ValueError unless `host` is an SSH destination, which no program could take for an option."""
     if not re.fullmatch(DESTINATION_PATTERN, host):
@@ -273,6 +306,20 @@ class Topology:
             if lane.name == name:
                 return lane
         raise KeyError(name)
+
+    def ends(self, name: str) -> LaneEnds:
+        """Both ends of the lane to one site. Raises KeyError."""
+        lane = self.lane(name)
+        hub_port, site_port = lane.named_ports or (None, None)
+        return LaneEnds(
+            LaneEnd(self.hub, self.address(self.hub), self.hub_host, hub_port),
+            LaneEnd(lane.name, self.address(lane.name), lane.host, site_port),
+        )
+
+    @property
+    def all_ends(self) -> tuple[LaneEnd, ...]:
+        """The ends of every lane in order: the hub's, then the site's."""
+        return tuple(end for name in self.sites for end in self.ends(name))
 
     def with_lane(self, changed: Lane) -> Topology:
         """The same topology with the lane of that name replaced."""

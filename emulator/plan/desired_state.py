@@ -167,13 +167,13 @@ def _veths(topology: Topology, *, splits: bool) -> Iterator[Veth]:
     if not lanes:
         return
     mtu = max(lane.mtu for lane in lanes)
-    hub = topology.hub
-    yield Veth(interface_name("x", hub), HOST_PORT, namespace_of(hub), str(topology.address(hub)), mtu)
+    hub = topology.ends(lanes[0].name).hub
+    yield Veth(interface_name("x", hub.host), HOST_PORT, namespace_of(hub.host), str(hub.address), mtu)
     for lane in lanes:
         name, segments = lane.name, GSO_SEGMENTS if splits else segments_of(lane)
         yield Veth(interface_name("h", name), interface_name("x", name), mtu=lane.mtu, segments=segments)
-        address = str(topology.address(name))
-        yield Veth(interface_name("s", name), HOST_PORT, namespace_of(name), address, lane.mtu, segments)
+        site = topology.ends(name).site
+        yield Veth(interface_name("s", name), HOST_PORT, namespace_of(site.host), str(site.address), lane.mtu, segments)
 
 
 def segments_of(lane: Lane) -> int:

@@ -66,16 +66,19 @@ def over_lane(topology: Topology, name: str, by: str) -> Iterator[Target]:
     if name not in topology.sites:
         raise InputError.single(f"no such lane; the lanes are {', '.join(topology.sites) or 'none'}", "--lane", name)
     with resolve.reached(topology) as hosts:
-        if not any({topology.hub, name} <= set(group) for group in resolve.groups(topology)):
+        ends = topology.ends(name)
+        if not any({ends.hub.host, ends.site.host} <= set(group) for group in resolve.groups(topology)):
             raise InputError.single("a recording needs a host at both ends: give the lane a host", "--lane", name)
-        address, hub = str(topology.address(name).ip), hosts[topology.hub]
+        address, hub = str(ends.site.address.ip), hosts[ends.hub.host]
         precise = ping.is_precise(hub)
         with between(hub, hosts[name], address, topology.lane(name).rtt_ns, precise) as prober:
             if prober.by_irtt and by != "ping":
                 # The irtt server may still be starting.
                 prober.idle()
-            virtual = name in {lane.name for lane in topology.virtual_lanes}
-            yield Target(hub, address, prober.by_irtt and by != "ping", virtual, lambda: PATH_RATE.server(hosts[name]))
+            one_clock = ends.hub.is_namespace and ends.site.is_namespace
+            yield Target(
+                hub, address, prober.by_irtt and by != "ping", one_clock, lambda: PATH_RATE.server(hosts[name])
+            )
 
 
 def record(
