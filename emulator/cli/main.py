@@ -53,6 +53,7 @@ class LazyGroup(click.Group):
         "advise": ("emulator.cli.paths:advise", "Print the settings that hosts need for a path."),
         "serve": ("emulator.cli.serve:serve", "Serve the API and the web pages."),
         "lab": ("emulator.cli.lab:lab", "Build, boot and use the lab."),
+        "docs": ("emulator.cli.docs:docs", "Show a page of the documentation."),
         "schema": ("emulator.cli.lanes:schema", "Print the JSON Schema of a topology file."),
         "completion": ("emulator.cli.lanes:completion", "Print the completion script of a shell."),
     }

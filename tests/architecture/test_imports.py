@@ -49,6 +49,7 @@ OWNERS = {
     "distributed": {"experiment"},
     "flask": {"web"},
     "hdrh": {"analysis"},
+    "markdown_it": {"cli"},
     "matplotlib": {"report"},
     "mininet": {"mininet"},
     "prometheus_client": {"web"},

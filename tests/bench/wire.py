@@ -1,9 +1,9 @@
 """The wire engine against the bare bridge and vde2's wirefilter, in interleaved rounds; by hand, as root, when quiet.
 
-It makes namespaces of its own and leaves nothing behind. Prints the table of README: medians and ranges of TCP with 1
-and 4 streams, frames of 64 B, CPU seconds per Gbit, the delay added at 0 ms, and the error at 16 ms; what is lost at 10
-Gbit/s each way over 346 ms, and the most that loses nothing; with the machine named, its steal, and how late its own
-timers were in the same run. Without wirefilter (Debian's vde2) it has no column.
+It makes namespaces of its own and leaves nothing behind. Prints the table of emulator/docs/engine.md: medians and
+ranges of TCP with 1 and 4 streams, frames of 64 B, CPU seconds per Gbit, the delay added at 0 ms, and the error at
+16 ms; what is lost at 10 Gbit/s each way over 346 ms, and the most that loses nothing; with the machine named, its
+steal, and how late its own timers were in the same run. Without wirefilter (Debian's vde2) it has no column.
 Takes three minutes with three rounds of 4 s.
 
 Example:

@@ -1,4 +1,4 @@
-"""The README's tables of keys are whole, and every value that they show can be written."""
+"""The documentation's tables of keys are whole, and every value that they show can be written."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from pathlib import Path
 import pytest
 import yaml
 from support import made_recordings
-from support.folders import ROOT
+from support.documented_examples import pages
+from support.generated_docs import key_rows
 
 from emulator.config import loader
-from emulator.config.schema import DirectionForm, FlowForm, LaneForm, MatchForm
-from emulator.config.sweep_schema import SweepForm
+from emulator.config.schema import DirectionForm, FlowForm, LaneForm
 from emulator.model.topology import Topology
 
-README = (ROOT / "README.md").read_text()
-ROWS = re.findall(
-    r"^\| `([a-z_]+)`(?: \(in [^|]*\))? \| (`[^|]*`) \|",
-    README.partition("| key | values")[2].partition("| match |")[0],
-    re.MULTILINE,
-)
-SHOWN = [(key, value) for key, values in ROWS for value in re.findall(r"`([^`]+)`", values)]
+
+def shown(form: str) -> list[tuple[str, str]]:
+    """Every key of a form with each value that its table shows."""
+    return [(key, value) for key, values, _ in key_rows(form) for value in values]
 
 
-def test_every_key_is_in_the_table() -> None:
-    keys = (LaneForm.model_fields.keys() | DirectionForm.model_fields.keys()) - {
-        "outbound",
-        "inbound",
-        "ports",
-        "flows",
-    }
-    assert {key for key, _ in SHOWN} == keys
+COMPOSITE = {"outbound", "inbound", "ports", "flows"}
+ONE_WAY = DirectionForm.model_fields.keys() - LaneForm.model_fields.keys()
+SHOWN = shown("LaneForm") + shown("DirectionForm")
+
+
+def test_every_key_has_values() -> None:
+    assert {key for key, _ in SHOWN} | COMPOSITE == LaneForm.model_fields.keys() | ONE_WAY
+    for form in ("TopologyForm", "MatchForm", "ScheduleForm", "TrackForm", "KeyframeForm", "SweepForm"):
+        assert {key for key, _ in shown(form)} | {"tracks", "keys"} >= {key for key, _, _ in key_rows(form)} - NESTED
+
+
+NESTED = {"defaults", "lanes", "schedule", "sweep"}
 
 
 @pytest.fixture(scope="module")
@@ -45,29 +46,19 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("key", "value"), SHOWN, ids=lambda text: text.replace(" ", "_"))
 def test_every_value_shown_is_read(beside: Path, key: str, value: str) -> None:
     base = {"rtt": "80ms", "rate": "1Gbit", "loss": "1%"}
-    base |= {} if key in ("delay", "seed") else {key: value}
+    base |= {} if key in ONE_WAY else {key: value}
     base |= {"ports": "{hub: eth1, site: eth2}"} if key == "host" else {}
     if value == "none":
         base = {"rtt": "80ms", key: value}
-    direction = f", outbound: {{{key}: {value}}}" if key in ("delay", "seed") else ""
+    direction = f", outbound: {{{key}: {value}}}" if key in ONE_WAY else ""
     lane = ", ".join(f"{name}: {text}" for name, text in base.items()) + direction
     topology = loader.loads(f"{{name: x, hub: h, lanes: {{there: {{{lane}}}}}}}", folder=beside)
     assert loader.loads(loader.dumps(topology)) == topology
 
 
-def rows_of(head: str) -> list[tuple[str, str, str]]:
-    """Of the table that begins so, every key, what it is in ("" where that is not said) and each value shown."""
-    table = README.partition(f"| {head} |")[2].partition("\n\n")[0]
-    rows = re.findall(r"^\| `([a-z_]+)`(?: \(in an? ([a-z]+)\))? \| (`[^|]*`) \|", table, re.MULTILINE)
-    return [(key, place, value) for key, place, values in rows for value in re.findall(r"`([^`]+)`", values)]
-
-
-MATCHES = [(key, value) for key, _, value in rows_of("match")]
-SCHEDULES = [(place or "schedule", key, value) for key, place, value in rows_of("schedule")]
-
-
-def test_every_key_of_a_match_is_in_its_table() -> None:
-    assert {key for key, _ in MATCHES} == MatchForm.model_fields.keys()
+MATCHES = shown("MatchForm")
+PLACES = {"schedule": "ScheduleForm", "track": "TrackForm", "key": "KeyframeForm"}
+SCHEDULES = [(place, key, value) for place, form in PLACES.items() for key, value in shown(form)]
 
 
 @pytest.mark.parametrize(("key", "value"), MATCHES)
@@ -75,12 +66,6 @@ def test_every_match_shown_is_read(key: str, value: str) -> None:
     lane = f"{{rtt: 8ms, flows: {{some: {{match: {{{key}: '{value}'}}, loss: 1%}}}}}}"
     topology = loader.loads(f"{{name: x, hub: h, lanes: {{there: {lane}}}}}")
     assert loader.loads(loader.dumps(topology)) == topology
-
-
-def test_every_key_of_a_schedule_is_in_its_table() -> None:
-    forms = loader.json_schema()["$defs"]
-    for place, form in (("schedule", "ScheduleForm"), ("track", "TrackForm"), ("key", "KeyForm")):
-        assert {key for at, key, _ in SCHEDULES if at == place} == forms[form]["properties"].keys()
 
 
 def scheduled(folder: Path, place: str = "", key: str = "", value: str = "") -> Topology:
@@ -120,11 +105,7 @@ def test_every_key_of_a_schedule_means_something(traced: Path, place: str, key: 
     assert any(scheduled(traced, place, key, value).schedule != scheduled(traced).schedule for value in values)
 
 
-SWEEPS = [(key, value) for key, _, value in rows_of("key of a sweep")]
-
-
-def test_every_key_of_a_sweep_is_in_its_table() -> None:
-    assert {key for key, _ in SWEEPS} == SweepForm.model_fields.keys()
+SWEEPS = shown("SweepForm")
 
 
 @pytest.mark.parametrize(("key", "value"), SWEEPS)
@@ -139,19 +120,20 @@ def test_every_sweep_shown_is_read(tmp_path: Path, key: str, value: str) -> None
     assert len(read if isinstance(read, tuple | list) else [read]) == len(value.split(","))
 
 
-BLOCKS = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+BLOCKS = [
+    (page.name, block) for page in pages() for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+]
 
 
-def test_every_topology_shown_is_read() -> None:
-    assert len(BLOCKS) >= 2
-    for block in BLOCKS:
-        loader.loads(block)
+@pytest.mark.parametrize(("page", "block"), BLOCKS)
+def test_every_topology_shown_is_read(page: str, block: str) -> None:
+    assert loader.loads(block).lanes, page
 
 
 def test_every_key_of_a_topology_is_in_the_table_or_an_example() -> None:
-    table = set(re.findall(r"^\| `([a-z_]+)` \(of the topology\) \|", README, re.MULTILINE))
-    shown = table.union(*(yaml.safe_load(block) for block in BLOCKS))
-    assert loader.json_schema()["properties"].keys() == shown
+    table = {key for key, _, _ in key_rows("TopologyForm")}
+    examples = set().union(*(yaml.safe_load(block) for _, block in BLOCKS))
+    assert loader.json_schema()["properties"].keys() - {"sweep"} <= table | examples
 
 
 def test_a_flow_has_the_keys_of_a_lane_and_a_match() -> None:

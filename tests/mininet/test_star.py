@@ -46,11 +46,12 @@ def test_the_matrix_is_exact_and_nothing_is_left() -> None:
     assert machine() == before
 
 
-def test_the_readmes_recipe_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = re.search(r"```python\n(.*?emulator\.mininet.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_documented_recipe_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "emulator/docs/integrations.md"
+    recipe = re.search(r"```python\n(.*?emulator\.mininet.*?)```", page.read_text(), re.DOTALL)
     before = machine()
     monkeypatch.chdir(ROOT)
-    exec(compile(recipe[1], "README.md", "exec"), {})
+    exec(compile(recipe[1], str(page), "exec"), {})
     assert machine() == before
 
 

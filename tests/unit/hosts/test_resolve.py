@@ -53,8 +53,8 @@ def test_sites_alone_reach_one_another() -> None:
     assert rtt_certificate.pairs(loader.loads(mixed)) == [("here", "cloud"), ("near", "far")]
 
 
-def test_the_readmes_topology_of_ssh_hosts_is_valid() -> None:
-    text = (ROOT / "README.md").read_text().partition("## Hosts over SSH")[2]
+def test_the_documented_topology_of_ssh_hosts_is_valid() -> None:
+    text = (ROOT / "emulator/docs/hosts.md").read_text()
     shown = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
     assert shown
     topology = loader.loads(shown[1])
