@@ -12,7 +12,7 @@ from flask import Response, current_app, jsonify, make_response, request
 from werkzeug.exceptions import NotFound, UnsupportedMediaType
 
 from emulator import __version__
-from emulator.config import loader, yaml_source
+from emulator.config import key_reference, loader, yaml_source
 from emulator.config.lane_patch import DIRECTIONS
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm, MatchForm, TopologyForm
 from emulator.control.change_log import LoggedChange
@@ -25,6 +25,7 @@ from web.api.schemas import (
     EntryAnswer,
     HealthAnswer,
     HistoryAnswer,
+    KeysAnswer,
     NicsAnswer,
     PlanAnswer,
     StatusAnswer,
@@ -181,6 +182,12 @@ def _status() -> StatusAnswer:
     usecases = here().usecases
     status = usecases.status()
     return status_answer(status, etag_of(status.topology), usecases.blocked(status), usecases.seconds_left(status))
+
+
+@table("GET", "/api/keys", KeysAnswer)
+def keys() -> KeysAnswer:
+    """The table of impairments: their names, values, ranges and words, of which a form can be built."""
+    return KeysAnswer.model_validate({"keys": key_reference.rows()})
 
 
 @table("GET", "/api/nics", NicsAnswer, problems=(503,))

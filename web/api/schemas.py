@@ -104,6 +104,45 @@ class StatusAnswer(Answer):
     datapath: str = Field(description="what moves the frames: netem or wire")
 
 
+class RangeAnswer(Answer):
+    """What a slider covers, in the kind's base unit (ns, bit/s, bytes, %)."""
+
+    low: float
+    high: float
+    log: bool
+
+
+class ChoiceAnswer(Answer):
+    """A word that a key may have, and what people read for it."""
+
+    word: str
+    label: str
+
+
+class KeyAnswer(Answer):
+    """One impairment, and all that a form needs to know of it."""
+
+    name: str
+    kind: str = Field(description="time, rate, size, octets, share, loss, count or choice")
+    label: str
+    help: str
+    value_schema: dict[str, Any] = Field(alias="schema", description="JSON Schema of its value")
+    at_rest: Any = Field(description="its value without effect; null: only leaving it out says that")
+    choices: list[ChoiceAnswer]
+    range: RangeAnswer | None
+    extra_units: dict[str, str] = Field(description="units that cannot be converted, and the word before such a number")
+    needs_rate: bool = Field(description="it says how the bottleneck works")
+    schedulable: bool
+    everyday: bool
+    one_way: bool = Field(description="it is said of one direction, never of a lane as a whole")
+
+
+class KeysAnswer(Answer):
+    """The impairments that a direction of a lane may have."""
+
+    keys: list[KeyAnswer]
+
+
 class HealthAnswer(Answer):
     """The daemon is there; its last look at the lanes is so old, and the watchdog's (every 10 s at least)."""
 

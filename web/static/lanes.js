@@ -2,7 +2,7 @@
 
 import { $, ask, el, listen, lock, mayWrite, say, sayFailure } from './api.js';
 import { controls, Graphs } from './graphs.js';
-import { Panel } from './panel.js';
+import { loadKeys, Panel } from './panel.js';
 import { loadPlaces } from './places.js';
 import { draw, loadWorld, update } from './star.js';
 import { drops, ms, rate } from './units.js';
@@ -118,4 +118,4 @@ function fill(seen) {
 listen('look', tick);
 listen('back', () => refresh().catch(sayFailure));
 new ResizeObserver(() => status?.topology && show()).observe($('star'));
-Promise.all([loadWorld(), loadPlaces()]).then(refresh).catch(sayFailure);
+Promise.all([loadWorld(), loadPlaces(), loadKeys()]).then(refresh).catch(sayFailure);

@@ -8,30 +8,30 @@ import { drops, ms, OCTETS, rate, RATE, SHARE, SIZE, TIME } from './units.js';
 
 const SIDES = ['outbound', 'inbound'];
 const NAMED = { outbound: 'Outbound (hub to site)', inbound: 'Inbound (site to hub)' };
-// What each direction has: what it is made of, and how it looks. `needs` the rate: without one it has no effect.
-const SETTINGS = [
-  { kind: Quantity, name: 'delay', label: 'Delay', units: TIME, high: 2e8 },
-  { kind: Quantity, name: 'jitter', label: 'Jitter', units: TIME, high: 5e7 },
-  { kind: Loss, name: 'loss', label: 'Loss', units: SHARE, low: 1e-4, high: 100, log: true, none: 'none' },
-  { kind: Quantity, name: 'rate', label: 'Rate', units: RATE, low: 1e6, high: 1e11, log: true, none: 'none' },
-  { kind: Quantity, name: 'buffer', label: 'Buffer', units: SIZE, low: 2 ** 13, high: 2 ** 30, log: true, none: 'auto', extra: ['ms', 'p'], needs: true },
-];
-const PACKETS = { units: SHARE, low: 1e-4, high: 100, log: true, none: 'none' };
-const MORE = [
-  { kind: Choice, name: 'distribution', label: 'Jitter shape', choices: { uniform: 'uniform', normal: 'normal', pareto: 'Pareto', paretonormal: 'Pareto-normal' } },
-  { kind: Choice, name: 'order', label: 'Order', choices: { keep: 'kept, whatever the jitter', free: 'free: jitter may reorder' } },
-  { kind: Quantity, name: 'reorder', label: 'Reordered', ...PACKETS },
-  { kind: Quantity, name: 'duplicate', label: 'Duplicated', ...PACKETS },
-  { kind: Quantity, name: 'corrupt', label: 'Corrupted', ...PACKETS, extra: ['bit errors'], prefixed: { 'bit errors': 'ber' } },
-  { kind: Choice, name: 'aqm', label: 'AQM', choices: { 'drop-tail': 'drop-tail', codel: 'CoDel', 'fq-codel': 'FQ-CoDel', red: 'RED' }, needs: true },
-  { kind: Choice, name: 'ecn', label: 'ECN', choices: { no: 'off: packets are dropped', yes: 'on: marked where they can be' } },
-  { kind: Quantity, name: 'overhead', label: 'Overhead', units: OCTETS, low: 1, high: 255, log: true, none: 'none', needs: true },
-  { kind: Choice, name: 'cells', label: 'Cells', choices: { none: 'none', atm: 'ATM: 53 bytes for 48' }, needs: true },
-  { kind: Whole, name: 'seed', label: 'Seed', hint: 'from the topology', apart: true },
-];
-const ALL = [...SETTINGS, ...MORE];
-const BY_NAME = Object.fromEntries(ALL.map((one) => [one.name, one]));
-const AT_REST = { delay: '0ms', jitter: '0ms' };
+const UNITS = { time: TIME, rate: RATE, size: SIZE, octets: OCTETS, share: SHARE, loss: SHARE };
+
+// The controls of a direction: what is set every day first, then the rest. They are made of the daemon's table.
+let keys = [];
+export async function loadKeys() {
+  const answer = await ask('GET', '/api/keys');
+  keys = [...answer.keys.filter((key) => key.everyday), ...answer.keys.filter((key) => !key.everyday)];
+}
+const more = () => keys.filter((key) => !key.everyday);
+const isDelay = (one) => one.name === 'delay';
+
+// A quantity that starts from zero says it as a number ("0ms"); of any other, a word stands for nothing.
+const startsAtZero = (key) => key.range !== null && !key.range.log;
+const nothing = (key) => (/[0-9]/.test(key.at_rest) ? 'none' : key.at_rest);
+
+function control(key, side, disabled) {
+  const common = { name: key.name, label: [NAMED[side], key.label], disabled };
+  if (key.kind === 'choice') return new Choice({ ...common, choices: Object.fromEntries(key.choices.map((one) => [one.word, one.label])) });
+  if (key.kind === 'count') return new Whole({ ...common, hint: 'from the topology' });
+  const extra = Object.keys(key.extra_units);
+  const prefixed = Object.fromEntries(Object.entries(key.extra_units).filter(([, word]) => word));
+  const kind = key.kind === 'loss' ? Loss : Quantity;
+  return new kind({ ...common, ...key.range, units: UNITS[key.kind], none: startsAtZero(key) ? null : nothing(key), extra, prefixed });
+}
 
 export class Panel {
   constructor(form, changed) {
@@ -100,8 +100,8 @@ export class Panel {
     const disabled = !mayWrite;
     this.rtt = new Quantity({ name: 'rtt', label: 'RTT', units: TIME, high: 4e8, disabled });
     this.rtt.changed = () => this.#fromRtt();
-    this.sides = Object.fromEntries(SIDES.map((side) => [side, ALL.map((one) => {
-      const made = new one.kind({ ...one, label: [NAMED[side], one.label], disabled });
+    this.sides = Object.fromEntries(SIDES.map((side) => [side, keys.map((key) => {
+      const made = control(key, side, disabled);
       made.changed = () => this.#edited(side, made);
       return made;
     })]));
@@ -126,8 +126,9 @@ export class Panel {
 
   #fieldset(side) {
     const rows = this.sides[side].map((one) => one.row);
-    const more = el('details', { class: 'more' }, el('summary', {}, 'More'), ...rows.slice(SETTINGS.length));
-    return el('fieldset', {}, el('legend', {}, NAMED[side]), ...rows.slice(0, SETTINGS.length), more);
+    const everyday = keys.length - more().length;
+    const rest = el('details', { class: 'more' }, el('summary', {}, 'More'), ...rows.slice(everyday));
+    return el('fieldset', {}, el('legend', {}, NAMED[side]), ...rows.slice(0, everyday), rest);
   }
 
   // Presets: as far as some place is from the hub.
@@ -169,7 +170,9 @@ export class Panel {
 
   #fill() {
     const settings = this.#settings;
-    for (const side of SIDES) for (const one of this.sides[side]) one.text = settings[side]?.[one.name] ?? AT_REST[one.name] ?? null;
+    for (const side of SIDES) {
+      this.sides[side].forEach((one, i) => { one.text = settings[side]?.[one.name] ?? (startsAtZero(keys[i]) ? keys[i].at_rest : null); });
+    }
     const [out, back] = SIDES.map((side) => this.#delay(side));
     this.rtt.text = `${(this.flow ? Math.round(out + back) : this.lane.rtt_ns) / 1e6}ms`;
     this.even.checked = Math.abs(out - back) <= 1;
@@ -188,18 +191,18 @@ export class Panel {
   }
 
   #delay(side) {
-    const one = this.sides[side][0];
+    const one = this.sides[side].find(isDelay);
     return one.text === null ? 0 : Number(one.number.value) * TIME[one.unit.value];
   }
 
   #shown() {
     const alike = this.alike.checked;
     this.sides.inbound.forEach((one, i) => {
-      if (one.name === 'delay') return;
-      if (alike && !BY_NAME[one.name].apart) one.text = this.sides.outbound[i].text;
+      if (isDelay(one)) return;
+      if (alike && !keys[i].one_way) one.text = this.sides.outbound[i].text;
       one.row.hidden = alike;
     });
-    this.sides.outbound.forEach((one) => { if (BY_NAME[one.name].apart) one.row.hidden = alike; });
+    this.sides.outbound.forEach((one, i) => { if (keys[i].one_way && !isDelay(one)) one.row.hidden = alike; });
     this.fields.inbound.hidden = alike && this.even.checked;
     this.fields.inbound.querySelector('.more').hidden = alike;
     for (const side of SIDES) this.#inSide(side);
@@ -208,12 +211,12 @@ export class Panel {
   }
 
   #inSide(side) {
-    this.sides[side][0].row.hidden = this.even.checked;
+    this.#control(side, 'delay').row.hidden = this.even.checked;
     const unlimited = this.#control(side, 'rate').text === null;
-    for (const one of this.sides[side]) if (BY_NAME[one.name].needs) one.asleep = unlimited;
-    const more = this.fields[side].querySelector('.more');
-    more.dataset.set = String(MORE.filter(({ name }) => this.#control(side, name).text !== null).length);
-    more.querySelector('summary').textContent = more.dataset.set === '0' ? 'More impairments' : `More impairments, ${more.dataset.set} set`;
+    this.sides[side].forEach((one, i) => { if (keys[i].needs_rate) one.asleep = unlimited; });
+    const rest = this.fields[side].querySelector('.more');
+    rest.dataset.set = String(more().filter(({ name }) => this.#control(side, name).text !== null).length);
+    rest.querySelector('summary').textContent = rest.dataset.set === '0' ? 'More impairments' : `More impairments, ${rest.dataset.set} set`;
   }
 
   #control(side, name) {
@@ -221,8 +224,8 @@ export class Panel {
   }
 
   #fromRtt() {
-    if (this.even.checked) for (const side of SIDES) this.sides[side][0].text = this.#half();
-    else this.sides.inbound[0].text = this.#rest();
+    if (this.even.checked) for (const side of SIDES) this.#control(side, 'delay').text = this.#half();
+    else this.#control('inbound', 'delay').text = this.#rest();
     this.#shown();
   }
 
@@ -236,7 +239,7 @@ export class Panel {
   }
 
   #edited(side, one) {
-    if (one.name === 'delay') this.rtt.text = `${(this.#delay('outbound') + this.#delay('inbound')) / 1e6}ms`;
+    if (isDelay(one)) this.rtt.text = `${(this.#delay('outbound') + this.#delay('inbound')) / 1e6}ms`;
     this.#shown();
   }
 

@@ -1,0 +1,41 @@
+"""The table of impairments for those who build on it: as JSON for forms, and as Markdown for the documentation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from emulator.model.impairment_keys import KEYS, KINDS, Key
+
+COLUMNS = ("Key", "Value", "Meaning", "Without effect", "Where")
+
+
+def rows() -> list[dict[str, Any]]:
+    """Every key with what a form needs to know of it; `at_rest` None: only leaving it out says that."""
+    return [_row(key) for key in KEYS]
+
+
+def _row(key: Key) -> dict[str, Any]:
+    plain = ("name", "kind", "label", "help", "needs_rate", "schedulable", "everyday", "one_way")
+    return {name: getattr(key, name) for name in plain} | {
+        "schema": key.schema,
+        "at_rest": key.at_rest,
+        "choices": [{"word": one.word, "label": one.label} for one in key.choices],
+        "range": asdict(key.range) if key.range else None,
+        "extra_units": dict(key.extra_units),
+    }
+
+
+def markdown() -> str:
+    """The keys as a table in Markdown, one row each, in the table's order."""
+    lines = [" | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS), *(" | ".join(_cells(key)) for key in KEYS)]
+    return "".join(f"| {line} |\n" for line in lines)
+
+
+def _cells(key: Key) -> list[str]:
+    words = ", ".join(f"`{one.word}`" for one in key.choices)
+    value = words or f"{KINDS[key.kind].expected}: `{key.example}`"
+    where = ["one direction alone" if key.one_way else "lane, direction, flow, defaults"]
+    where += ["needs `rate`"] * key.needs_rate + ["schedule"] * key.schedulable
+    rest = "left out" if key.at_rest is None else f"`{key.at_rest}`"
+    return [f"`{key.name}`", value, key.help.replace("|", "\\|"), rest, "; ".join(where)]
