@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,12 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from emulator.config import lane_patch, loader
+from emulator.config import lane_patch
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import LoggedChange
 from emulator.control.intent_store import IntentStore
 from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
+from emulator.control.status_document import etag_of
 from emulator.errors import InputError
 from emulator.model.topology import Topology
 from emulator.plan.ops import Step
@@ -98,10 +98,6 @@ class UseCases:
         """Seconds until the unconfirmed change is reverted; None when no change is pending."""
         left_ns = status.pending.left_ns if status.pending else None
         return None if left_ns is None else max(0.0, round(left_ns / 1e9, 3))
-
-    def blocked(self, status: Status) -> dict[str, str]:
-        """By lane: why Longhaul cannot repair it at present."""
-        return dict(status.blocked)
 
     def up(
         self,
@@ -231,9 +227,3 @@ class UseCases:
     def _changed(self) -> None:
         self._status, self._stamp = None, self._store.stamp()
         self.changes += 1
-
-
-def etag_of(topology: Topology | None) -> str:
-    """A strong entity tag of the requested topology (RFC 9110, 8.8.3)."""
-    text = loader.dumps(topology) if topology else ""
-    return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'

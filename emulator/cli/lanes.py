@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from emulator.cli.options import appliance_of, confirm_option, confirm_s, dry_run_option, until_confirmed
-from emulator.cli.output import count, emit_json, emit_status, emit_steps, json_option, status_json
+from emulator.cli.output import count, emit_json, emit_status, emit_steps, json_option
 from emulator.errors import EXIT_NOT_AS_ASKED
 
 
@@ -77,7 +77,9 @@ def status(ctx: click.Context, as_json: bool) -> None:
     """
     answer = appliance_of(ctx).status()
     if as_json:
-        emit_json(status_json(answer))
+        from emulator.control.status_document import document
+
+        emit_json(document(answer))
     else:
         emit_status(answer)
     if not answer.as_asked:

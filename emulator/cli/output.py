@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from emulator import units
-from emulator.model.jitter_distribution import name_of
 from emulator.model.lateness import BUCKETS_NS, Lateness
 from emulator.model.loss_model import P32, FourState, GilbertElliott
 
 if TYPE_CHECKING:
-    from emulator.control.status import DirectionStatus, LaneStatus, PendingStatus, Status
+    from emulator.control.status import DirectionStatus, LaneStatus, Status
     from emulator.plan.ops import Step
     from emulator.plan.qdisc_values import Netem
 
@@ -55,65 +54,6 @@ def emit_steps(
     for step in steps if listed else ():
         click.echo(command_line(step))
     click.echo(f"# {summary}" if listed else summary)
-
-
-def status_json(status: Status) -> dict[str, Any]:
-    """The status for programs; names contain units."""
-    return {
-        "topology": status.topology.name if status.topology else None,
-        "datapath": status.datapath,
-        "lanes": [
-            {
-                "name": one.lane.name,
-                "rtt_ns": one.lane.rtt_ns,
-                "off": one.lane.off,
-                "outbound": _direction_json(one.outbound),
-                "inbound": _direction_json(one.inbound),
-                "flows": {
-                    flow.name: {"outbound": _direction_json(out), "inbound": _direction_json(back)}
-                    for flow, out, back in zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
-                },
-            }
-            for one in status.lanes
-        ],
-        "paths": [{"from": path.one, "to": path.other, "rtt_ns": path.rtt_ns} for path in status.paths],
-        "drift": [{"command": str(step.op), "why": step.why} for step in status.drift],
-        "blocked": dict(status.blocked),
-        "pending": _pending_json(status.pending),
-        "schedule": lateness_json(status.lateness) if status.lateness else None,
-    }
-
-
-def _pending_json(pending: PendingStatus | None) -> dict[str, Any] | None:
-    if pending is None:
-        return None
-    left_ns = None if pending.left_ns is None else max(pending.left_ns, 0)
-    return {"left_ns": left_ns, "back_to": pending.back_to}
-
-
-def _direction_json(direction: DirectionStatus) -> dict[str, Any]:
-    netem, shaper, counters = direction.netem, direction.shaper, direction.counters
-    return {
-        "port": direction.port,
-        "delay_ns": netem.delay_ns if netem else None,
-        "jitter_ns": netem.jitter_ns if netem else None,
-        "loss_p32": netem.loss_p32 if netem else None,
-        "loss_model": netem and {"gilbert_p_r_h_k1": netem.gemodel, "four_state": netem.four_state},
-        "duplicate_p32": netem.duplicate_p32 if netem else None,
-        "corrupt_p32": netem.corrupt_p32 if netem else None,
-        "reorder_p32": netem.reorder_p32 if netem else None,
-        "distribution": name_of(netem.distribution) if netem and netem.distribution else None,
-        "queue": direction.aqm.kind if direction.aqm else None,
-        "limit_packets": netem.limit if netem else None,
-        "rate_bps": shaper.rate_bytes_per_s * 8 if shaper else None,
-        "buffer_bytes": shaper.limit_bytes if shaper else None,
-        "packets": counters.packets,
-        "bytes": counters.bytes,
-        "queued_packets": counters.queued_packets,
-        "drops_limit": counters.drops_limit,
-        "drops_buffer": counters.drops_buffer,
-        "drops_loss": counters.drops_loss,
-    }
 
 
 WIDEST_TRIANGLE = 12
@@ -176,7 +116,9 @@ def _emit_paths(status: Status) -> None:
 def emit_lateness(late: Lateness, as_json: bool) -> None:
     """Print how late a schedule's changes were: a line and a histogram, or JSON."""
     if as_json:
-        emit_json(lateness_json(late))
+        from emulator.control.status_document import lateness_document
+
+        emit_json(lateness_document(late))
         return
     names = [f"below {units.format_duration(end)}" for end in BUCKETS_NS] + ["later"]
     click.echo(
@@ -185,11 +127,6 @@ def emit_lateness(late: Lateness, as_json: bool) -> None:
     )
     rows = [[name, str(number)] for name, number in zip(names, late.histogram, strict=True) if number]
     emit_table(("late", "changes"), rows, left=("late",))
-
-
-def lateness_json(late: Lateness) -> dict[str, Any]:
-    """The lateness for programs."""
-    return vars(late) | {"mean_ns": late.mean_ns, "buckets_ns": list(BUCKETS_NS)}
 
 
 def count(number: int, word: str) -> str:

@@ -10,20 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from emulator.config import lane_patch, loader
-from emulator.config.lane_patch import DIRECTIONS
 from emulator.control.change_log import KEPT, Author
-from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, PendingStatus, Status
+from emulator.control.status import Status
+from emulator.control.status_document import from_document, steps_of
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError
 from emulator.model.lane_patch import difference
 from emulator.model.topology import Lane, Topology
-from emulator.plan.aqm import Aqm
-from emulator.plan.ops import Op, Step
-from emulator.plan.qdisc_values import Netem, Shaper
-from emulator.system.dataclass_json import from_plain
+from emulator.plan.ops import Step
 
 TIMEOUT_S = 120.0
 TOKEN = "LONGHAUL_TOKEN"
@@ -166,9 +163,7 @@ class RemoteAppliance:
     def status(self) -> Status:
         """Asked and present side by side, there."""
         told = self._status()
-        topology = self.topology() if told["topology"] else None
-        lanes = tuple(_lane_status(topology.lane(one["name"]), one) for one in told["lanes"]) if topology else ()
-        return Status(topology, _steps(told, "drift"), lanes, told["blocked"], _pending(told), told["datapath"])
+        return from_document(told, self.topology() if told["topology"] else None)
 
     def confirm(self) -> None:
         """Keep the change that waits to be confirmed."""
@@ -205,37 +200,9 @@ def _query(confirm: float | None) -> str:
     return "" if confirm is None else f"?confirm={round(confirm * 1000)}ms"
 
 
-def _steps(told: Mapping[str, Any], key: str = "steps") -> list[Step]:
+def _steps(told: Mapping[str, Any]) -> list[Step]:
     """Steps whose operation is the command that the daemon told."""
-    return [Step(cast(Op, row["command"]), row["why"]) for row in told[key]]
-
-
-def _pending(told: Mapping[str, Any]) -> PendingStatus | None:
-    if told.get("leased", told.get("borrowed")):  # the daemon there may be of the release before
-        return PendingStatus(None, told["back_to"])
-    waits = told["pending"]
-    return PendingStatus(round(waits["seconds_left"] * 1e9), told["back_to"]) if waits else None
-
-
-def _lane_status(lane: Lane, told: Mapping[str, Any]) -> LaneStatus:
-    directions = (
-        _direction_status(told[side], tuple(_direction_status(flow[side]) for flow in told["flows"].values()))
-        for side in DIRECTIONS
-    )
-    return LaneStatus(lane, *directions)
-
-
-def _direction_status(told: Mapping[str, Any], flows: tuple[DirectionStatus, ...] = ()) -> DirectionStatus:
-    """The qdiscs' attributes as the daemon told them, by name."""
-    counters = {name: told[name] for name in DirectionCounters.__dataclass_fields__}
-    return DirectionStatus(
-        told["port"],
-        from_plain(Netem, told["netem"]) if told["netem"] else None,
-        from_plain(Shaper, told["tbf"]) if told["tbf"] else None,
-        from_plain(cast(type[Aqm], Aqm), told["aqm"]) if told["aqm"] else None,
-        DirectionCounters(**counters),
-        flows=flows,
-    )
+    return steps_of(told["steps"])
 
 
 def remote(url: str, state: Path) -> RemoteAppliance:

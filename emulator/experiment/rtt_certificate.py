@@ -12,6 +12,7 @@ from emulator import __version__
 from emulator.config import loader
 from emulator.control import engine_lateness
 from emulator.control.engine_lateness import Late
+from emulator.control.status_document import direction_document
 from emulator.hosts import resolve
 from emulator.hosts.host import Host
 from emulator.hosts.tools import ping
@@ -21,7 +22,7 @@ from emulator.model.topology import Topology
 from emulator.plan.netem_lowering import jitter_reach_ns
 
 if TYPE_CHECKING:
-    from emulator.control.status import DirectionStatus, LaneStatus, Status
+    from emulator.control.status import LaneStatus, Status
 
 FORMAT = 1
 AT_ONCE = 8
@@ -166,16 +167,6 @@ def _echo(topology: Topology, far: str, site: str) -> Packet:
 
 
 def installed(lanes: Sequence[LaneStatus]) -> tuple[dict[str, Any], ...]:
-    """What the kernel holds for each direction, in its own integers."""
-    return tuple(
-        {"lane": lane.lane.name, "outbound": _direction(lane.outbound), "inbound": _direction(lane.inbound)}
-        for lane in lanes
-    )
-
-
-def _direction(direction: DirectionStatus) -> dict[str, Any]:
-    return {
-        "port": direction.port,
-        "netem": asdict(direction.netem) if direction.netem else None,
-        "tbf": asdict(direction.shaper) if direction.shaper else None,
-    }
+    """What the kernel holds for each direction, as the status tells it."""
+    told = ((one.lane.name, direction_document(one.outbound), direction_document(one.inbound)) for one in lanes)
+    return tuple({"lane": name, "outbound": outbound, "inbound": inbound} for name, outbound, inbound in told)

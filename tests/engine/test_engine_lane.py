@@ -135,7 +135,7 @@ def test_status_says_which_datapath_runs(terminal: Callable[..., str]) -> None:
     terminal("up", "topologies/new-york.yaml")
     assert terminal("status").startswith("new-york: 3 lanes through the wire engine\n")
     answer = json.loads(terminal("status", "--json"))
-    assert (answer["datapath"], answer["lanes"][2]["outbound"]["delay_ns"]) == ("wire", 173 * MS)
+    assert (answer["datapath"], answer["lanes"][2]["outbound"]["netem"]["delay_ns"]) == ("wire", 173 * MS)
     assert terminal("set", "california", "--rtt", "40ms") == "california is at 40 ms: 1 step\n"
     assert terminal("plan", "topologies/new-york.yaml").startswith(
         "socat - /run/longhaul/wire/lh-california.sock <<< '{"

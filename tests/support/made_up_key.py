@@ -11,7 +11,7 @@ import json
 import sys
 import threading
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -174,4 +174,4 @@ def everywhere(folder: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    print(json.dumps(in_the_panel(place) if sys.argv[2:] == ["browser"] else everywhere(place)))
+    sys.stdout.write(json.dumps(in_the_panel(place) if sys.argv[2:] == ["browser"] else everywhere(place)))

@@ -147,7 +147,7 @@ def test_the_rest_of_the_use_cases(far: Far) -> None:
 
 
 def test_commands_that_work_here_only(far: Far) -> None:
-    assert "--url: works on this machine only" in far.run("verify", code=2)
+    assert "--url: this command works only locally" in far.run("verify", code=2)
 
 
 @pytest.mark.parametrize("url", ["localhost", "ftp://x", "http://", "unix:"])

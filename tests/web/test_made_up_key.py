@@ -25,7 +25,7 @@ def test_a_key_that_is_in_the_table_alone_is_found_everywhere(tmp_path: Path) ->
     assert found(tmp_path) == {
         "files": {
             "read": [1, 1, 2, 3],
-            "written": 9,
+            "written": 8,
             "comes back": True,
             "over time": [50, 7],
             "in the schema": True,

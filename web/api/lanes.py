@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from emulator.config import key_reference, loader, yaml_source
 from emulator.config.lane_patch import DIRECTIONS
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm, MatchForm, TopologyForm
 from emulator.control.change_log import LoggedChange
+from emulator.control.status_document import document
 from emulator.errors import InputError
 from emulator.model.topology import NAME_PATTERN, Topology
 from web.api import metrics, openapi
@@ -29,13 +31,12 @@ from web.api.schemas import (
     NicsAnswer,
     PlanAnswer,
     StatusAnswer,
-    status_answer,
     step_answers,
 )
 from web.auth.guard import OPEN
 from web.certificates import CertificateAnswer, CertificatesAnswer
 from web.context import here
-from web.service import Performed, etag_of
+from web.service import Performed
 
 table = EndpointTable()
 
@@ -171,17 +172,16 @@ def patch_lane(name: str, dry_run: bool = False, confirm: float | None = None) -
 @table("GET", "/api/status", StatusAnswer, problems=(503,))
 def get_status() -> Response:
     """Every lane: asked, installed, counted; and what drifted."""
+    return Response(_told(), content_type=JSON)
+
+
+def _told() -> str:
+    """The status as JSON, made once for all that ask at the same time."""
     daemon = here()
     status = daemon.usecases.status()
     if daemon.told is None or daemon.told[0] is not status:
-        daemon.told = status, _status().model_dump_json()
-    return Response(daemon.told[1], content_type=JSON)
-
-
-def _status() -> StatusAnswer:
-    usecases = here().usecases
-    status = usecases.status()
-    return status_answer(status, etag_of(status.topology), usecases.blocked(status), usecases.seconds_left(status))
+        daemon.told = status, json.dumps(document(status))
+    return daemon.told[1]
 
 
 @table("GET", "/api/keys", KeysAnswer)
@@ -197,10 +197,10 @@ def nics() -> NicsAnswer:
 
 
 @table("POST", "/api/confirm", StatusAnswer, problems=(409, 503))
-def confirm() -> StatusAnswer:
+def confirm() -> Response:
     """Keep the change that waits to be confirmed."""
     here().usecases.confirm()
-    return _status()
+    return Response(_told(), content_type=JSON)
 
 
 @table("POST", "/api/undo", PlanAnswer, problems=(409, 503))

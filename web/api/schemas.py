@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from emulator.config import lane_patch
-from emulator.control.status import DirectionStatus, LaneStatus, Status
 from emulator.plan.ops import Step
-from emulator.system.dataclass_json import to_plain
 
 
 class Answer(BaseModel):
@@ -77,10 +73,32 @@ class LaneAnswer(Answer):
 
     name: str
     rtt_ns: int
+    off: bool = Field(description="what is asked of it is without effect, but for the bottleneck")
     settings: dict[str, Any]
     outbound: DirectionAnswer
     inbound: DirectionAnswer
     flows: dict[str, FlowAnswer] = Field(description="by name, in the order in which they are tried")
+
+
+class PathAnswer(Answer):
+    """Two sites and the RTT asked for between them, by way of the hub."""
+
+    one: str = Field(alias="from")
+    other: str = Field(alias="to")
+    rtt_ns: int
+
+
+class LatenessAnswer(Answer):
+    """How late a schedule's changes came; `histogram` counts those below each of `buckets_ns`, and the later ones."""
+
+    changes: int
+    skipped: int
+    drifts: int
+    max_ns: int
+    total_ns: int
+    mean_ns: float
+    histogram: list[int]
+    buckets_ns: list[int]
 
 
 class StatusAnswer(Answer):
@@ -102,6 +120,10 @@ class StatusAnswer(Answer):
         "null for none"
     )
     datapath: str = Field(description="what moves the frames: netem or wire")
+    paths: list[PathAnswer]
+    schedule: LatenessAnswer | None = Field(
+        description="how the schedule's changes came so far; null if none is played"
+    )
 
 
 class RangeAnswer(Answer):
@@ -206,49 +228,3 @@ class ProblemAnswer(Answer):
 def step_answers(steps: Sequence[Step]) -> list[StepAnswer]:
     """Steps as the commands they stand for."""
     return [StepAnswer(command=str(step.op), why=step.why) for step in steps]
-
-
-def status_answer(status: Status, etag: str, blocked: dict[str, str], seconds_left: float | None) -> StatusAnswer:
-    """The status, asked and present."""
-    topology = status.topology
-    lanes = [
-        LaneAnswer(
-            name=one.lane.name,
-            rtt_ns=one.lane.rtt_ns,
-            settings=lane_patch.lane_tree(one.lane),
-            outbound=_direction(one.outbound),
-            inbound=_direction(one.inbound),
-            flows=_flows(one),
-        )
-        for one in status.lanes
-        if topology
-    ]
-    return StatusAnswer(
-        topology=topology.name if topology else None,
-        hub=topology.hub if topology else None,
-        etag=etag,
-        lanes=lanes,
-        drift=step_answers(status.drift),
-        blocked=blocked,
-        pending=None if seconds_left is None else PendingAnswer(seconds_left=seconds_left),
-        leased=status.leased,
-        borrowed=status.leased,
-        back_to=status.pending.back_to if status.pending else None,
-        datapath=status.datapath,
-    )
-
-
-def _flows(one: LaneStatus) -> dict[str, FlowAnswer]:
-    """The flows of a lane that are there in both directions."""
-    both = zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
-    return {flow.name: FlowAnswer(outbound=_direction(out), inbound=_direction(back)) for flow, out, back in both}
-
-
-def _direction(direction: DirectionStatus) -> DirectionAnswer:
-    return DirectionAnswer(
-        port=direction.port,
-        netem=to_plain(direction.netem),
-        tbf=to_plain(direction.shaper),
-        aqm=to_plain(direction.aqm),
-        **asdict(direction.counters),
-    )

@@ -107,7 +107,8 @@ def test_down_takes_everything_away(star: Terminal) -> None:
     assert star.run("down") == "down: nothing was up\n"
     assert star.run("status") == "nothing is up: longhaul up FILE\n"
     assert star.json("status") == {
-        "topology": None, "datapath": "netem", "lanes": [], "paths": [], "drift": [], "blocked": {}, "pending": None,
+        "topology": None, "hub": None, "etag": '"e3b0c44298fc1c14"', "datapath": "netem", "lanes": [], "paths": [],
+        "drift": [], "blocked": {}, "pending": None, "leased": False, "borrowed": False, "back_to": None,
         "schedule": None,
     }  # fmt: skip
 
@@ -124,27 +125,17 @@ def test_the_status_in_json(star: Terminal) -> None:
     answer = star.json("status")
     assert (answer["topology"], answer["drift"]) == ("new-york", [])
     assert answer["lanes"][2]["rtt_ns"] == 346 * MS
-    assert answer["lanes"][2]["outbound"] == {
-        "port": "lhs-japan",
-        "delay_ns": 173 * MS,
-        "jitter_ns": 0,
-        "loss_p32": 0,
-        "loss_model": {"gilbert_p_r_h_k1": None, "four_state": None},
-        "duplicate_p32": 0,
-        "corrupt_p32": 0,
-        "reorder_p32": 0,
-        "distribution": None,
-        "queue": None,
-        "limit_packets": 572335,
-        "rate_bps": 10**10,
-        "buffer_bytes": 432_500_000,
-        "packets": 9,
-        "bytes": 99,
-        "queued_packets": 0,
-        "drops_limit": 3,
-        "drops_buffer": 45,
-        "drops_loss": 0,
-    }
+    assert answer["lanes"][2]["settings"] == {
+        "outbound": {"delay": "173ms", "rate": "10Gbit"}, "inbound": {"delay": "173ms", "rate": "10Gbit"},
+        "mtu": 1500, "line_rate": "10Gbit",
+    }  # fmt: skip
+    outbound = answer["lanes"][2]["outbound"]
+    netem, tbf, aqm = (outbound.pop(name) for name in ("netem", "tbf", "aqm"))
+    assert (netem["delay_ns"], netem["limit"], tbf["rate_bytes_per_s"], aqm) == (173 * MS, 572335, 1_250_000_000, None)
+    assert outbound == {
+        "port": "lhs-japan", "packets": 9, "bytes": 99, "queued_packets": 0, "queued_bytes": 0,
+        "limit_packets": 572335, "drops_limit": 3, "drops_buffer": 45, "drops_loss": 0,
+    }  # fmt: skip
 
 
 def test_drift_is_shown_and_exits_with_eight(star: Terminal) -> None:
@@ -153,7 +144,7 @@ def test_drift_is_shown_and_exits_with_eight(star: Terminal) -> None:
     assert len(drift) == 2
     assert drift[0].startswith("drift: impaired before the first packet; repair: tc qdisc replace dev lhs-japan root")
     answer = star.json("status", code=8)
-    assert answer["lanes"][2]["outbound"]["delay_ns"] is None
+    assert answer["lanes"][2]["outbound"]["netem"] is None
     assert answer["drift"][1]["why"] == "the bottleneck"
     star.run("up", STAR)
     assert star.json("status")["drift"] == []

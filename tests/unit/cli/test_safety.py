@@ -73,7 +73,8 @@ def test_the_commands(machine: Machine, capsys: pytest.CaptureFixture[str], tmp_
     answer = run(machine, capsys, "up", str(file), "--confirm", "60s")
     assert answer.endswith("steps; reverts in 60 s unless you run: longhaul confirm\n")
     assert "pending: reverts to no topology in 60 s unless you run: longhaul confirm" in run(machine, capsys, "status")
-    assert json.loads(run(machine, capsys, "status", "--json"))["pending"] == {"left_ns": 60 * 10**9, "back_to": None}
+    told = json.loads(run(machine, capsys, "status", "--json"))
+    assert (told["pending"], told["back_to"]) == ({"seconds_left": 60.0}, None)
     assert run(machine, capsys, "confirm") == "confirmed: one\n"
     assert "nothing waits" in run(machine, capsys, "confirm", code=2)
     assert run(machine, capsys, "set", "--all", "--off") == "2 lanes are set: 6 steps\n"

@@ -125,8 +125,8 @@ def test_status_tells_bursts_and_that_drops_by_limit_are_unknown(
     assert "unknown" in row
     assert main.main(["status", "--json"], obj=appliance) == 0
     inbound = json.loads(capsys.readouterr().out)["lanes"][2]["inbound"]
-    assert (inbound["queue"], inbound["drops_limit"]) == ("red", None)
-    assert inbound["loss_model"]["gilbert_p_r_h_k1"] == [8_676_702, 858_993_459, 0, 0]
+    assert ("plog" in str(inbound["aqm"]), inbound["drops_limit"]) == (True, None)
+    assert inbound["netem"]["gemodel"] == [8_676_702, 858_993_459, 0, 0]
 
 
 def test_a_schedule_is_checked_in_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,7 +184,8 @@ def test_status_tells_each_flow(tmp_path: Path, capsys: pytest.CaptureFixture[st
     rows = [line.split() for line in appliance_says(appliance, capsys, "status").splitlines()]
     assert ["voice", "100", "ms", "outbound", "50", "ms", "1%"] in [row[:7] for row in rows]
     flows = json.loads(appliance_says(appliance, capsys, "status", "--json"))["lanes"][0]["flows"]
-    assert (flows["voice"]["outbound"]["delay_ns"], flows["bulk"]["inbound"]["rate_bps"]) == (50 * MS, 10**6)
+    assert flows["voice"]["outbound"]["netem"]["delay_ns"] == 50 * MS
+    assert flows["bulk"]["inbound"]["tbf"]["rate_bytes_per_s"] * 8 == 10**6
     assert kernel.observe() == wanted(star(VOICE, BULK), kernel.observe())
 
 

@@ -1,0 +1,130 @@
+"""How the lanes stand, as one JSON document: `GET /api/status`, `longhaul status --json` and certificates are it.
+
+What is asked for is written as in a topology file; what is there is in the kernel's own integers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, cast
+
+from emulator.config import writer
+from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, PendingStatus, Status
+from emulator.model.lateness import BUCKETS_NS, Lateness
+from emulator.model.topology import Lane, Topology
+from emulator.plan.aqm import Aqm
+from emulator.plan.ops import Op, Step
+from emulator.plan.qdisc_values import Netem, Shaper
+from emulator.system.dataclass_json import from_plain, to_plain
+
+DIRECTIONS = ("outbound", "inbound")
+
+
+def document(status: Status) -> dict[str, Any]:
+    """The whole status. Units are in the names."""
+    topology, pending = status.topology, status.pending
+    left_ns = pending.left_ns if pending else None
+    return {
+        "topology": topology.name if topology else None,
+        "hub": topology.hub if topology else None,
+        "etag": etag_of(topology),
+        "datapath": status.datapath,
+        "lanes": [lane_document(one) for one in status.lanes],
+        "paths": [{"from": path.one, "to": path.other, "rtt_ns": path.rtt_ns} for path in status.paths],
+        "drift": [{"command": str(step.op), "why": step.why} for step in status.drift],
+        "blocked": dict(status.blocked),
+        "pending": None if left_ns is None else {"seconds_left": max(0.0, round(left_ns / 1e9, 3))},
+        "leased": status.leased,
+        "borrowed": status.leased,
+        "back_to": pending.back_to if pending else None,
+        "schedule": lateness_document(status.lateness) if status.lateness else None,
+    }
+
+
+def lane_document(one: LaneStatus) -> dict[str, Any]:
+    """A lane: asked and present. Of one with flows, its directions tell of what belongs to none of them."""
+    both = zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
+    return {
+        "name": one.lane.name,
+        "rtt_ns": one.lane.rtt_ns,
+        "off": one.lane.off,
+        "settings": writer.lane_tree(one.lane, apart=True),
+        "outbound": direction_document(one.outbound),
+        "inbound": direction_document(one.inbound),
+        "flows": {
+            flow.name: {"outbound": direction_document(out), "inbound": direction_document(back)}
+            for flow, out, back in both
+        },
+    }
+
+
+def direction_document(direction: DirectionStatus) -> dict[str, Any]:
+    """One direction as the kernel has it; drops that cannot be told apart are None."""
+    return {
+        "port": direction.port,
+        "netem": to_plain(direction.netem),
+        "tbf": to_plain(direction.shaper),
+        "aqm": to_plain(direction.aqm),
+        **asdict(direction.counters),
+    }
+
+
+def lateness_document(late: Lateness) -> dict[str, Any]:
+    """How late a schedule's changes were."""
+    return asdict(late) | {"mean_ns": late.mean_ns, "buckets_ns": list(BUCKETS_NS)}
+
+
+def etag_of(topology: Topology | None) -> str:
+    """A strong entity tag of what is asked for (RFC 9110, 8.8.3)."""
+    text = json.dumps(to_plain(topology)) if topology else ""
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
+
+
+def from_document(told: Mapping[str, Any], topology: Topology | None) -> Status:
+    """The status that another Longhaul told, whose topology this is. A step's operation is the command it told."""
+    lanes = tuple(_lane_status(topology.lane(one["name"]), one) for one in told["lanes"]) if topology else ()
+    late = told.get("schedule")
+    return Status(
+        topology,
+        steps_of(told["drift"]),
+        lanes,
+        told["blocked"],
+        _pending(told),
+        told["datapath"],
+        Lateness(**{name: late[name] for name in Lateness.__dataclass_fields__}) if late else None,
+    )
+
+
+def steps_of(rows: list[Mapping[str, str]]) -> list[Step]:
+    """Steps whose operation is the command that was told."""
+    return [Step(cast(Op, row["command"]), row["why"]) for row in rows]
+
+
+def _pending(told: Mapping[str, Any]) -> PendingStatus | None:
+    if told.get("leased", told.get("borrowed")):  # the daemon there may be of the release before
+        return PendingStatus(None, told["back_to"])
+    waits = told["pending"]
+    return PendingStatus(round(waits["seconds_left"] * 1e9), told["back_to"]) if waits else None
+
+
+def _lane_status(lane: Lane, told: Mapping[str, Any]) -> LaneStatus:
+    outbound, inbound = (
+        _direction_status(told[side], tuple(_direction_status(flow[side]) for flow in told["flows"].values()))
+        for side in DIRECTIONS
+    )
+    return LaneStatus(lane, outbound, inbound)
+
+
+def _direction_status(told: Mapping[str, Any], flows: tuple[DirectionStatus, ...] = ()) -> DirectionStatus:
+    """The qdiscs' attributes as they were told, by name."""
+    return DirectionStatus(
+        told["port"],
+        from_plain(Netem, told["netem"]) if told["netem"] else None,
+        from_plain(Shaper, told["tbf"]) if told["tbf"] else None,
+        from_plain(cast(type[Aqm], Aqm), told["aqm"]) if told["aqm"] else None,
+        DirectionCounters(**{name: told[name] for name in DirectionCounters.__dataclass_fields__}),
+        flows=flows,
+    )
