@@ -12,9 +12,9 @@ import socket
 import sys
 import threading
 import tty
-from pathlib import Path
 
 from emulator.config import loader
+from emulator.config.shipped_topologies import shipped
 from emulator.control.intent_store import IntentStore
 from emulator.control.local import local
 from emulator.errors import LonghaulError
@@ -26,7 +26,7 @@ from emulator.model.topology import Topology
 from emulator.system import state_dir
 
 LINE = "/dev/ttyS0"
-TOPOLOGY = Path(__file__).parents[2] / "topologies/demo.yaml"
+TOPOLOGY = shipped("demo")
 ADDRESS = ("127.0.0.1", 8642)
 LOOK_S = 2.0
 RATES = ("3M", "2M", "1M")

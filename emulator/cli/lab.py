@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from emulator import units
+from emulator.cli.build_progress import build_progress
 from emulator.cli.output import json_option
-
-if TYPE_CHECKING:
-    from emulator.lab.build_cache import Progress
 
 
 @click.group(
@@ -26,20 +21,20 @@ if TYPE_CHECKING:
     "  longhaul lab shell"
 )
 def lab() -> None:
-    """Linux's own TCP, bridge and netem in virtual time: no root, no netem, no NICs needed."""
+    """Run Linux's own TCP, bridge and netem in virtual time. The lab needs no root, no netem and no NICs."""
 
 
 @lab.command(epilog="\b\nExample:\n  longhaul lab build")
 @json_option
 def build(as_json: bool) -> None:
-    """Build the kernel and the root image.
+    """Build the kernel and the root image, both at the same time.
 
-    Does nothing when both exist.
+    Builds only what is missing. The first build takes about four minutes on two CPUs.
     """
-    from emulator.lab import build_image, build_kernel
+    from emulator.lab.build import build_lab
 
-    with progress_bar() as progress:
-        linux, root = build_kernel.build(progress), build_image.build(progress)
+    with build_progress() as progress:
+        linux, root = build_lab(progress)
     click.echo(json.dumps({"kernel": str(linux), "image": str(root)}) if as_json else f"{linux}\n{root}")
 
 
@@ -86,14 +81,14 @@ def info(as_json: bool) -> None:
     default="2001-09-09T01:46:40",
     show_default=True,
     metavar="DATE",
-    help="The virtual clock's start, UTC.",
+    help="The start of the virtual clock, in UTC.",
 )
 @click.option(
     "--stall",
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="CPU seconds without the clock moving; exit code 125.",
+    help="End the command, with exit code 125, when the virtual clock stands still for this much CPU time.",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
@@ -102,7 +97,7 @@ def run(
     """Run COMMAND as root in the lab. It can read and write the current folder; the exit code is COMMAND's."""
     from emulator.lab import boot
 
-    with progress_bar() as progress:
+    with build_progress() as progress:
         code = boot.run(
             command,
             cwd=Path.cwd(),
@@ -147,26 +142,3 @@ def _start_ns(text: str) -> int:
 
 def _size(root: Path) -> int:
     return sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A progress bar on stderr that appears with the first step; without steps it costs nothing."""
-    shown: dict[str, object] = {}
-
-    def progress(step: str, done: int, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress as Bar
-
-        bar = shown.get("bar")
-        if not isinstance(bar, Bar):
-            bar = shown["bar"] = Bar(console=Console(stderr=True))
-            bar.start()
-        tasks = {task.description: task.id for task in bar.tasks}
-        bar.update(tasks[step] if step in tasks else bar.add_task(step), completed=done, total=total)
-
-    try:
-        yield progress
-    finally:
-        if bar := shown.get("bar"):
-            bar.stop()  # type: ignore[attr-defined]

@@ -86,7 +86,7 @@ def _server(
 def _demo(listen: str, here: bool, as_json: bool) -> int:
     """Serve from inside a lab, or from namespaces of this machine, until Ctrl-C."""
     from emulator.cli import demo_unshare
-    from emulator.cli.lab import progress_bar
+    from emulator.cli.build_progress import build_progress
     from emulator.lab import demo_host
     from web.server import is_loopback, split
 
@@ -97,7 +97,7 @@ def _demo(listen: str, here: bool, as_json: bool) -> int:
             host, port = listener.getsockname()[:2]
             _report(f"http://{host}:{port}/", "", as_json)
             demo_unshare.serve(listener)
-    with progress_bar() as progress:
+    with build_progress() as progress:
         try:
             return demo_host.serve(split(listen), lambda url: _report(url, "", as_json), progress)
         except KeyboardInterrupt:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from emulator.config import old_words, schedule_schema, writer, yaml_source
 from emulator.config.schedule_schema import FileForm, form_at
 from emulator.config.schema import DefaultsForm, DirectionForm, FlowForm, Form, LaneForm, said
+from emulator.config.shipped_topologies import resolve
 from emulator.errors import InputError
 from emulator.model.flow_match import Match
 from emulator.model.impairment import Impairment
@@ -27,8 +28,12 @@ from emulator.model.topology import Flow, Lane, Ports, Topology, split_delays
 
 
 def load(path: str | Path, hints: list[str] | None = None) -> Topology:
-    """Read a topology file. Raises InputError with every mistake in it. What is said of old words goes to `hints`."""
-    return loads(_text(path), str(path), Path(path).parent, hints)
+    """Read a topology file, or the one shipped under that name. What is said of old words goes to `hints`.
+
+    Raises InputError with every mistake in it.
+    """
+    path = resolve(path)
+    return loads(_text(path), str(path), path.parent, hints)
 
 
 def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
@@ -36,8 +41,9 @@ def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[s
 
     What is said of old words goes to `hints`. Raises InputError.
     """
+    path = resolve(path)
     source = yaml_source.read(_text(path), str(path))
-    form = _validated(source, Path(path).parent).head
+    form = _validated(source, path.parent).head
     if hints is not None:
         hints += source.hints
     source.raise_mistakes()

@@ -77,7 +77,7 @@ def lab_answer(spec: CellSpec, cpu: int | None = None) -> tuple[bytes, bytes]:
     from emulator.lab import boot
 
     done = boot.capture(
-        ["python3", "-m", "emulator.experiment.run_cell", json.dumps(spec.to_json())],
+        ["python3", "-P", "-m", "emulator.experiment.run_cell", json.dumps(spec.to_json())],
         cwd=Path(__file__).parents[2], memory=f"{lab_memory_gib(spec)}G", seed=spec.topology.seed, cpu=cpu,
         timeout_s=LAB_TIMEOUT_S,
     )  # fmt: skip

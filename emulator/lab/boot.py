@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from emulator.errors import LabError, LabStalled, LabTimeout
-from emulator.lab import build_image, build_kernel, compile_pyc
+from emulator.lab import build, build_image, compile_pyc
 from emulator.lab.build_cache import Progress
 from emulator.lab.cpu_usage import group_cpu_s
 from emulator.lab.runtime import cpu_of_its_own, runtime_folder
@@ -32,6 +32,8 @@ POLL_MS = 50
 """The pause between two looks at what the lab printed."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHONPATH = "/opt/longhaul/src:/opt/longhaul/site-packages"
+SOURCES = tuple(build_image.PROJECT / name for name in ("emulator", "web", "topologies"))
+"""All that the lab sees of the folder Longhaul is in: beside an installation are packages for another Python."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def shell(memory: str = "8G") -> int:
 
 def _built(progress: Progress) -> tuple[Path, Path]:
     """The kernel and the image's root, and our own sources compiled for it."""
-    linux, root = build_kernel.build(progress), build_image.build(progress)
+    linux, root = build.build_lab(progress)
     compile_pyc.compile_project(root, build_image.PROJECT)
     return linux, root
 
@@ -132,7 +134,7 @@ def _spec(
     }
     return {
         "run": str(runtime),
-        "source": str(build_image.PROJECT),
+        "sources": [str(path) for path in SOURCES if path.exists()],
         "cwd": str(cwd),
         "argv": list(argv),
         "env": inside | dict(env),

@@ -5,7 +5,7 @@ Needs no root: apt works in folders of its own, and what the guest may not have 
 
 from __future__ import annotations
 
-import os
+import importlib.util
 import shutil
 import sys
 from pathlib import Path
@@ -20,13 +20,14 @@ PACKAGES = (
     "irtt", "libc-bin", "login", "mininet", "mount", "openssh-client", "openssh-server", "procps", "python3", "sed",
     "sudo", "tar", "util-linux",
 )  # fmt: skip
-RECIPE = "4"
+RECIPE = "5"
 """Raise it when the steps below change, or those of `bytecode.compile_image`."""
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PROJECT = Path(__file__).parents[2]
 UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
-UNUSED_PACKAGES = ("mypy", "ruff")
+REQUIREMENTS = Path(__file__).with_name("requirements.txt")
+"""The Python packages of the image with their versions: what uv.lock says, less the tools that no lab runs."""
 FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
     "etc/group": "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n",
@@ -34,7 +35,7 @@ FILES = {
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "lab/init": "#!/bin/sh\n"
     'mount -t hostfs none /lab/run -o "hostfs=$longhaul_run"\nexec python3 -I -S /lab/run/init.py\n',
-    "usr/local/bin/longhaul": '#!/bin/sh\nexec python3 -m emulator "$@"\n',
+    "usr/local/bin/longhaul": '#!/bin/sh\nexec python3 -P -m emulator "$@"\n',
     "usr/local/bin/which": '#!/bin/sh\ncommand -v "$@"\n',
 }
 FOLDERS = ("usr/local/bin", "lab/run", "lab/rw", "opt/longhaul/src", "proc", "sys", "dev", "run", "tmp", "root", "etc")
@@ -42,7 +43,7 @@ FOLDERS = ("usr/local/bin", "lab/run", "lab/rw", "opt/longhaul/src", "proc", "sy
 
 def place() -> Path:
     """Where the image is, or will be: the folder `root` in this folder."""
-    return entry("image", [SUITE, " ".join(PACKAGES), repr(FILES), RECIPE, (PROJECT / "uv.lock").read_bytes()])
+    return entry("image", [SUITE, " ".join(PACKAGES), repr(FILES), RECIPE, REQUIREMENTS.read_bytes()])
 
 
 def build(progress: Progress) -> Path:
@@ -62,6 +63,7 @@ def build(progress: Progress) -> Path:
             _python_packages(root, progress)
             progress("compile Python packages", 0, 1)
             compile_pyc.compile_image(root)
+            progress("compile Python packages", 1, 1)
     return goal / "root"
 
 
@@ -70,12 +72,14 @@ def _packages(partial: Path, root: Path, progress: Progress) -> None:
     apt = _private_apt(partial / "apt")
     command([*apt, "update"])
     command([*apt, "install", "--download-only", "-y", *PACKAGES])
+    progress("download Debian packages", 1, 1)
     archives = sorted((partial / "apt/cache/archives").glob("*.deb"))
     # base-files first: it brings the links /bin, /lib, ... that the others unpack through.
     archives.sort(key=lambda path: not path.name.startswith("base-files_"))
     for count, archive in enumerate(archives):
         progress("unpack Debian packages", count, len(archives))
         command(["dpkg-deb", "-x", archive, root])
+    progress("unpack Debian packages", len(archives), len(archives))
     shutil.rmtree(partial / "apt")
     for path in UNUSED:
         shutil.rmtree(root / path, ignore_errors=True)
@@ -107,16 +111,18 @@ def _private_apt(folder: Path) -> list[str]:
 
 def _python_packages(root: Path, progress: Progress) -> None:
     progress("install Python packages", 0, 1)
-    uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
-    if not Path(uv).exists():
-        raise LabError("uv is missing: run scripts/install")
-    wanted = root.parent / "requirements.txt"
-    unused = [f"--prune={name}" for name in UNUSED_PACKAGES]
-    command([uv, "export", "-q", "--frozen", "--no-emit-project", "--no-hashes", *unused, "-o", wanted], cwd=PROJECT)
     target = root / "opt/longhaul/site-packages"
-    command(
-        [uv, "pip", "install", "-q", "--target", target, "--python-version", compile_pyc.VERSION,
-         "--only-binary", ":all:", "--python", sys.executable, "-r", wanted],
-        env={"UV_LINK_MODE": "copy", "PATH": os.environ["PATH"]},
-    )  # fmt: skip
-    shutil.rmtree(target / "bin")
+    wanted: list[str | Path] = ["--python-version", compile_pyc.VERSION, "--only-binary", ":all:", "-r", REQUIREMENTS]
+    command([*_installer(), "-q", "--target", target, *wanted], env={"UV_LINK_MODE": "copy"})
+    shutil.rmtree(target / "bin", ignore_errors=True)
+    progress("install Python packages", 1, 1)
+
+
+def _installer() -> list[str]:
+    """uv where it is there, for it is faster; else pip. Raises LabError when neither is."""
+    uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
+    if Path(uv).exists():
+        return [uv, "pip", "install", "--python", sys.executable]
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+    raise LabError(f"{sys.executable} has neither uv nor pip, which install the lab's Python packages: install one")

@@ -16,7 +16,7 @@ from emulator.lab.runtime import runtime_folder
 from emulator.lab.serial_forward import Forward
 
 MEMORY = "2G"
-COMMAND = ("python3", "-m", "emulator.cli.demo_server")
+COMMAND = ("python3", "-P", "-m", "emulator.cli.demo_server")
 
 
 def serve(listen: tuple[str, int], tell: Callable[[str], object], progress: Progress = lambda *_: None) -> int:

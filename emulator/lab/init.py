@@ -45,7 +45,8 @@ def enter_root(spec: dict[str, Any]) -> None:
     mount("devpts", "/dev/pts", "devpts")
     for path in ("/run", "/tmp", "/dev/shm"):
         mount("tmpfs", path, "tmpfs", 0, "mode=1777")
-    mount("none", "/opt/longhaul/src", "hostfs", MS_RDONLY, spec["source"])
+    for source in spec["sources"]:
+        mount("none", f"/opt/longhaul/src/{Path(source).name}", "hostfs", MS_RDONLY, source)
     mount("none", spec["cwd"], "hostfs", 0, spec["cwd"])
 
 

@@ -1,0 +1,41 @@
+"""Kernel and image are built at the same time, and either's failure is told."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from emulator.errors import LabError
+from emulator.lab import build, build_image, build_kernel
+
+
+@pytest.fixture
+def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_both_are_built_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def meet(name: str) -> Path:
+        both.wait()
+        return Path(name)
+
+    monkeypatch.setattr(build_kernel, "build", lambda _: meet("linux"))
+    monkeypatch.setattr(build_image, "build", lambda _: meet("root"))
+    assert build.build_lab(lambda *_: None) == (Path("linux"), Path("root"))
+
+
+@pytest.mark.usefixtures("empty_cache")
+@pytest.mark.parametrize("failing", [build_kernel, build_image])
+def test_a_failure_of_either_is_raised(monkeypatch: pytest.MonkeyPatch, failing: object) -> None:
+    def fail(_: object) -> Path:
+        raise LabError("no room")
+
+    for module in (build_kernel, build_image):
+        monkeypatch.setattr(module, "build", fail if module is failing else lambda _: Path())
+    with pytest.raises(LabError, match="no room"):
+        build.build_lab(lambda *_: None)
