@@ -4,4 +4,4 @@ Start reading at `model` (the user's intent), then `plan` (the kernel's integers
 `control.reconcile` (how operations are applied and rolled back).
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

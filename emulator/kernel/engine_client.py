@@ -26,8 +26,9 @@ from emulator.plan.engine_lane import DEAD, Wire, decode, directions, encode
 RUN = Path("/run/longhaul/wire")
 """For root alone; gone with the machine's next start, as the engines are."""
 
-BINARY = Path(__file__).parent.parent / "engine/target/release/longhaul-wire"
-"""What scripts/install builds; $LONGHAUL_WIRE names another."""
+ENGINE = Path(__file__).parent.parent / "engine"
+BINARY = next(filter(Path.exists, [ENGINE / "longhaul-wire"]), ENGINE / "target/release/longhaul-wire")
+"""What a wheel brings, else what scripts/install builds; $LONGHAUL_WIRE names another."""
 
 ANSWER_S = 60.0
 """An engine answers within milliseconds, except while it takes memory for a longer delay line: gigabytes, which a
@@ -85,7 +86,10 @@ def start(op: engine_ops.StartWire) -> None:
             capture_output=True, timeout=ANSWER_S, check=False,
         )  # fmt: skip
     except FileNotFoundError:
-        raise MissingError(f"the wire engine is not built ({binary}): run scripts/install") from None
+        raise MissingError(
+            f"the wire engine is not built ({binary}): run scripts/install in a clone; for an installed package, "
+            f"cargo build --release --manifest-path {ENGINE}/Cargo.toml, and set LONGHAUL_WIRE to the binary"
+        ) from None
     if done.returncode:
         raise KernelError(op, errno.EIO, done.stderr.strip() or "the wire engine said nothing")
 

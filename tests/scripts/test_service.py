@@ -32,7 +32,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (venv / "bin").mkdir(parents=True)
     (venv / "bin/longhaul").write_text("#!/bin/sh\n")
     (venv / "bin/longhaul").chmod(0o755)
-    shutil.copy(ROOT / "uv.lock", venv / "longhaul.lock")
+    shutil.copy(ROOT / "uv.lock", venv / "longhaul-run.lock")
     ran = run(str(ROOT / "scripts/install"), "--appliance", DESTDIR=str(root))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "start it yourself: longhaul serve" in ran.stdout
