@@ -133,7 +133,7 @@ def _train(topology: Topology, w: _Way) -> list[ImpairmentCheck]:
     if not frames:
         return []
     seen = _run(topology, [w.stream(frames, 0, frame_bytes(w.lane.mtu))])[0]
-    outbound, inbound = lower(w.lane, seed=topology.seed, has_seed=True)
+    outbound, inbound = lower(w.lane, seed=topology.seed, has_seed=True).both
     shaper = (outbound if w.outbound else inbound).shaper
     assert shaper is not None
     return impairment_statistics.train_rows(w.lane, w.wish, shaper, frames, seen)

@@ -24,7 +24,7 @@ def facts(path: Path, window_bytes: int | None) -> dict[str, Any]:
     """Everything as numbers, units in the names. `window_bytes` None: the window is no limit."""
     limited = Impairment(rate_bps=path.rate_bps)
     lane = Lane("lane", limited, limited, mtu=path.mtu).with_rtt(path.rtt_ns)
-    egress, _ = netem_lowering.lower(lane, seed=0, has_seed=False)
+    egress = netem_lowering.lower(lane, seed=0, has_seed=False).outbound
     prediction = throughput_models.predict(path, Windows(window_bytes))
     most = tcp_profiles.maximum(path.rate_bps, path.rtt_ns)
     return {

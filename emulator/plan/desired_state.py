@@ -8,7 +8,7 @@ from dataclasses import replace
 from emulator.model.jitter_distribution import DistributionTable, fingerprint
 from emulator.model.topology import Lane, Topology
 from emulator.plan.engine_lane import Wire, room_bytes
-from emulator.plan.netem_lowering import lower, needs_single_packets, spread
+from emulator.plan.netem_lowering import LoweredLane, lower, spread
 from emulator.plan.qdisc_values import Egress
 from emulator.plan.state import (  # fmt: skip
     GSO_SEGMENTS,
@@ -41,11 +41,14 @@ def wanted(topology: Topology, have: State) -> State:
     topology = resolved(topology.in_effect, have)
     origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), machine.nf_call)
     path = datapath(topology, machine)
-    veths = {v.name: v for v in _veths(topology, splits=path == "wire")}
+    lowered = _lowered(topology, has_seed=machine.has_seed or path == "wire")
+    # The engine impairs in the queues' place, and cuts super-frames itself.
+    queues = {} if path == "wire" else lowered
+    veths = {v.name: v for v in _veths(topology, queues)}
     vlans = {v.name: v for lane in topology.lanes for v in _vlans(lane)}
-    ports = {name: port for lane in topology.lanes for name, port in _ports_of(topology, lane, have)}
-    ports |= _trunks(topology, have)
-    wires = _wires(topology) if path == "wire" else {}
+    ports = {name: port for lane in topology.lanes for name, port in _ports_of(lane, queues.get(lane.name), have)}
+    ports |= _trunks(topology, queues, have)
+    wires = _wires(topology, lowered) if path == "wire" else {}
     names = [interface_name("", lane.name) for lane in topology.lanes]
     bridges = {name: Bridge(up=name not in wires, nf_origin=origin) for name in names}
     if topology.virtual_lanes:
@@ -63,10 +66,15 @@ def datapath(topology: Topology, machine: Machine) -> str:
     return topology.datapath
 
 
-def _wires(topology: Topology) -> dict[str, Wire]:
+def _lowered(topology: Topology, *, has_seed: bool) -> dict[str, LoweredLane]:
+    """Every lane in the kernel's integers, by name."""
+    return {lane.name: lower(lane, seed=topology.seed, has_seed=has_seed) for lane in topology.lanes}
+
+
+def _wires(topology: Topology, lowered: Mapping[str, LoweredLane]) -> dict[str, Wire]:
     wires = {}
     for lane in topology.lanes:
-        outbound, inbound = lower(lane, seed=topology.seed, has_seed=True)
+        outbound, inbound = lowered[lane.name].both
         site, hub = lane_ports(lane)
         name = interface_name("", lane.name)
         wires[name] = Wire(hub, site, outbound, inbound, room_bytes(lane), topology.on_failure)
@@ -161,8 +169,7 @@ def _virtual_hosts(topology: Topology) -> list[str]:
     return [topology.hub, *(lane.name for lane in lanes)] if lanes else []
 
 
-def _veths(topology: Topology, *, splits: bool) -> Iterator[Veth]:
-    """`splits`: the datapath cuts super-frames itself where packets meet fates of their own."""
+def _veths(topology: Topology, queues: Mapping[str, LoweredLane]) -> Iterator[Veth]:
     lanes = topology.virtual_lanes
     if not lanes:
         return
@@ -170,21 +177,24 @@ def _veths(topology: Topology, *, splits: bool) -> Iterator[Veth]:
     hub = topology.ends(lanes[0].name).hub
     yield Veth(interface_name("x", hub.host), HOST_PORT, namespace_of(hub.host), str(hub.address), mtu)
     for lane in lanes:
-        name, segments = lane.name, GSO_SEGMENTS if splits else segments_of(lane)
+        name, segments = lane.name, _segments(queues.get(lane.name))
         yield Veth(interface_name("h", name), interface_name("x", name), mtu=lane.mtu, segments=segments)
         site = topology.ends(name).site
         yield Veth(interface_name("s", name), HOST_PORT, namespace_of(site.host), str(site.address), lane.mtu, segments)
 
 
 def segments_of(lane: Lane) -> int:
-    """The gso_max_segs of the hosts' ends: 1 where a super-frame would fare otherwise than its packets.
+    """The gso_max_segs of the ends of a lane's hosts."""
+    return _segments(lower(lane, seed=0, has_seed=False))
+
+
+def _segments(queues: LoweredLane | None) -> int:
+    """The gso_max_segs before these queues: 1 where a super-frame would fare otherwise than its packets.
 
     Netem decides per skb (sch_netem.c, netem_enqueue), and tbf cuts apart what is larger than its burst: the drops
     that the two count could then not be told from each other (sch_tbf.c, tbf_segment).
     """
-    egresses = zip((lane.outbound, lane.inbound), lower(lane, seed=0, has_seed=False), strict=True)
-    single = lane.per_packet or any(needs_single_packets(wish, egress) for wish, egress in egresses)
-    return 1 if single else GSO_SEGMENTS
+    return 1 if queues and queues.single_packets else GSO_SEGMENTS
 
 
 def _vlans(lane: Lane) -> Iterator[Vlan]:
@@ -193,9 +203,9 @@ def _vlans(lane: Lane) -> Iterator[Vlan]:
             yield Vlan(name, trunk, lane.vlan, lane.mtu)
 
 
-def _ports_of(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str, Port]]:
-    egresses, wishes = _egresses(topology, lane, have.machine), (lane.outbound, lane.inbound)
-    bridge, single = interface_name("", lane.name), _single_packets(topology, lane, have.machine)
+def _ports_of(lane: Lane, queues: LoweredLane | None, have: State) -> Iterator[tuple[str, Port]]:
+    egresses, wishes = queues.both if queues else (None, None), (lane.outbound, lane.inbound)
+    bridge, single = interface_name("", lane.name), bool(queues and queues.single_packets)
     for name, side, wish, egress in zip(lane_ports(lane), ("site", "hub"), wishes, egresses, strict=True):
         if lane.ports is None or lane.vlan is not None:
             yield name, Port(bridge, egress=egress)
@@ -213,36 +223,19 @@ def _ports_of(topology: Topology, lane: Lane, have: State) -> Iterator[tuple[str
         )
 
 
-def _egresses(topology: Topology, lane: Lane, machine: Machine) -> tuple[Egress | None, Egress | None]:
-    """The queues of a lane's ports (outbound, inbound); none where the engine impairs in their place."""
-    if datapath(topology, machine) == "wire":
-        return None, None
-    return lower(lane, seed=topology.seed, has_seed=machine.has_seed)
-
-
-def _trunks(topology: Topology, have: State) -> dict[str, Port]:
+def _trunks(topology: Topology, queues: Mapping[str, LoweredLane], have: State) -> dict[str, Port]:
     """The ports that VLAN lanes share: marked and silent, in no bridge and without a queue of ours."""
     shared: dict[str, bool] = {}
     for lane in topology.lanes:
+        single = lane.name in queues and queues[lane.name].single_packets
         for name in lane.named_ports if lane.vlan is not None else ():
-            shared[name] = shared.get(name, False) or _single_packets(topology, lane, have.machine)
+            shared[name] = shared.get(name, False) or single
     trunks = {}
     for name, single in shared.items():
         origin = _origin(name, have)
         mark, offloads = trunk_altname_of(name, origin), _offloads(origin, single=single)
         trunks[name] = Port(None, True, 0, altname=mark, origin=origin, offloads=offloads)
     return trunks
-
-
-def _single_packets(topology: Topology, lane: Lane, machine: Machine) -> bool:
-    """Whether the lane needs packets one by one; the engine cuts super-frames itself."""
-    egresses = zip(("outbound", "inbound"), _egresses(topology, lane, machine), strict=True)
-    return any(
-        needs_single_packets(getattr(way, direction), egress)
-        for direction, whole in egresses
-        if whole is not None
-        for way, (_, egress) in zip(lane.ways, whole.places, strict=True)
-    )
 
 
 def _offloads(origin: Origin, *, single: bool) -> frozenset[str]:

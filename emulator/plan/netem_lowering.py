@@ -7,7 +7,7 @@ the planner may compare wish and kernel with `==`. Sources: net/sched/sch_netem.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from emulator.model import jitter_distribution
 from emulator.model.flow_match import filters
@@ -31,12 +31,36 @@ MIN_BUFFER_NS = 1_000_000
 """The smallest default buffer, in time at the rate: what a switch port has at the very least."""
 
 
-def lower(lane: Lane, *, seed: int, has_seed: bool) -> tuple[Egress, Egress]:
-    """A lane's two egresses, (outbound on the site port, inbound on the hub port).
+@dataclass(frozen=True)
+class LoweredLane:
+    """A lane in the kernel's integers: `outbound` on the site port's egress, `inbound` on the hub port's.
+
+    `single_packets`: super-frames (GRO, LRO, GSO) would make an egress do something else than it does to packets.
+    """
+
+    outbound: Egress
+    inbound: Egress
+    single_packets: bool
+
+    @property
+    def both(self) -> tuple[Egress, Egress]:
+        """(outbound, inbound)."""
+        return self.outbound, self.inbound
+
+
+def lower(lane: Lane, *, seed: int, has_seed: bool) -> LoweredLane:
+    """What a lane becomes in the kernel.
 
     `seed` is the topology's; each direction derives its own from it. `has_seed` says whether this kernel takes one.
     """
-    return _banded(lane, seed, "outbound", has_seed=has_seed), _banded(lane, seed, "inbound", has_seed=has_seed)
+    outbound = _banded(lane, seed, "outbound", has_seed=has_seed)
+    inbound = _banded(lane, seed, "inbound", has_seed=has_seed)
+    parts = [
+        (wish, part)
+        for whole, side in ((outbound, "outbound"), (inbound, "inbound"))
+        for wish, (_, part) in zip((getattr(way, side) for way in lane.ways), whole.places, strict=True)
+    ]
+    return LoweredLane(outbound, inbound, any(needs_single_packets(wish, part) for wish, part in parts))
 
 
 def _banded(lane: Lane, seed: int, direction: str, *, has_seed: bool) -> Egress:

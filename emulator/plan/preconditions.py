@@ -123,7 +123,7 @@ def _wire_reasons(topology: Topology) -> list[str]:
         scheduled += [timeline.at(t_ns) for t_ns in timeline.breakpoints()]
     reasons = []
     for lane in dict.fromkeys(lane for each in scheduled for lane in each.in_effect.lanes):
-        egresses = lower(lane, seed=topology.seed, has_seed=True)
+        egresses = lower(lane, seed=topology.seed, has_seed=True).both
         for name, egress in zip(("outbound", "inbound"), egresses, strict=True):
             if missing := unknown(egress):
                 what = ", ".join(missing)

@@ -26,4 +26,4 @@ def _lowered(key: Key, text: str | None) -> object:
     fields = vars(BASE) | (key.rest if text is None else key.read(text))
     # Without a delay there is no jitter.
     wish = Impairment(**fields | {"jitter_ns": min(fields["jitter_ns"], fields["delay_ns"])})
-    return lower(Lane("a", wish, wish), seed=1, has_seed=True)
+    return lower(Lane("a", wish, wish), seed=1, has_seed=True).both

@@ -144,9 +144,9 @@ def up(topology: Topology, folder: Path) -> tuple[FakeKernel, Appliance]:
 def test_each_flow_has_a_seed_and_a_limit_of_its_own(tmp_path: Path) -> None:
     one = star(VOICE, BULK)
     kernel, _ = up(one, tmp_path)
-    for port, egress in zip(("lhs-a", "lhh-a"), lower(one.lane("a"), seed=1, has_seed=True), strict=True):
+    for port, egress in zip(("lhs-a", "lhh-a"), lower(one.lane("a"), seed=1, has_seed=True).both, strict=True):
         assert kernel.ports[port].egress == egress
-    out, back = lower(one.lane("a"), seed=1, has_seed=True)
+    out, back = lower(one.lane("a"), seed=1, has_seed=True).both
     assert len({part.netem.seed for egress in (out, back) for _, part in egress.places}) == 6
     assert back.bands[1].egress.netem.seed == 5
     assert out.bands[0].egress.netem.limit > out.netem.limit

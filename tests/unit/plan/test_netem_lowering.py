@@ -31,7 +31,7 @@ GILBERT = GilbertElliott(P32 // 100, P32 // 5)
 
 def egress(wish: Impairment) -> Egress:
     """What the outbound direction of a lane is lowered to."""
-    return lower(Lane("site", wish, STILL), seed=1, has_seed=True)[0]
+    return lower(Lane("site", wish, STILL), seed=1, has_seed=True).outbound
 
 
 def test_nothing_asked_nothing_done() -> None:
@@ -137,7 +137,9 @@ def test_codel_times_survive_the_way_through_microseconds(ticks: int) -> None:
 
 
 def test_codel_waits_a_round_trip_on_a_long_lane() -> None:
-    far = lower(Lane("site", replace(BOTTLENECK, delay_ns=300 * MS, aqm="codel"), STILL), seed=1, has_seed=True)[0]
+    far = lower(
+        Lane("site", replace(BOTTLENECK, delay_ns=300 * MS, aqm="codel"), STILL), seed=1, has_seed=True
+    ).outbound
     assert far.aqm == aqm.Codel(2889, 17_089, 341_796)
 
 

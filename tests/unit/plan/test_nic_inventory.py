@@ -133,7 +133,7 @@ def test_a_mark_that_is_none_is_an_error(mark: str) -> None:
     ],
 )
 def test_what_is_spread_over_queues_and_what_needs_single_packets(wish: Impairment, queues: int, single: bool) -> None:
-    egress, _ = lower(Lane("japan", wish, wish), seed=1, has_seed=True)
+    egress = lower(Lane("japan", wish, wish), seed=1, has_seed=True).outbound
     fanned = spread(wish, egress, 4)
     assert (fanned.queues, needs_single_packets(wish, egress)) == (queues, single)
     assert memory_bytes(fanned, 1500) == memory_bytes(egress, 1500)
