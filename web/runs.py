@@ -201,7 +201,7 @@ class Runs:
         if (pid := self._usecases.leaseholder()) is not None:
             raise RefusedError(f"a test run (process {pid}) has leased the lanes: wait for its end, or end it")
         if self._usecases.pending_ns() is not None:
-            raise RefusedError("a change waits to be confirmed: keep it, or take it back, first")
+            raise RefusedError("a change waits for confirmation: confirm or undo it first")
         over_the_lanes = all(spec.topology.hub_host for spec in specs)
         if not (self._set_aside or over_the_lanes) and (up := self._usecases.topology()):
             raise RefusedError(f"{up.name} is up here: measure in the lab (in_lab), or take it down first")

@@ -1,4 +1,4 @@
-"""The last changes: when, who, what, and the difference that it made. One file each, written before the change."""
+"""The change log: when, who, what, and the difference. Each change has a file, written before the kernel changes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ KEPT = 50
 
 
 WATCHDOG, REVERT = "watchdog", "revert"
-"""Authors' commands that are no command lines."""
+"""Commands of authors that are not command lines."""
 
 
 @dataclass(frozen=True)
 class Author:
-    """Who asks for a change; `command` is the command line, or `watchdog`, `revert`."""
+    """Who makes a change; `command` is the command line, or `watchdog`, `revert`."""
 
     user: str
     uid: int
@@ -32,7 +32,7 @@ class Author:
 
 @dataclass(frozen=True)
 class LoggedChange:
-    """One change. `times` counts the repairs of the watchdog that one entry stands for; `when` is the last one's."""
+    """One change. One entry stands for `times` repairs of the watchdog in a row; `when` is the time of the last one."""
 
     number: int
     when: str
@@ -44,25 +44,25 @@ class LoggedChange:
 
     @property
     def diff(self) -> str:
-        """What it made of the topology, as a unified diff; empty for a repair."""
+        """The difference that it made to the topology, as a unified diff; empty for a repair."""
         old, new = _yaml(self.before), _yaml(self.after)
         return "".join(difflib.unified_diff(old, new, "before", "after", n=1))
 
 
 class History:
-    """The folder of changes. Numbers beyond the intent's are changes that never came to be: they are overwritten."""
+    """The folder of changes. The intent has the number of the last one; the next change overwrites files beyond it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def write(self, change: LoggedChange) -> None:
-        """Keep one change, and forget the oldest. Durable before it returns."""
+        """Write one change durably, and delete the oldest."""
         self._folder.mkdir(parents=True, exist_ok=True)
         write_json(self._path(change.number), FORMAT, to_plain(change))
         self._path(change.number - KEPT).unlink(missing_ok=True)
 
     def read(self, number: int) -> LoggedChange | None:
-        """One change, None when it is forgotten. Raises InputError when its file is spoilt."""
+        """One change; None when its file is deleted. Raises InputError when the file is damaged."""
         plain = read_json(self._path(number), FORMAT)
         try:
             return None if plain is None else from_plain(LoggedChange, renewed(plain))
@@ -75,9 +75,9 @@ class History:
         return [change for change in found if change]
 
     def repaired(self, change: LoggedChange) -> int:
-        """Keep a repair, whose number is the last change's; the number that it has now.
+        """Write a repair, given the number of the last change; returns the repair's own number.
 
-        One entry stands for all repairs in a row, or they would push out the changes that can be undone.
+        One entry stands for all repairs in a row: otherwise they would displace the changes that `undo` needs.
         """
         last = self.read(change.number)
         if last and last.before == last.after and last.author.command == change.author.command:
@@ -92,7 +92,7 @@ class History:
 
 
 def here(command: str) -> Author:
-    """This process; the user is the one behind sudo."""
+    """This process as an author; the user is the one who ran sudo."""
     import pwd
 
     uid = int(os.environ.get("SUDO_UID", os.getuid()))

@@ -35,10 +35,12 @@ class Confirmations:
         with self._store.locked():
             now = self._store.read()
             if now.pending is None:
-                raise InputError.single("nothing waits to be confirmed: see longhaul history")
+                raise InputError.single("no change waits for confirmation: see longhaul history")
             self.refuse_leased()
             if self.is_overdue(now.pending):
-                raise RefusedError("too late: it is being taken back; see longhaul status, then longhaul undo")
+                raise RefusedError(
+                    "too late: Longhaul is reverting the change; see longhaul status, then run longhaul undo"
+                )
             self._store.write(replace(now, pending=None))
 
     def expire(self) -> bool:
@@ -51,7 +53,7 @@ class Confirmations:
         pending = self._store.read().pending
         if pending is None or not self.is_overdue(pending):
             return False
-        steps = self._revert(pending, "not confirmed: taken back")
+        steps = self._revert(pending, "not confirmed: reverted")
         if pending.leased:
             self._machine.note_repair(self._store.read(), steps, self._machine.by(REVERT))
         return True
@@ -67,7 +69,7 @@ class Confirmations:
         with ExitStack() as until_returned:
             with self.changing() as old:
                 if old.pending:
-                    raise RefusedError("a change waits to be confirmed: longhaul confirm, or longhaul undo, first")
+                    raise RefusedError("a change waits for confirmation: run longhaul confirm or longhaul undo first")
                 until_returned.enter_context(self._store.holding_lease())
                 pending = Pending(0, self._clock.boot_id(), old.topology, old.began_ns, leased=True)
                 Transaction(topology, "lease", pending).run(self._machine)

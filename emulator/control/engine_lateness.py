@@ -1,6 +1,6 @@
-"""By how much the wire engine was late while something was measured: what the machine added to the lanes. Pure.
+"""How late the wire engine sent frames during a measurement: the delay that the machine added to the lanes. Pure.
 
-netem runs in the kernel's own timers and tells nothing of the kind: of its lanes nothing is known here.
+netem uses the kernel's timers and reports no lateness: this module knows nothing of lanes that netem serves.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from emulator.control.status import DirectionStatus, LaneStatus
 
 @dataclass(frozen=True)
 class Late:
-    """One direction: of so many frames, half left at most `p50_ns` after they were due, 99 of 100 at most `p99_ns`.
+    """One direction: half of the frames left at most `p50_ns` after they were due, 99 of 100 at most `p99_ns`.
 
-    Both are at most a quarter above the truth, never below it. `allowed_ns` is what the 99th percentile may be.
+    Both values are at most a quarter above the true ones, never below. The 99th percentile may be up to `allowed_ns`.
     """
 
     lane: str
@@ -28,7 +28,7 @@ class Late:
 
     @property
     def passed(self) -> bool:
-        """Whether the machine was prompt enough for the figures to be believed."""
+        """Whether the machine was fast enough for the measurement to be valid."""
         return self.p99_ns <= self.allowed_ns
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Late:
 
 
 def between(before: Sequence[LaneStatus], after: Sequence[LaneStatus], allowed_ns: int) -> tuple[Late, ...]:
-    """Both directions of every lane that an engine served in between and that passed a frame."""
+    """Both directions of every lane that an engine served meanwhile, if they passed a frame."""
     earlier = {lane.lane.name: lane for lane in before}
     return tuple(
         late
@@ -61,14 +61,14 @@ def _directions(before: LaneStatus, after: LaneStatus, allowed_ns: int) -> Itera
 
 
 def _increase(before: DirectionStatus, after: DirectionStatus) -> dict[int, int]:
-    """An engine that was started anew meanwhile has counted from nothing."""
+    """An engine that restarted meanwhile counted from zero."""
     old = dict(before.lateness)
     restarted = sum(old.values()) > sum(count for _, count in after.lateness)
     return {above: count - (0 if restarted else old.get(above, 0)) for above, count in after.lateness}
 
 
 def quantile(counts: dict[int, int], percent: int) -> int:
-    """The upper end of the bucket that holds the frame which is later than so many per cent."""
+    """The upper end of the bucket that holds this percentile."""
     left = -(-sum(counts.values()) * percent // 100)
     for above in sorted(counts):
         left -= counts[above]

@@ -37,10 +37,11 @@ desire.json, said `borrowed` for `leased`, and had other names in the model (`ol
 
 @dataclass(frozen=True)
 class Pending:
-    """A change that is taken back to `base` unless it is confirmed before `deadline_ns` (CLOCK_BOOTTIME) of this boot.
+    """A change that Longhaul reverts to `base` unless somebody confirms it by `deadline_ns` (CLOCK_BOOTTIME).
 
-    `base` None means that nothing was up before; its schedule began at `began_ns`. What is `leased` has no deadline:
-    it is taken back when the process that leased the lanes is gone.
+    `base` None means that no topology was up before; its schedule began at `began_ns`. A lease (`leased`) has no
+    deadline: Longhaul reverts it when the process that leased the lanes is gone. A reboot (another `boot_id`) ends
+    both.
     """
 
     deadline_ns: int
@@ -50,14 +51,14 @@ class Pending:
     leased: bool = False
 
     def left_ns(self, clock: Clock) -> int:
-        """The time left to confirm it; 0 or less when it is overdue, as it is after a reboot."""
+        """The time left to confirm it, in ns; 0 or less when it is overdue, always so after a reboot."""
         return self.deadline_ns - clock.boottime_ns() if self.boot_id == clock.boot_id() else 0
 
 
 @dataclass(frozen=True)
 class Intent:
-    """`change` is the number of the last change that is in effect; changes beyond it never came to be. `began_ns` is
-    when the topology's schedule is at 0, in ns since 1970; None without a schedule."""
+    """What the user asked for. `change` is the number of the last change in effect; files of later numbers are invalid.
+    `began_ns` is when the topology's schedule is at 0, in ns since 1970; None without a schedule."""
 
     topology: Topology | None = None
     change: int = 0
@@ -66,17 +67,17 @@ class Intent:
 
     @property
     def leased(self) -> bool:
-        """Whether the topology is a test run's."""
+        """Whether a test run leases the lanes."""
         return bool(self.pending and self.pending.leased)
 
     @property
     def lasting(self) -> Topology | None:
-        """What is asked for when nothing is leased any more."""
+        """The topology that stays: during a lease the one that returns."""
         return self.pending.base if self.pending and self.pending.leased else self.topology
 
 
 class IntentStore:
-    """The state folder. Reading needs no lock: a file is always whole."""
+    """The state folder. Reading needs no lock: every file is always complete."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -85,7 +86,7 @@ class IntentStore:
         )
 
     def read(self) -> Intent:
-        """What is asked for. Raises InputError when the file is of a newer version or not ours."""
+        """The intent. Raises InputError when a newer version, or another program, wrote the file."""
         for file in (self._file, self._older):
             plain = read_json(file, FORMAT)
             if plain is not None:
@@ -96,17 +97,17 @@ class IntentStore:
         return self._read_oldest()
 
     def is_known(self) -> bool:
-        """Whether anything was ever asked for in this folder, be it nothing; a new or lost one cannot tell."""
+        """Whether this folder ever held an intent, even the intent of no lanes; a new or lost folder did not."""
         return self._file.exists() or self._older.exists() or self._oldest.exists()
 
     def write(self, intent: Intent) -> None:
-        """Atomic and durable. Raises OSError; then the old intent stands."""
+        """Replace the intent, atomically and durably. Raises OSError; then the old intent stays."""
         write_json(self._file, FORMAT, to_plain(intent))
         self._older.unlink(missing_ok=True)
         self._oldest.unlink(missing_ok=True)
 
     def stamp(self) -> tuple[int, int]:
-        """Another one after every change of what is asked for; cheaper than to read it."""
+        """A value that differs after every change of the intent; cheaper than reading it."""
         for file in (self._file, self._older):
             try:
                 stat = file.stat()
@@ -124,7 +125,7 @@ class IntentStore:
 
     @contextmanager
     def holding_lease(self) -> Iterator[None]:
-        """Be the leaseholder for the time of the block, or until death."""
+        """Hold the lease for the time of the block, or until this process dies."""
         with self._open(LEASE_FILE) as fd:
             fcntl.flock(fd, fcntl.LOCK_EX)
             os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
@@ -141,7 +142,7 @@ class IntentStore:
         return None
 
     def await_lease_end(self) -> None:
-        """Sleep until nobody leases the lanes: no clock is looked at meanwhile."""
+        """Sleep until nobody leases the lanes, without reading a clock."""
         for name in self._lease_files():
             with self._open(name) as fd:
                 fcntl.flock(fd, fcntl.LOCK_SH)
@@ -152,7 +153,7 @@ class IntentStore:
 
     @contextmanager
     def _open(self, name: str) -> Iterator[int]:
-        """A file that stands for a lock. Removing it would be a race."""
+        """Open a lock file. Nobody removes it, for that would be a race."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.folder / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -173,14 +174,14 @@ class IntentStore:
 
 
 def _renewed(plain: dict[str, Any]) -> dict[str, Any]:
-    """An intent in today's words."""
+    """An intent with today's field names."""
     if plain.get("pending") and "borrowed" in plain["pending"]:
         plain["pending"]["leased"] = plain["pending"].pop("borrowed")
     return plain
 
 
 def read_json(file: Path, newest: int) -> dict[str, Any] | None:
-    """A file that `write_json` wrote, None when there is none. Raises InputError when it is spoilt or too new."""
+    """Read a file that `write_json` wrote; None when there is none. Raises InputError when it is damaged or too new."""
     try:
         plain = json.loads(file.read_text("utf-8"))
         found = plain.pop("format")
@@ -196,11 +197,11 @@ def read_json(file: Path, newest: int) -> dict[str, Any] | None:
 
 
 def write_json(file: Path, version: int, plain: dict[str, Any]) -> None:
-    """Old or new, never half, whatever fails. Readable by root only."""
+    """Write a file that holds the old or the new content, never half, whatever fails. Only root can read it."""
     atomic_file.write(file, json.dumps({"format": version, **plain}).encode())
 
 
 def unreadable(file: Path, why: str) -> InputError:
-    """The error for a file of ours that makes no sense."""
-    text = f"cannot be read: {why}; move it away, then longhaul up FILE (what stands in the kernel is found again)"
+    """The error for a file of the state folder that Longhaul cannot read."""
+    text = f"cannot be read: {why}; move it away, then run longhaul up FILE (it finds the lanes in the kernel)"
     return InputError.single(text, str(file))

@@ -1,4 +1,4 @@
-"""What happens on the lanes now: rates and drops between two readings of the counters, and the RTT measured. Pure."""
+"""What happens on the lanes now: rates and drops between two readings of the counters, and the measured RTT. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NS = 10**9
 
 @dataclass(frozen=True)
 class Traffic:
-    """One direction over the last interval; what the kernel cannot tell is None.
+    """One direction over the last interval; None where the kernel has no such figure.
 
-    `queued_bytes` of at most `buffer_bytes` stand in the bottleneck, `queued_packets` of at most `limit_packets` in the
-    direction altogether, those in flight too.
+    The bottleneck queues `queued_bytes` of at most `buffer_bytes`; the direction holds `queued_packets` of at most
+    `limit_packets`, those in flight included.
     """
 
     rate_bps: int
@@ -39,9 +39,9 @@ class FlowNow:
 
 @dataclass(frozen=True)
 class LaneNow:
-    """One lane over the last interval: RTT asked and measured in ns (None: not measured), echoes lost, its traffic.
+    """One lane over the last interval: configured and measured RTT in ns (None: not measured), lost echoes, traffic.
 
-    `flows` is empty, or has every flow by name, and by "" what belongs to none of them.
+    `flows` is empty, or holds every flow by name, and under "" the packets of no flow.
     """
 
     asked_ns: int
@@ -56,26 +56,26 @@ class LaneNow:
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters at one time of a monotonic clock, by port and flow; "" is what belongs to no flow."""
+    """The counters at one time of a monotonic clock, by port and flow; "" stands for packets of no flow."""
 
     at_ns: int
     counters: Mapping[tuple[str, str], DirectionCounters]
 
 
 def reading(at_ns: int, status: Status) -> Reading:
-    """What was counted until now."""
+    """The counters until now."""
     counters = {}
     for one in status.lanes:
         names = [flow.name for flow in one.lane.flows]
         for whole in (one.outbound, one.inbound):
             counters[whole.port, ""] = whole.counters
-            # A flow that is not there in the kernel, though asked for, counts nothing.
+            # A flow that the kernel lost counts nothing.
             counters |= {(whole.port, name): part.counters for name, part in zip(names, whole.flows, strict=False)}
     return Reading(at_ns, counters)
 
 
 def flows(one: LaneStatus, before: Reading, now_ns: int) -> dict[str, FlowNow]:
-    """What each flow of a lane carried since `before`, where it is there in both directions; see `LaneNow`."""
+    """The traffic of each flow that a lane has in both directions since `before`; see `LaneNow`."""
     both = zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
     parts = {flow.name: (out, back) for flow, out, back in both}
     if parts:
@@ -84,7 +84,7 @@ def flows(one: LaneStatus, before: Reading, now_ns: int) -> dict[str, FlowNow]:
 
 
 def together(parts: Sequence[Traffic]) -> Traffic:
-    """All that went the same way. A sum is None where one of its terms is."""
+    """The sum over one direction. It is None where one term is."""
     sums: dict[str, int | None] = {}
     for field in fields(Traffic):
         values = [getattr(part, field.name) for part in parts]
@@ -93,7 +93,7 @@ def together(parts: Sequence[Traffic]) -> Traffic:
 
 
 def traffic(direction: DirectionStatus, before: Reading, now_ns: int, flow: str = "") -> Traffic:
-    """One direction since `before`; a queue that was made anew in between has counted from zero."""
+    """One direction since `before`; a queue created meanwhile counted from zero."""
     new = direction.counters
     old = before.counters.get((direction.port, flow), new)
     if new.packets < old.packets:
@@ -118,7 +118,7 @@ def _grown(old: int | None, new: int | None) -> int | None:
 
 
 def quantile(sorted_values: Sequence[int], share: float) -> int | None:
-    """The value at or below which `share` of the values lie (nearest rank); None of nothing."""
+    """The value at or below which `share` of the values lie (nearest rank); None without values."""
     if not sorted_values:
         return None
     return sorted_values[max(1, -(-len(sorted_values) * round(share * 100) // 100)) - 1]

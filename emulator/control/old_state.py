@@ -6,7 +6,7 @@ from typing import Any
 
 
 def renewed(plain: Any) -> Any:
-    """A tree of JSON values as `to_plain` writes it today; one of today's stays as it is.
+    """A tree of JSON values as `to_plain` writes it today; a tree of today's stays the same.
 
     An impairment's `queue` is now its `aqm`. A keyframe sets an impairment's fields: a `loss` becomes `loss_p32` and
     `loss_model`, and no rate is null, not 0.

@@ -1,4 +1,4 @@
-"""The addresses of this machine on which the people who run us are connected: what must never be cut."""
+"""The addresses of this machine through which its users are connected: Longhaul never takes their ports."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ PROC = Path("/proc")
 
 
 def ssh_addresses(proc: Path = PROC) -> frozenset[str]:
-    """This machine's end of the SSH session that we run in; empty when there is none.
+    """This machine's end of the SSH session that this process runs in; empty when there is none.
 
-    SSH_CONNECTION is "client port server port". Our own environment may lack it (sudo drops it), so the processes
-    above us are asked too, as far as we may read theirs.
+    SSH_CONNECTION is "client port server port". This process's environment may lack it (sudo drops it), so
+    Longhaul reads the environments of the parent processes too, as far as it may.
     """
     return frozenset(_local_ends(proc))
 
@@ -25,7 +25,7 @@ def _local_ends(proc: Path) -> Iterator[str]:
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
             parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-        except OSError:  # it has ended, or is not ours to read
+        except OSError:  # it has ended, or this process may not read it
             return
         for variable in variables:
             if variable.startswith(b"SSH_CONNECTION=") and len(words := variable.split()) == 4:

@@ -1,4 +1,4 @@
-"""Make the kernel match a state, or leave it as it was."""
+"""Make the kernel match a state, or change nothing."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from emulator.plan.planner import plan
 from emulator.plan.state import State
 
 Look = Callable[[], State]
-"""Observes the kernel, or that part of it which the states are about."""
+"""Observes the kernel, or the part of it that the states describe."""
 
 
 def converge(kernel: Kernel, want: State, have: State, look: Look | None = None) -> list[Step]:
-    """Plan, apply, and verify by observing again. Raises KernelError, or VerifyError when it is not as asked."""
+    """Plan, apply, and verify by observing again. Raises KernelError, or VerifyError when the kernel differs."""
     steps = plan(want, have)
     for step in steps:
         kernel.apply(step.op)
     if steps and (left := plan(want, (look or kernel.observe)())):
-        raise VerifyError("accepted by the kernel, yet different:\n" + "\n".join(f"  {s.op}" for s in left))
+        raise VerifyError(
+            "the kernel accepted the change, but it reads back differently:\n" + "\n".join(f"  {s.op}" for s in left)
+        )
     return steps
 
 
 def apply(kernel: Kernel, want: State, have: State, look: Look | None = None) -> list[Step]:
-    """`converge` from the snapshot `have`; any failure, an interrupt too, plans back to the snapshot.
+    """`converge` from the snapshot `have`; any failure or interrupt plans back to the snapshot.
 
-    `look` observes what the two states are about when that is not everything.
+    `look` observes the part of the kernel that the two states describe, where that is not all of it.
     """
     try:
         return converge(kernel, want, have, look)

@@ -1,7 +1,7 @@
 """A process that reverts an unconfirmed change, or a lease whose holder was killed. It outlives terminal and network.
 
-`python -m emulator.control.revert_process FOLDER` detaches and waits. Several of them do no harm: each looks under the
-lock whether there is still something to take back. The daemon does the same when it runs.
+`python -m emulator.control.revert_process FOLDER` detaches and waits. Several of them do no harm: each checks under the
+lock whether there is still something to revert. The daemon does the same when it runs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from emulator.errors import LonghaulError
 from emulator.system.clock import Clock, SystemClock
 
 GLANCE_S = 5.0
-"""How often a waiting reverter looks whether it is still needed."""
+"""How often a waiting process checks whether there is still something to revert."""
 
 LONGEST_RETRY_S = 60.0
 
 
 class Expiring(Protocol):
-    """Takes back what is overdue; False when nothing is."""
+    """Reverts what is overdue; False when nothing is."""
 
     def expire(self) -> bool: ...
 
@@ -38,33 +38,33 @@ def wait_and_expire(
     sleep: Callable[[float], None],
     report: Callable[[str], None],
 ) -> None:
-    """Until nothing is pending any more, or its leaseholder is gone. A failure is told, and tried again."""
+    """Wait until nothing is pending, reverting what is overdue. It reports a failure and tries again."""
     retry_s = 1.0
     while pending := store.read().pending:
         if pending.leased:
-            # No glance meanwhile: where clocks are virtual, each would be seen in what is measured.
+            # No check meanwhile: where clocks are virtual, each would show in the measurement.
             store.await_lease_end()
         elif (left_ns := pending.left_ns(clock)) > 0:
             sleep(min(left_ns / 1e9, GLANCE_S))
             continue
         try:
             if not appliance().expire() and pending.leased:
-                return  # returned; what is leased anew has a reverter of its own
+                return  # returned; a new lease has a process of its own
         except (LonghaulError, OSError) as error:
-            report(f"cannot take back what was not confirmed: {error}")
+            report(f"cannot revert the unconfirmed change: {error}")
             sleep(retry_s)
             retry_s = min(2 * retry_s, LONGEST_RETRY_S)
 
 
 def main(folder: Path) -> None:
-    """Detach, wait, take back. The system's log hears of failures."""
+    """Detach, wait, revert. Failures go to the system's log."""
     import syslog
 
     if os.fork():
         os._exit(0)
     os.chdir("/")
     syslog.openlog("longhaul-reverter", syslog.LOG_PID)
-    with contextlib.suppress(LonghaulError):  # a intent that cannot be read is for `longhaul status` to tell
+    with contextlib.suppress(LonghaulError):  # `longhaul status` reports an intent that is unreadable
         wait_and_expire(IntentStore(folder), lambda: local(folder, "revert"), SystemClock(), time.sleep, syslog.syslog)
 
 

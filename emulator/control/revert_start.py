@@ -1,4 +1,4 @@
-"""Starts the process that reverts what nobody confirms in time (`revert_process`), which outlives its starter."""
+"""Starts the process that reverts an unconfirmed change (`revert_process`); that process outlives its starter."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from emulator.errors import MissingError
 
 MODULE = "emulator.control.revert_process"
-"""Started by its name: that process needs the whole appliance, and the appliance starts it."""
+"""The starter knows the module by name: that process imports the whole appliance, which imports this starter."""
 
 
 def start(folder: Path) -> None:
-    """Leave a reverter running for this state folder. Raises MissingError when it cannot be started."""
+    """Start the process for this state folder. Raises MissingError when it does not start."""
     package = Path(__file__).parents[2]
     path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH")]))
     argv = [sys.executable, "-m", MODULE, str(folder.resolve())]
@@ -21,5 +21,5 @@ def start(folder: Path) -> None:
     pid = os.posix_spawn(sys.executable, argv, {**os.environ, "PYTHONPATH": path}, file_actions=nowhere, setsid=True)
     if code := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
         raise MissingError(
-            f"{' '.join(argv)} ended with {code}: nothing would take the change back; nothing was changed"
+            f"{' '.join(argv)} ended with {code}: no process would revert the change, so Longhaul changed nothing"
         )

@@ -1,4 +1,4 @@
-"""The RTT of lanes that are in use, measured all the time: one endless ping per virtual lane, from hub to site."""
+"""Measures the RTT of lanes in use all the time: one endless ping per virtual lane, from hub to site."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ INTERVAL_S = 0.1
 
 @dataclass(frozen=True)
 class Rtts:
-    """The round trips of a while: sorted, in ns, and how many echoes are missing between those that came."""
+    """The round trips since the last call: sorted, in ns, and how many echoes between them are missing."""
 
     sorted_ns: tuple[int, ...] = ()
     lost: int = 0
 
 
 class Echo(Protocol):
-    """A measurement that goes on."""
+    """A running measurement."""
 
     def take(self) -> Rtts: ...
 
@@ -35,7 +35,7 @@ class Echo(Protocol):
 
 
 class PingEcho:
-    """An endless ping, read by a thread of its own. Raises MissingError when the host is not there."""
+    """An endless ping, read by its own thread. Raises MissingError when the host does not exist."""
 
     def __init__(self, hub: str, address: str) -> None:
         self._lock, self._rtts_ns, self._lost, self._last = threading.Lock(), list[int](), 0, 0
@@ -48,12 +48,12 @@ class PingEcho:
             if reply := ping.parse_reply(line):
                 with self._lock:
                     self._rtts_ns.append(reply[1])
-                    # The first reply may be late: what was sent before it is not counted as lost.
+                    # The first reply may be late: echoes sent before it do not count as lost.
                     self._lost += max(0, reply[0] - self._last - 1) if self._last else 0
                     self._last = reply[0]
 
     def take(self) -> Rtts:
-        """What came since the last call."""
+        """The echoes that came since the last call."""
         with self._lock:
             taken = Rtts(tuple(sorted(self._rtts_ns)), self._lost)
             self._rtts_ns, self._lost = [], 0
@@ -89,10 +89,10 @@ class Echoes:
             try:
                 self._running[key] = self._start(key[0], key[2])
             except LonghaulError:
-                continue  # no such host yet, or none on this machine: tried again at the next look
+                continue  # no such host yet, or none on this machine: the next call tries again
 
     def take(self) -> Mapping[str, Rtts]:
-        """By lane, what was measured since the last call."""
+        """The round trips since the last call, by lane."""
         return {key[1]: echo.take() for key, echo in self._running.items()}
 
     def stop(self) -> None:

@@ -1,8 +1,8 @@
-"""Play a schedule on lanes that are up: at each instant what differs, all lanes in one message, on one clock.
+"""Plays a schedule on lanes that are up: at each instant it sends what changes, for all lanes in one message.
 
-Nothing is observed between two instants and everything is prepared, so that a change is only a message away; from
-time to time the kernel is read back. What is asked for is on disk, with the time at which the schedule began: killed
-and started again, a run goes on in its phase.
+Between two instants the player observes nothing and prepares everything, so that a change takes one message; from time
+to time it reads the kernel back. The disk holds the intent and the time at which the schedule began: a player that was
+killed and restarted continues in phase.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from emulator.system.dataclass_json import from_plain, to_plain
 from emulator.system.timer import Alarm
 
 READ_BACK_EVERY = 500
-"""Changes between two looks at what the kernel really holds."""
+"""After so many changes the player reads the kernel back."""
 
 LEAD_NS = 3_000_000
-"""How long before an instant everything is prepared, and nobody else may change the lanes any more."""
+"""So long before an instant the player prepares everything, and nobody else may change the lanes."""
 
 NOTE_EVERY_NS = 10_000_000_000
 PATIENCE_NS = 10_000_000_000
@@ -37,8 +37,7 @@ NOBODY = nullcontext()
 
 
 class Player:
-    """Plays a timeline whose topology is up, from `epoch_ns`, its time 0. The lanes are taken to be as they should
-    be now."""
+    """Plays a timeline whose topology is up; `epoch_ns` is its time 0. The lanes must be as scheduled at the start."""
 
     def __init__(
         self, kernel: Kernel, timeline: Timeline, epoch_ns: int, alarm: Alarm, lateness: Lateness | None = None
@@ -59,7 +58,7 @@ class Player:
         return None if due_ns is None else self._epoch_ns + due_ns
 
     def play(self) -> bool:
-        """Wait for the next instant and apply it; whether anything changed. Raises KernelError."""
+        """Wait for the next instant and apply it; returns whether anything changed. Raises KernelError."""
         due_ns = self._newest()
         goal = self._goal(due_ns)
         sends = [self._kernel.prepare(step.op) for step in plan(goal, self._now)]
@@ -73,14 +72,14 @@ class Player:
         return bool(sends)
 
     def read_back(self) -> None:
-        """Mend what somebody else has changed meanwhile. Raises KernelError."""
+        """Repair what somebody else changed meanwhile. Raises KernelError."""
         steps = plan(self._now, self._kernel.observe())
         for step in steps:
             self._kernel.apply(step.op)
         self.lateness.drifts += bool(steps)
 
     def _newest(self) -> int:
-        """The last instant that is due, else the next one; those before it are skipped."""
+        """The last instant that is due, else the next one; the player skips those before it."""
         due_ns, now_ns = self._timeline.next_change(self._at_ns), self._alarm.now_ns() - self._epoch_ns
         assert due_ns is not None
         while (after_ns := self._timeline.next_change(due_ns)) is not None and after_ns <= now_ns:
@@ -93,9 +92,9 @@ class Player:
 
 
 class Follower:
-    """Plays whatever schedule is asked for, and only while it is: `store` says what and since when.
+    """Plays the schedule of the intent, and follows its changes: `store` holds the intent and when the schedule began.
 
-    `guard` is held whenever the kernel is used, for it is not for two threads at once.
+    It holds `guard` while it uses the kernel, which serves one thread at a time.
     """
 
     def __init__(
@@ -116,13 +115,13 @@ class Follower:
         """Wait for the next instant, which is near, and apply it. Raises KernelError."""
         with self._guard, self._store.locked():
             if self._keep_up() or self._player is None:
-                return  # what is asked for has changed, and with it the time
+                return  # the intent changed, and with it the time
             self._player.play()
         if self._alarm.now_ns() - self._noted_ns > NOTE_EVERY_NS:
             self.note()
 
     def run(self, end_ns: int | None) -> Lateness:
-        """Play until `end_ns` or the schedule's end, and repair in the end what somebody else has changed."""
+        """Play until `end_ns` or the schedule's end, then repair what somebody else changed."""
         while (due_ns := self.due_ns) is not None and (end_ns is None or due_ns < end_ns):
             near_ns = min(due_ns - LEAD_NS, self._alarm.now_ns() + PATIENCE_NS)
             self._alarm.sleep_until(near_ns)
@@ -142,22 +141,22 @@ class Follower:
 
     @property
     def lateness(self) -> Lateness:
-        """Of the schedule that is played now."""
+        """The lateness of the current schedule."""
         return self._player.lateness if self._player else Lateness()
 
     def forget(self) -> None:
-        """Look anew at what is asked for, and at the machine, before the next change."""
+        """Read the intent and the machine again before the next change."""
         self._stamp = None
 
     def note(self) -> None:
-        """Write down how late the changes were, for those who ask and for the next start."""
+        """Write the lateness of the changes to the disk, for the status and for the next start."""
         if self._player:
             plain = {"began_ns": self._began_ns, "lateness": to_plain(self._player.lateness)}
             write_json(note_of(self._store.folder), FORMAT, plain)
             self._noted_ns = self._alarm.now_ns()
 
     def _keep_up(self) -> bool:
-        """Whether what is asked for had changed."""
+        """Follow the intent; returns whether it changed."""
         stamp = self._store.stamp()
         if stamp == self._stamp:
             return False
@@ -172,16 +171,16 @@ class Follower:
 
 
 def note_of(folder: Path) -> Path:
-    """Where the lateness of a schedule is written down, in the state folder."""
+    """The file of a schedule's lateness, in the state folder."""
     return folder / "schedule.json"
 
 
 def noted(folder: Path, began_ns: int | None) -> Lateness | None:
-    """How late the changes of the schedule that began then were so far, as far as it is written down."""
+    """The lateness so far of the schedule that began then; None when no file has it."""
     try:
         plain = read_json(note_of(folder), FORMAT)
     except InputError:
-        return None  # it is only a statistic
+        return None  # it is only statistics
     if plain is None or plain["began_ns"] != began_ns:
         return None
     return from_plain(Lateness, plain["lateness"])

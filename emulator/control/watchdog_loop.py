@@ -1,7 +1,7 @@
-"""The watchdog: lanes up at start, drift seen over netlink and repaired or reported, unconfirmed changes taken back.
+"""The watchdog: brings the lanes up at start, hears of drift over netlink, repairs or reports it, and reverts changes
+that nobody confirmed.
 
-It holds nothing that it could lose: what is asked for is on disk, what there is in the kernel. Killed and started
-again at any moment, it goes on.
+It keeps no state of its own: the intent is on disk, the state in the kernel. Killed and restarted, it continues.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from emulator.system.sd_notify import Notifier
 from emulator.system.timer import Alarm, RealAlarm
 
 BUSY_SHARE = 0.2
-"""The part of the time that looking may take when the machine's links never come to rest."""
-UP, UP_OR_DOWN = "longhaul up FILE", "longhaul up FILE to have them, longhaul down to be rid of them"
-"""What to do about drift; about lanes that stand although nobody ever asked for any in our folder."""
+"""The share of the time that checks may take when the machine's links change all the time."""
+UP, UP_OR_DOWN = "longhaul up FILE", "longhaul up FILE to keep them, longhaul down to remove them"
+"""What to do about drift; and about lanes that are up although this state folder never held an intent."""
 
 Line = tuple[int, str, dict[str, object]]
 """A priority, an event and its fields."""
 
 
 class Ears(Protocol):
-    """Hears of changes; see `kernel.watch.Watch`."""
+    """Reports changes on the machine; see `kernel.watch.Watch`."""
 
     def wait(self, timeout_s: float, wake_fd: int | None = None) -> bool: ...
 
@@ -45,7 +45,7 @@ class Ears(Protocol):
 
 
 class WatchedAppliance(Protocol):
-    """Looks after the lanes; see `appliance.Appliance`."""
+    """What the watchdog needs of an appliance; see `appliance.Appliance`."""
 
     def repair(self, *, restore: bool | None = None) -> RepairOutcome: ...
 
@@ -75,17 +75,18 @@ class WatchdogLoop:
         self._follower = appliance.follower(alarm)
         self._reported: list[Line] = []
         self.looked_at: float | None = None
-        """When it last looked, by `now`."""
+        """When it last checked the lanes, by `now`."""
 
     def start(self) -> None:
-        """Make the machine as it was asked to be, whatever `on_drift` says: after a reboot nothing stands."""
+        """Bring the lanes up, whatever `on_drift` says: after a reboot none are."""
         self.look(restore=True)
         self._notifier.report("READY=1", "STATUS=watching")
         self._log(INFO, "watching", period_s=self._period_s)
 
     def run(self, wake_fd: int, stopped: Callable[[], bool]) -> None:
-        """Look at every burst of news and every period, until `stopped`, which `wake_fd` announces; and change the
-        lanes whenever their schedule says so."""
+        """Check the lanes after every burst of changes and every period, and play their schedule, until `stopped`.
+
+        `wake_fd` becomes readable when that happens."""
         rest_until, look_at = 0.0, self._now() + self._period_s
         while not stopped():
             look_at = self._wait(look_at, rest_until, wake_fd, stopped)
@@ -101,7 +102,7 @@ class WatchdogLoop:
         self._follower.note()
 
     def look(self, restore: bool | None = None) -> None:
-        """Once. A failure is logged, and tried again the next time."""
+        """Check the lanes once. The loop logs a failure and tries again the next time."""
         try:
             self._report(self._appliance.repair(restore=restore))
         except (LonghaulError, OSError) as error:
@@ -110,10 +111,10 @@ class WatchdogLoop:
         self._notifier.report("WATCHDOG=1")
 
     def _play(self) -> None:
-        """The next change of the schedule. If it fails, all is looked at: one lost port must not hold up the rest."""
+        """Play the schedule's next change. If it fails, check all lanes: one lost port must not stop the others."""
         try:
             self._follower.play()
-            self._ears.wait(0)  # what we did ourselves is no news
+            self._ears.wait(0)  # discard the news of the watchdog's own change
         except (LonghaulError, OSError) as error:
             self._report_failure(error)
             self.look(restore=True)
@@ -129,14 +130,15 @@ class WatchdogLoop:
         return math.inf if due_ns is None else (due_ns - LEAD_NS - self._alarm.now_ns()) / 1e9
 
     def _wait(self, look_at: float, rest_until: float, wake_fd: int, stopped: Callable[[], bool]) -> float:
-        """Until the schedule has something to do, or it is time to look, which is returned: at `look_at`, at the
-        deadline of what is pending, or at news, though not before `rest_until`."""
+        """Wait until the schedule has something to do, or it is time to check the lanes; returns that time.
+
+        That is `look_at`, the deadline of a pending change, or the time of news, but not before `rest_until`."""
         pending_ns = self._appliance.pending_ns()
         if pending_ns is not None:
             look_at = min(look_at, self._now() + max(pending_ns, 0) / 1e9)
         while not stopped() and (left := look_at - self._now()) > 0 and (change := self._until_change_s()) > 0:
             pause = left if self._notifier.ping_s is None else min(left, self._notifier.ping_s)
-            # We may be woken later than asked: by a thousandth of the time, and to the next whole millisecond.
+            # The kernel may wake the loop late: by a thousandth of the time, and to the next whole millisecond.
             if self._ears.wait(min(pause, change * 0.99), wake_fd):
                 look_at = min(look_at, max(rest_until, self._now()))
             self._notifier.report("WATCHDOG=1")
@@ -166,7 +168,7 @@ class WatchdogLoop:
         self._report_new(lines)
 
     def _report_new(self, lines: list[Line]) -> None:
-        """What is wrong now and was not the last time; and when nothing is wrong any more."""
+        """Log what is wrong now and was not the last time; and when nothing is wrong any more."""
         for line in lines:
             if line not in self._reported:
                 self._log(line[0], line[1], **line[2])
@@ -176,13 +178,13 @@ class WatchdogLoop:
 
 
 def ears_of(appliance: WatchedAppliance) -> Watch:
-    """Ears for what others change on the machine, and for what they ask for. Raises MissingError, OSError."""
-    with (store := IntentStore(appliance.state_dir)).locked():  # which makes the folder, or says what is missing
+    """Listens to what others change on the machine, and to changes of the intent. Raises MissingError, OSError."""
+    with (store := IntentStore(appliance.state_dir)).locked():  # this creates the folder, or raises what is missing
         return Watch(store.folder / INTENT_FILE)
 
 
 def run(appliance: Callable[[], Appliance], *, once: bool, period_s: float, as_json: bool) -> None:
-    """The daemon of this machine, until SIGTERM or SIGINT. The lanes stay as they are."""
+    """Run the daemon of this machine until SIGTERM or SIGINT. The lanes stay up."""
     log = event_log.logger(sys.stderr, os.environ, as_json)
     machine, notifier = appliance(), Notifier(os.environ, os.getpid())
     ears = ears_of(machine)

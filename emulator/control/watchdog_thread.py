@@ -1,4 +1,4 @@
-"""The watchdog beside something else: the daemon's loop in a thread of its own, for a process that also serves."""
+"""The watchdog in a thread of its own, for a process that also serves the API."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from emulator.system.sd_notify import Notifier
 from emulator.system.timer import RealAlarm
 
 PERIOD_S = 10.0
-"""How often it looks at least, even if nothing is heard."""
+"""It checks the lanes at least this often."""
 
 
 class Watchdog:
-    """Looks after the lanes from `start` to `stop`. `appliance` is used by this thread and must bear it."""
+    """Watches the lanes from `start` to `stop`. `appliance` must allow calls from this thread."""
 
     def __init__(
         self, appliance: WatchedAppliance, log: Log, ears: Ears | None = None, period_s: float = PERIOD_S
@@ -28,11 +28,11 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin: first the machine is made as it was asked to be."""
+        """Start: first bring the lanes up."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End soon, and wait for it. The lanes stay as they are."""
+        """Stop the thread and wait for its end. The lanes stay up."""
         self._ended.set()
         os.write(self._wake[1], b".")
         if self._thread.is_alive():

@@ -1,4 +1,4 @@
-"""What this machine and its kernel are and can do: tried, or read in procfs; nothing of it is ours."""
+"""What this machine and its kernel can do: tried out, or read from procfs. Longhaul owns none of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def nf_call() -> tuple[int, int, int] | None:
 
 
 def memory_bytes() -> int:
-    """Of this machine, in all."""
+    """The memory of this machine in bytes."""
     line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
     return int(line.split()[1]) * 1024
 
@@ -42,7 +42,7 @@ def has_seed() -> bool:
 
 @cache
 def has_netem() -> bool:
-    """Whether this kernel has sch_netem, tried out in a namespace that goes at once; yes where we may not try."""
+    """Whether this kernel has sch_netem: tried out in a short-lived namespace; True where this process may not try."""
     try:
         return netns.in_new(_try_netem)
     except OSError:

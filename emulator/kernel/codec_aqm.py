@@ -14,7 +14,7 @@ _ECN = 1
 
 
 def encode(queue: Aqm, shaper: Shaper) -> dict[str, Any]:
-    """The message body. RED reckons with the time that a packet takes at the bottleneck."""
+    """The message body. RED computes with the time that a packet takes at the bottleneck."""
     if isinstance(queue, Red):
         parms = {
             "limit": queue.limit, "qth_min": queue.min_bytes, "qth_max": queue.max_bytes, "Wlog": queue.wlog,
@@ -31,7 +31,7 @@ def encode(queue: Aqm, shaper: Shaper) -> dict[str, Any]:
 
 
 def encode_fifo(shaper: Shaper) -> dict[str, Any]:
-    """The message body of a bfifo (struct tc_fifo_qopt): the queue that a tbf has of its own."""
+    """The message body of a bfifo (struct tc_fifo_qopt), the queue inside a tbf."""
     return {"limit": shaper.limit_bytes}
 
 

@@ -52,12 +52,12 @@ OPTIONS = {"prio": PrioOptions, "flower": FlowerOptions}
 
 
 def encode_bands(bands: int) -> dict[str, Any]:
-    """All packets take the first band that no filter sends to another."""
+    """All packets that no filter sends elsewhere take the first band."""
     return {"bands": bands, "priomap": bytes(16)}
 
 
 def encode_filter(one: Filter, class_id: int) -> dict[str, Any]:
-    """The message body: packets that it finds go to the class."""
+    """The message body: matching packets go to the class."""
     keys: dict[str, bytes] = {"KEY_ETH_TYPE": _be16(_outer(one))} if _outer(one) != ANY_PROTOCOL else {}
     if one.vlan is not None:
         keys["KEY_VLAN_ID"] = one.vlan.to_bytes(2, sys.byteorder)

@@ -1,8 +1,8 @@
 """netem and tbf on the wire: the attributes that pyroute2's own plugins lack, both ways.
 
 pyroute2's netem cannot set a rate, ns delays or a seed, and ignores unknown keywords silently; its tbf has no 64-bit
-rate. Layouts: include/uapi/linux/pkt_sched.h. Every attribute is sent every time: netem_change() keeps what it is
-not told, and `limit` is reset by every message.
+rate. Layouts: include/uapi/linux/pkt_sched.h. This codec sends every attribute every time: netem_change() keeps
+attributes that a message omits, and every message resets `limit`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ATM = 2
 def encode_netem(n: Netem, *, reseed: bool = True) -> Attributes:
     """The message body. The u32 delays are in 64 ns ticks and overridden by the 64-bit attributes.
 
-    A seed that is sent starts the random numbers anew, even if it is the old one; without `reseed` they go on.
+    A seed restarts the random numbers, even if it is the same; without `reseed` they continue.
     """
     slot = dict(zip(_SLOT, n.slot, strict=True))
     attrs: list[list[object]] = [
@@ -72,7 +72,7 @@ def encode_netem(n: Netem, *, reseed: bool = True) -> Attributes:
 
 
 def decode_netem(o: Any) -> Netem:
-    """A dumped netem in full, so that what somebody else set shows as a difference."""
+    """A dumped netem in full, so that a setting of somebody else's shows as a difference."""
     rate = o.get_attr("TCA_NETEM_RATE") or {}
     corr, slot = o.get_attr("TCA_NETEM_CORR") or {}, o.get_attr("TCA_NETEM_SLOT") or {}
     reorder, corrupt = o.get_attr("TCA_NETEM_REORDER") or {}, o.get_attr("TCA_NETEM_CORRUPT") or {}
@@ -113,7 +113,7 @@ def decode_netem(o: Any) -> Netem:
 
 
 def encode_shaper(s: Shaper) -> Attributes:
-    """TCA_TBF_BURST gives the burst in bytes; `buffer` in ticks is what a kernel without it would read."""
+    """TCA_TBF_BURST gives the burst in bytes; a kernel without it reads `buffer` in ticks."""
     parms = {
         "rate": min(U32, s.rate_bytes_per_s),
         "limit": s.limit_bytes,
@@ -128,7 +128,7 @@ def encode_shaper(s: Shaper) -> Attributes:
 
 
 def decode_shaper(o: Any) -> Shaper:
-    """A dumped tbf; the burst comes back in ticks and becomes the canonical number of bytes."""
+    """A dumped tbf; the kernel returns the burst in ticks, and this converts it to the canonical number of bytes."""
     parms = o.get_attr("TCA_TBF_PARMS")
     rate = o.get_attr("TCA_TBF_RATE64") or parms["rate"]
     overhead, atm = parms["overhead"], parms["linklayer"] == ATM
@@ -211,7 +211,7 @@ class TbfOptions(nla):  # type: ignore[misc]
 
 
 def register() -> None:
-    """Put them in the place of pyroute2's own, once per process."""
+    """Replace pyroute2's own plugins, once per process."""
     for name, options in (
         ("netem", NetemOptions),
         ("tbf", TbfOptions),

@@ -17,9 +17,9 @@ BLOCK_BITS = 32
 
 
 def offloads(name: str, wanted: tuple[str, ...]) -> frozenset[str]:
-    """Those of the features `wanted` that are on, or are to be as soon as the hardware can. Raises OSError.
+    """The features of `wanted` that are on, or that the driver turns on as soon as the hardware can. Raises OSError.
 
-    What was asked for counts too: it is what `ethtool -K` set and must be returned.
+    Requested features count too: `ethtool -K` set them, and Longhaul must restore them.
     """
     features = _features(name)
     blocks = _blocks(name)
@@ -27,7 +27,7 @@ def offloads(name: str, wanted: tuple[str, ...]) -> frozenset[str]:
 
 
 def set_offloads(name: str, values: dict[str, bool]) -> None:
-    """Switch features; those that an interface does not know or cannot change are left as they are. Raises OSError."""
+    """Switch features; it ignores those that an interface does not know or cannot change. Raises OSError."""
     features, blocks = _features(name), _blocks(name)
     words = [[0, 0] for _ in blocks]
     for feature, on in values.items():
@@ -44,7 +44,7 @@ def set_offloads(name: str, values: dict[str, bool]) -> None:
 
 
 def driver(name: str) -> tuple[str, str]:
-    """Who drives an interface, and its bus address, "" where it has none (struct ethtool_drvinfo). Raises OSError."""
+    """An interface's driver and bus address, "" without one (struct ethtool_drvinfo). Raises OSError."""
     answer = _ioctl(name, struct.pack("=I192x", GDRVINFO))
     texts = [answer[at : at + 32].split(b"\0")[0].decode(errors="replace") for at in (4, 100)]
     return texts[0], texts[1] if texts[1] != "N/A" else ""

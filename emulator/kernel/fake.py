@@ -1,4 +1,4 @@
-"""A kernel in memory that refuses what the real one refuses. Serves tests and dry runs."""
+"""A kernel in memory that refuses what the real kernel refuses, for tests and dry runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True, arp=Tr
 
 @dataclass
 class FakeKernel:
-    """Starts with the interfaces `links` of somebody else's. `fail_at` makes one operation, counted from 0, fail.
+    """It starts with the interfaces `links`, which Longhaul does not own. `fail_at` makes one operation (from 0) fail.
 
-    `nics` says what those are made of; what is left out has one TX queue and no offloads.
+    `nics` describes their hardware; an interface without an entry has one TX queue and no offloads.
     """
 
     links: dict[str, Link] = field(default_factory=dict)
@@ -41,10 +41,10 @@ class FakeKernel:
     wires: dict[str, Wire] = field(default_factory=dict)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is nothing to close."""
 
     def observe(self) -> State:
-        """As the real door does: a veth's end is a port of ours once it joined, has a queue or is silent."""
+        """As `NetlinkKernel` does: a veth's end is a port once it joined a bridge, has a queue or is silent."""
         spaces, nics = frozenset(self.namespaces), dict(self.nics)
         machine = Machine(dict(self.links), self.memory_bytes, True, self.nf_call, spaces, nics, self.has_netem)
         ports = {n: p for n, p in self.ports.items() if p.altname or n in self.vlans or self._ends(n)}
@@ -53,20 +53,20 @@ class FakeKernel:
         return State(spaces, bridges, veths, ports, nf_call, machine, vlans, wires)
 
     def ports_of(self, names: frozenset[str]) -> State:
-        """These ports alone, less those with flows."""
+        """These ports alone, without those that have flows."""
         seen = self.observe()
         found = {n: p for n, p in seen.ports.items() if n in names and not (p.egress and p.egress.bands)}
         return State(ports=found, machine=replace(seen.machine, links={}))
 
     def counters(self) -> dict[str, QueueCounters]:
-        """All zero: no packet travels on paper."""
+        """All zero: no packet travels in this kernel."""
         none = QueueCounters(0, 0, 0, 0, 0, 0)
         wired = {port: none for wire in self.wires.values() for port in (wire.hub, wire.site)}
         queued = {n: replace(none, flows=(none,) * len(p.egress.bands)) for n, p in self.ports.items() if p.egress}
         return wired | queued
 
     def apply(self, op: Op) -> None:
-        """Do one operation, or refuse it whole. Raises KernelError."""
+        """Apply one operation, or refuse all of it. Raises KernelError."""
         if self.fail_at == len(self.log):
             self.fail_at = None
             raise KernelError(op, errno.EIO, "injected")
@@ -74,7 +74,7 @@ class FakeKernel:
         self.log.append(op)
 
     def prepare(self, op: Op) -> Callable[[], None]:
-        """There is nothing to prepare."""
+        """`apply`, for later: there is nothing to prepare."""
         return partial(self.apply, op)
 
     def _ends(self, name: str) -> bool:
@@ -147,7 +147,7 @@ class FakeKernel:
                 self._unplug(end)
 
     def _unplug(self, name: str) -> None:
-        """An engine ends by itself when a port of its is gone."""
+        """An engine ends when one of its ports is gone."""
         self.ports.pop(name, None)
         self.wires = {n: w for n, w in self.wires.items() if name not in (w.hub, w.site)}
 
@@ -194,7 +194,7 @@ class FakeKernel:
         self._offload(op.port, port, op.offloads)
 
     def _offload(self, name: str, port: Port, offloads: frozenset[str]) -> None:
-        """A driver knows only what it had at first; nothing can be switched on that is not there."""
+        """A driver switches only the offloads that its interface had at first."""
         if port.origin:
             offloads &= port.origin.offloads
             if name in self.nics:

@@ -1,4 +1,4 @@
-"""The queues of the kernel in memory: what each operation makes of a port's, or why the real kernel would refuse it."""
+"""The queues of the kernel in memory: what each operation does to a port, or why the real kernel refuses it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ QueueOp = (
 
 
 EMPTY = Netem(limit=0)
-"""What stands in a band until it has a netem."""
+"""The queue of a band until it has a netem."""
 
 
 def changed(op: QueueOp, now: Egress | None, tx_queues: int) -> Egress | None:
-    """The queues of a port with so many TX queues after the operation. Raises KernelError."""
+    """The queues of a port with `tx_queues` TX queues after the operation. Raises KernelError."""
     match op:
         case qdisc_ops.AddQueues():
             _need(op, now is None, errno.EEXIST)

@@ -1,4 +1,4 @@
-"""Import pyroute2 by its parts: its package imports all of them at once, which doubles the start of every command."""
+"""Imports pyroute2 by its parts: the package imports all of them at once, which doubles the start time of commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def install() -> None:
-    """Put a package in pyroute2's place that loads a part when it is asked for, and everything for anything else."""
+    """Replace pyroute2 by a package that loads a known part on demand, and everything on any other access."""
     spec = importlib.util.find_spec("pyroute2")
     if "pyroute2" in sys.modules or spec is None or spec.loader is None:
         return

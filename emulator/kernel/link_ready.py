@@ -1,7 +1,8 @@
-"""Links whose carrier the kernel has acted on: until it has, no bridge forwards to them, and what they send is dropped.
+"""Waits for links whose new carrier the kernel has not handled yet: until then no bridge forwards to them, and it drops
+what they send.
 
-It acts on a new carrier in a worker of its own, for some kinds of change only once a second (net/core/link_watch.c);
-since 6.8 at once when somebody asks for that link alone (`linkwatch_sync_dev` in rtnl_getlink).
+The kernel handles a new carrier in a worker, some changes only once a second (net/core/link_watch.c); since 6.8 it does
+so at once when a program queries that link alone (`linkwatch_sync_dev` in rtnl_getlink).
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ STILL_DOWN = ("DOWN", "LOWERLAYERDOWN")
 """RFC 2863's states, in pyroute2's words for IF_OPER_*."""
 
 LOOKS, PAUSE_S = 120, 0.01
-"""A little longer than the kernel may take."""
+"""A little longer than the kernel needs."""
 
 
 def settled(ip: Any, is_ours: Callable[[Any], bool]) -> list[Any]:
-    """All links, once those of ours that have a carrier can be used; or after a second, should one stay as it is."""
+    """All links, as soon as Longhaul's links with a carrier are usable; at the latest after a second."""
     for look in range(LOOKS):
         links = list(ip.get_links())
         late = [link["index"] for link in links if is_ours(link) and _is_late(link)]

@@ -1,4 +1,4 @@
-"""The real kernel behind the door, over netlink. With `codec` the only importer of pyroute2."""
+"""The real kernel, over netlink."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from emulator.plan.ops import Op
 from emulator.plan.state import MERGING, State
 
 LOOKS_PER_SOCKET = 16
-"""pyroute2's socket grows with every dump (0.9.7): a daemon that looks for months needs a new one now and then."""
+"""pyroute2's socket grows with every dump (0.9.7): a daemon that runs for months needs a new one now and then."""
 
 ADDRGEN_NONE = 1
 IFF_NOARP = 1 << 7
@@ -34,7 +34,7 @@ IN_THE_LAB = "try it in the lab, which needs neither: longhaul lab run -- longha
 
 
 class NetlinkKernel:
-    """Netlink sockets in the namespace where the lanes are. Not for two threads at once."""
+    """Netlink sockets in the namespace of the lanes. One thread at a time may use them."""
 
     def __init__(self) -> None:
         codec_netem.register()
@@ -47,7 +47,7 @@ class NetlinkKernel:
         self._requests.close()
 
     def observe(self) -> State:
-        """Read back all that is ours, and what the plan must know of the rest."""
+        """Read back all that Longhaul owns, and what the planner must know of the rest."""
         self._looks += 1
         if self._looks % LOOKS_PER_SOCKET == 0:
             self._ip.close()
@@ -55,7 +55,7 @@ class NetlinkKernel:
         return observe(self._ip, engine_client.observe())
 
     def ports_of(self, names: frozenset[str]) -> State:
-        """Read back these ports alone, with two messages and whatever the number of other interfaces."""
+        """Read back these ports alone, with two messages however many other interfaces there are."""
         return ports_of(self._ip, names)
 
     def counters(self) -> dict[str, QueueCounters]:
@@ -63,12 +63,12 @@ class NetlinkKernel:
         return counters(self._ip) | engine_client.counters()
 
     def apply(self, op: Op) -> None:
-        """Do one operation. Raises KernelError, or MissingError when the machine lacks netem or the right."""
+        """Apply one operation. Raises KernelError, or MissingError without netem or without the rights."""
         with _explaining(op):
             getattr(self, f"_{type(op).__name__}")(op)
 
     def prepare(self, op: Op) -> Callable[[], None]:
-        """All of `apply` but the last moment, for a change of queues."""
+        """Prepare a change of queues; the returned function sends it."""
         if not isinstance(op, QueueOp):
             return partial(self.apply, op)
         with _explaining(op):
@@ -166,7 +166,7 @@ class NetlinkKernel:
         self._arp(op.port, on=False)
 
     def _arp(self, name: str, *, on: bool) -> None:
-        """Whether it asks and answers: an interface without an address of its own answers for all of the box."""
+        """Whether it sends and answers ARP: without an address of its own it answers for all of the machine's."""
         self._link(name, flags=0 if on else IFF_NOARP, change=IFF_NOARP)
 
     def _SetOffloads(self, op: ops.SetOffloads) -> None:  # noqa: N802
@@ -227,7 +227,7 @@ class NetlinkKernel:
 
 @contextmanager
 def _socket_in(namespace: str) -> Iterator[Any]:
-    """A socket inside a host's namespace, the thread there too; closed at once, for it would keep a dead one alive."""
+    """A socket inside a host's namespace, with the thread there; closed at once, or it kept the namespace alive."""
     with netns.inside(namespace), IPRoute() as ip:
         yield ip
 
@@ -244,7 +244,7 @@ def _sysctl_ipv6(name: str, *, disabled: bool) -> None:
 
 @contextmanager
 def _explaining(op: Op) -> Iterator[None]:
-    """Every refusal as an error of ours."""
+    """Convert every refusal of the kernel to one of Longhaul's errors."""
     try:
         yield
     except NetlinkError as error:

@@ -1,6 +1,6 @@
-"""Step into a network namespace without a fork: setns(2) moves the calling thread alone.
+"""Enters a network namespace without a fork: setns(2) moves the calling thread alone.
 
-Sockets opened, /proc/sys/net read and processes started meanwhile belong to that namespace.
+Sockets that it opens, processes that it starts and /proc/sys/net then belong to that namespace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from emulator.errors import MissingError
 T = TypeVar("T")
 
 RUN = Path("/run/netns")
-"""Where iproute2 keeps named namespaces; ours are the same kind, so that `ip netns exec` works with them."""
+"""Where iproute2 keeps named namespaces; Longhaul's are of the same kind, so `ip netns exec` works with them."""
 
 _CLONE_NEWNET = 0x40000000
 _MS_BIND, _MS_REC, _MS_SHARED, _MNT_DETACH = 4096, 16384, 1 << 20, 2
@@ -28,7 +28,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
-    """Run the body in `namespace`. Raises MissingError when it does not exist or may not be entered."""
+    """Run the body in `namespace`. Raises MissingError when it does not exist or the process may not enter it."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
@@ -59,7 +59,7 @@ def _setns(fd: int, name: str) -> None:
 
 
 def create(namespace: str) -> None:
-    """Make a named namespace as iproute2 does: an empty file with the namespace bound over it. Raises OSError."""
+    """Create a named namespace as iproute2 does: an empty file, the namespace bound over it. Raises OSError."""
     RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
     if not _is_mount(RUN):
         _mount(RUN, RUN, _MS_BIND)
@@ -74,7 +74,7 @@ def create(namespace: str) -> None:
 
 
 def delete(namespace: str) -> None:
-    """Unbind and forget the name; the kernel ends the namespace with its last process or socket. Raises OSError."""
+    """Unbind and delete the name; the kernel ends the namespace with its last process or socket. Raises OSError."""
     path = RUN / namespace
     if _libc.umount2(os.fsencode(path), _MNT_DETACH) != 0 and ctypes.get_errno() != errno.EINVAL:
         _raise(path)
@@ -94,7 +94,7 @@ def _bind_new(path: Path) -> None:
 
 
 def in_new(work: Callable[[], T]) -> T:
-    """What `work` finds in a fresh namespace without a name, which goes with it. Raises OSError."""
+    """Run `work` in a new unnamed namespace, which lasts as long; returns its result. Raises OSError."""
 
     def enter() -> T:
         if _libc.unshare(_CLONE_NEWNET) != 0:

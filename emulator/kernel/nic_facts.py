@@ -1,4 +1,4 @@
-"""What the interfaces of a machine are made of: their names, driver, speed, queues and offloads."""
+"""Facts about a machine's interfaces: names, driver, speed, queues and offloads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MARK = "longhaul."
 
 
 def describe(link: Any, sys: Path = SYS) -> Nic:
-    """One interface, from its netlink dump, its driver and its folder in `sys`."""
+    """One interface, from its netlink dump, its driver and its sysfs folder below `sys`."""
     name = link.get_attr("IFLA_IFNAME")
     folder = sys / "class/net" / name
     driver, bus = _driver(name)
@@ -43,15 +43,15 @@ def altnames(link: Any) -> list[str]:
 
 
 def mark(link: Any) -> str | None:
-    """Our mark on an interface. Raises RefusedError when it is one that nobody of ours can have written."""
+    """Longhaul's mark on an interface. Raises RefusedError for a mark that Longhaul cannot have written."""
     for name in altnames(link):
         if name.startswith(MARK):
             try:
                 Origin.decode(name)
             except ValueError as error:
                 port = link.get_attr("IFLA_IFNAME")
-                take_away = f"ip link property del dev {port} altname {name}"
-                raise RefusedError(f"port {port}: {error}; take the altname away: {take_away}") from None
+                delete = f"ip link property del dev {port} altname {name}"
+                raise RefusedError(f"port {port}: {error}; delete the altname: {delete}") from None
             return name
     return None
 
@@ -59,24 +59,24 @@ def mark(link: Any) -> str | None:
 def _driver(name: str) -> tuple[str, str]:
     try:
         return ethtool.driver(name)
-    except OSError:  # a virtual one may have none
+    except OSError:  # a virtual interface may have none
         return "", ""
 
 
 def _offloads(name: str) -> frozenset[str]:
     try:
         return ethtool.offloads(name, MERGING)
-    except OSError:  # gone since it was listed
+    except OSError:  # it vanished since the listing
         return frozenset()
 
 
 def _queues(folder: Path, kind: str) -> int:
-    """How many there really are; netlink tells how many there could be."""
+    """The number of queues in use; netlink reports the possible number."""
     return len(list((folder / "queues").glob(f"{kind}-*")))
 
 
 def _number(path: Path, *, least: int) -> int | None:
-    """What a file of sysfs says; None where the driver knows nothing, or less than is possible (-1)."""
+    """The content of a sysfs file; None where the driver reports nothing, or an impossible value (-1)."""
     try:
         value = int(path.read_text())
     except (OSError, ValueError):

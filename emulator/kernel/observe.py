@@ -1,4 +1,4 @@
-"""Read the kernel back: from netlink dumps to a State. What is ours is known by name or by mark, never by memory."""
+"""Reads the kernel back: from netlink dumps to a State. Longhaul knows its own by name or mark, never from memory."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ IFF_UP, IFF_NOARP = 1, 1 << 7
 OUR_VETH = re.compile(rf"{PREFIX}[hsx]-")
 OUR_VLAN = re.compile(rf"{PREFIX}v[hs]-")
 STACKED = ("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap")
-"""Kinds that stand on another interface and send through it; IFLA_LINK of others means something else."""
+"""Kinds of interface that send through another one; for other kinds IFLA_LINK means something else."""
 ADDRGEN_NONE = 1
 
 
 def observe(ip: Any, wires: Mapping[str, Wire]) -> State:
-    """All that is ours, the lanes of the wire engine (`wires`) too, and in `machine` what is not but matters."""
+    """All that Longhaul owns, with the lanes of the wire engine (`wires`); `machine` holds what matters of the rest."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in settled(ip, _may_be_port)}
     names = {link["index"]: name for name, link in links.items()}
     hosts = {n for n in netns.names() if n.startswith(f"{PREFIX}-")}
@@ -82,7 +82,7 @@ def _veths(links: dict[str, Any], names: dict[int, str], hosts: set[str]) -> dic
 
 
 def _host_end(host: str) -> list[tuple[int, _HostEnd]]:
-    """The host's interface by the index of its other end. The socket is closed at once: it would pin the namespace."""
+    """The host's interface by the index of its other end. The socket closes at once: it would pin the namespace."""
     with netns.inside(host), IPRoute() as ip:
         found = [link for link in settled(ip, _is_host_port) if _is_host_port(link)]
         if not found:
@@ -113,7 +113,7 @@ def _vlan(link: Any, names: dict[int, str]) -> Vlan:
 
 
 def port_of(link: Any, names: dict[int, str], egresses: dict[int, Egress], nic: Nic | None = None) -> Port:
-    """A link as a port; `names` gives its bridge's name by index, `nic` says what it is made of."""
+    """A link as a port; `names` gives its bridge's name by index, `nic` its hardware facts."""
     info = link.get_attr("IFLA_LINKINFO")
     slave = info.get_attr("IFLA_INFO_SLAVE_DATA") if info else None
     altname = mark(link)
@@ -139,7 +139,7 @@ def _bridge(link: Any) -> Bridge:
         up=bool(link["flags"] & IFF_UP),
         stp=bool(data.get_attr("IFLA_BR_STP_STATE")),
         snooping=bool(data.get_attr("IFLA_BR_MCAST_SNOOPING")),
-        # The kernel rounds it to its own ticks.
+        # The kernel rounds it to its ticks.
         forgets=data.get_attr("IFLA_BR_AGEING_TIME") < NEVER_CS // 2,
         ipv6=ipv6 or addrgen != ADDRGEN_NONE,
         arp=not link["flags"] & IFF_NOARP,
@@ -165,7 +165,7 @@ def _foreign(link: Any, names: dict[int, str], roots: dict[int, str]) -> Link:
 def _addressed(
     ip: Any, links: dict[str, Any], names: dict[int, str], roots: dict[int, str], rest: set[str]
 ) -> dict[str, Link]:
-    """The foreign interfaces again that have addresses or the default route: reasons to leave them alone."""
+    """The foreign interfaces with addresses or the default route added: reasons to refuse them."""
     addresses: dict[str, list[str]] = {}
     for address in (*ip.get_addr(family=2), *ip.get_addr(family=10)):
         if address["family"] == 2 or address["scope"] == 0:
@@ -182,7 +182,7 @@ def _addressed(
 
 
 def _default_ports(ip: Any, names: dict[int, str]) -> set[str]:
-    """The interfaces of all default routes, of those with several ways too."""
+    """The interfaces of all default routes, multipath routes included."""
     indexes = set()
     for route in (*ip.get_default_routes(family=2), *ip.get_default_routes(family=10)):
         indexes |= {route.get_attr("RTA_OIF")} | {way["oif"] for way in route.get_attr("RTA_MULTIPATH") or ()}

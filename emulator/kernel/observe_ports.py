@@ -1,4 +1,4 @@
-"""A look at a few ports alone: what `observe` says of them, without reading the whole machine."""
+"""Observes a few ports alone, as `observe` does, without reading the whole machine."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from emulator.plan.state import Machine, State
 
 
 def ports_of(ip: Any, names: frozenset[str]) -> State:
-    """These interfaces as ports, as far as they exist and are ours; what real ones merge is not looked at.
+    """These interfaces as ports, as far as they exist and are Longhaul's; without the offloads of NICs.
 
-    Those with flows are left out: they have more queues than are looked for here.
+    It omits ports with flows: they have more queues than this reads.
     """
     found = _ask(ip, [_link(IFLA_IFNAME=name) for name in sorted(names)])
     links = [link for link in found if OUR_VETH.match(link.get_attr("IFLA_IFNAME")) or mark(link)]
     masters = {link.get_attr("IFLA_MASTER") for link in links} - {None}
     bridges = _ask(ip, [_link(index) for index in sorted(masters)])
     bridge_names = {bridge["index"]: bridge.get_attr("IFLA_IFNAME") for bridge in bridges}
-    # By place: one that is asked for by its handle does not say where it stands (sch_api.c, tc_get_qdisc).
+    # By parent: the answer to a query by handle does not name the parent (sch_api.c, tc_get_qdisc).
     wanted = [_qdisc(link["index"], place) for link in links for place in (ROOT, NETEM_CLASS, SHAPER_CLASS)]
     egresses, kinds = egresses_of(_ask(ip, wanted), {})
     seen = [link for link in links if kinds.get(link["index"]) != "prio"]
@@ -35,7 +35,7 @@ def ports_of(ip: Any, names: frozenset[str]) -> State:
 
 
 def _ask(ip: Any, messages: list[Any]) -> list[Any]:
-    """All answers to all messages, sent as one; what does not exist gives none."""
+    """The answers to all messages, sent as one; no answer for what does not exist."""
     answers = ip.nlm_request_batch(messages, noraise=True) if messages else ()
     return [answer for answer in answers if answer["header"]["type"] != NLMSG_ERROR]  # the type of an ACK, too
 
@@ -54,6 +54,6 @@ def _qdisc(index: int, parent: int) -> Any:
 
 def _request(message: Any, kind: int) -> Any:
     message["header"]["type"] = kind
-    # ECHO: without it a qdisc is told to those who listen for changes, but not to who asked (rtnetlink_send).
+    # ECHO: without it the kernel sends the qdisc to listeners, but not to the sender (rtnetlink_send).
     message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK | NLM_F_ECHO
     return message

@@ -1,6 +1,6 @@
-"""Netlink requests that are encoded beforehand, so that to send them takes one system call and nothing else.
+"""Netlink requests encoded in advance, so that sending them takes one system call and nothing else.
 
-When a change must happen at an instant, the work of making its message has no place between the two.
+A scheduled change must happen at an instant: building its message then would delay it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ SEND_BUFFER_BYTES = 1 << 24
 
 
 def encode(messages: Sequence[Any]) -> bytes:
-    """The messages (pyroute2's) one after the other, numbered from 1; the last alone is acknowledged."""
+    """The messages (pyroute2's) one after the other, numbered from 1; the kernel acknowledges only the last."""
     parts = []
     for number, message in enumerate(messages, 1):
         message["header"]["sequence_number"] = number
         message["header"]["flags"] |= NLM_F_ACK
         if number < len(messages):
-            message["header"]["flags"] ^= NLM_F_ACK  # a hundred lanes' would not find room; a refusal is told anyway
+            message["header"]["flags"] ^= (
+                NLM_F_ACK  # a hundred lanes' would find no room; the kernel reports a refusal anyway
+            )
         message.encode()
         parts.append(bytes(message.data))
     return b"".join(parts)
 
 
 class Requests:
-    """A plain socket for requests that are only acknowledged. Not for two threads at once."""
+    """A plain socket for requests that the kernel only acknowledges. One thread at a time may use it."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
@@ -50,8 +52,9 @@ class Requests:
         self._socket.close()
 
     def send(self, encoded: bytes, count: int) -> None:
-        """All `count` requests in one sendmsg(2): the kernel handles them one after the other without returning
-        between, and goes on behind one that it refuses. Raises OSError, the first refusal."""
+        """Send all `count` requests in one sendmsg(2). Raises OSError, the first refusal.
+
+        The kernel handles them in order without returning in between, and continues after one that it refuses."""
         self._socket.send(encoded)
         refused, done = 0, not count
         while not done:

@@ -12,7 +12,7 @@ from emulator.plan.state import State
 
 @dataclass(frozen=True)
 class QueueCounters:
-    """What one egress has counted since its queue was made: packets are skbs, a super-frame counts once.
+    """What one egress counted since Longhaul created its queue: packets are skbs, a super-frame counts once.
 
     `drops` are all; `lost` those by chance as wished, where the datapath can tell. `lateness`: how many frames left
     less than so many ns after they were due, and not less than the entry before, where it can tell that.

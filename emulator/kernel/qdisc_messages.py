@@ -30,7 +30,7 @@ Index = Callable[[str], int]
 
 
 def messages(op: QueueOp, index: Index) -> list[tcmsg]:
-    """What to send, in order; `index` finds an interface by its name, and raises OSError when there is none."""
+    """The messages to send, in order; `index` finds an interface by name and raises OSError when there is none."""
     singles = op.ops if isinstance(op, qdisc_ops.Together) else (op,)
     return [message for one in singles for message in _messages(one, index(one.port))]
 
@@ -56,7 +56,7 @@ def _messages(op: Any, index: int) -> Iterator[tcmsg]:
             over, own = netem_place(op.band)[1], shaper_major(op.band)
             yield _message(RTM_DELQDISC, index, own << 16, over << 16 | 1)
         case qdisc_ops.DelEgress():
-            # With the handle left out: whatever stands at the root goes.
+            # Without a handle: the kernel deletes whatever is at the root.
             yield _message(RTM_DELQDISC, index, 0, ROOT)
 
 

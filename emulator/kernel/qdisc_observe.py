@@ -1,4 +1,4 @@
-"""The queues of ports read back: from dumps of qdiscs to an `Egress`, and what they counted."""
+"""Reads the queues of ports back: from dumps of qdiscs to an `Egress` and its counters."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ FiltersOn = Callable[[int], Iterable[Any]]
 def egresses_of(
     qdiscs: Iterable[Any], tx_queues: Mapping[int, int], filters_on: FiltersOn = lambda _: ()
 ) -> tuple[dict[int, Egress], dict[int, str]]:
-    """Our queues by interface index, and the kind of what somebody installed on any interface.
+    """Longhaul's queues by interface index, and the kind of a qdisc that somebody else installed.
 
-    `tx_queues` says how many of them the interfaces have, 1 unless said; `filters_on` gives a root prio's filters.
+    `tx_queues` gives each interface's number of TX queues, 1 by default; `filters_on` a root prio's filters.
     """
     every: dict[int, list[Any]] = {}
     installed: dict[int, str] = {}
     for qdisc in qdiscs:
         every.setdefault(qdisc["index"], []).append(qdisc)
-        if qdisc["handle"]:  # the kernel's own have none
+        if qdisc["handle"]:  # the kernel's own queues have no handle
             installed.setdefault(qdisc["index"], qdisc.get_attr("TCA_KIND"))
     found = {
         index: egress
@@ -45,7 +45,7 @@ def egresses_of(
 
 
 def _egress(qdiscs: list[Any], tx_queues: int, filters: Callable[[], Iterable[Any]]) -> Egress | None:
-    """What all the queues of one interface are together; None when none of them is ours."""
+    """All queues of one interface together; None when none of them is Longhaul's."""
     by_parent = {qdisc["parent"]: qdisc for qdisc in qdiscs}
     root = by_parent.get(ROOT)
     if root is None:
@@ -79,7 +79,7 @@ def _banded(by_parent: Mapping[int, Any], bands: int, filters: Iterable[Any]) ->
 
 
 def _one(by_parent: Mapping[int, Any], parent: int, band: int | None) -> Egress | None:
-    """One netem with what hangs on it; None when it is not there."""
+    """One netem with its children; None when it does not exist."""
     netem = by_parent.get(parent)
     if netem is None or not _is_netem(netem):
         return None
@@ -101,7 +101,7 @@ def _netem(qdisc: Any) -> Netem:
 
 
 def _spread(places: int, netems: dict[int, Netem]) -> Egress:
-    """What the netems of all TX queues are together, numbered from 1."""
+    """The netems of all TX queues together, numbered from 1."""
     ordered = [netems[number] for number in sorted(netems)]
     common = common_netem(ordered) if len(ordered) == places else None
     limit = max((netem.limit for netem in ordered), default=0)
@@ -109,7 +109,7 @@ def _spread(places: int, netems: dict[int, Netem]) -> Egress:
 
 
 def counters(ip: Any) -> dict[str, QueueCounters]:
-    """What every netem of ours counted, by port; `shaper_drops` are its child's, which netem counts as its own too."""
+    """The counters of every netem of Longhaul's, by port; `shaper_drops` are its child's, which netem counts again."""
     names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in ip.get_links()}
     every: dict[int, list[Any]] = {}
     for qdisc in ip.get_qdiscs():
@@ -119,7 +119,7 @@ def counters(ip: Any) -> dict[str, QueueCounters]:
 
 
 def _counted_on(qdiscs: list[Any]) -> QueueCounters | None:
-    """What one interface's netems counted: all TX queues' together, each flow's by itself."""
+    """The counters of one interface's netems: all TX queues together, each flow apart."""
     netems, drops = [q for q in qdiscs if _is_netem(q)], _shaper_drops(qdiscs)
     bands = [q["bands"] for one in qdiscs if one.get_attr("TCA_KIND") == "prio" and (q := one.get_attr("TCA_OPTIONS"))]
     if not bands:
@@ -130,7 +130,7 @@ def _counted_on(qdiscs: list[Any]) -> QueueCounters | None:
 
 
 def _shaper_drops(qdiscs: list[Any]) -> dict[int, int]:
-    """By the major of the bottleneck's handle."""
+    """The band, by the major of the bottleneck's handle."""
     tbfs = [q for q in qdiscs if q.get_attr("TCA_KIND") == "tbf"]
     return {q["handle"] >> 16: q.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["drops"] for q in tbfs}
 

@@ -1,4 +1,4 @@
-"""Interrupts, RPS and XPS as files of procfs and sysfs below a root: read, saved, written, returned."""
+"""Interrupt affinity, RPS and XPS as files of procfs and sysfs below a root: read, saved, written, restored."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from emulator.system import atomic_file
 
 VERSION = 1
 OURS = re.compile(r"proc/irq/\d+/smp_affinity_list|sys/class/net/[^/]+/queues/(rx-\d+/rps_cpus|tx-\d+/xps_cpus)")
-"""The only files that are ever written, whatever a saved file says."""
+"""The only files that Longhaul ever writes, whatever a saved file says."""
 
 
 class Tunables:
-    """The files below `root` (/ on a real machine), and in `state_dir` what they said before the first tune."""
+    """The files below `root` (/ on a real machine); `state_dir` keeps their content from before the first tune."""
 
     def __init__(self, root: Path, state_dir: Path) -> None:
         self._root, self._file = root, state_dir / "tuned.json"
 
     def plan(self, ports: Sequence[str]) -> list[Setting]:
-        """What tuning these ports would change. Raises InputError for a port that is not there."""
+        """What tuning these ports would change. Raises InputError for a port that does not exist."""
         return settings([self._port(name) for name in dict.fromkeys(ports)], self._nodes())
 
     def apply(self, wanted: Sequence[Setting]) -> None:
-        """Write what differs. What was there is on disk before; a failure gives back what was written so far."""
+        """Write what differs, after saving the old values to disk; a failure restores what it wrote so far."""
         changed = [one for one in wanted if one.before != one.after]
         before = {one.path: one.before for one in changed} | self._load()
         if changed:
@@ -44,12 +44,12 @@ class Tunables:
             raise
 
     def saved(self) -> list[Setting]:
-        """What `restore` would write; files of ports that are gone left out."""
+        """What `restore` would write, without files of ports that are gone."""
         there = {path: before for path, before in self._load().items() if (self._root / path).exists()}
         return [Setting(path, self._read(path), before, "as it was") for path, before in there.items()]
 
     def restore(self) -> list[Setting]:
-        """Give back what was there before the first tune. Raises InputError when nothing was tuned."""
+        """Restore the values from before the first tune. Raises InputError when nothing was tuned."""
         back = self.saved()
         for one in reversed(back):
             if one.before != one.after:
@@ -73,7 +73,7 @@ class Tunables:
         )
 
     def _irqs(self, name: str) -> list[int]:
-        """A port's interrupts: its device's own (MSI), else those that bear its name."""
+        """A port's interrupts: its device's own (MSI), else those named after it."""
         device = (self._root / "sys/class/net" / name / "device").resolve()
         # A virtio card is a device on a PCI device, and the interrupts are the latter's.
         folder = (device.parent if device.name.startswith("virtio") else device) / "msi_irqs"
@@ -97,7 +97,7 @@ class Tunables:
             raise
 
     def _nodes(self) -> dict[int, list[int]]:
-        """The cores that are on, by NUMA node; all on node 0 where there are no nodes."""
+        """The online cores by NUMA node; all on node 0 where there are no nodes."""
         online = _cores(self._read("sys/devices/system/cpu/online"))
         folders = (self._root / "sys/devices/system/node").glob("node[0-9]*")
         nodes = {int(f.name[4:]): _cores((f / "cpulist").read_text().strip()) for f in folders}
@@ -114,7 +114,7 @@ class Tunables:
             return None
 
     def _write(self, path: str, value: str) -> None:
-        """Raises KernelError, MissingError, or VerifyError when the kernel took it and says something else."""
+        """Write one value. Raises KernelError, MissingError, or VerifyError when another value reads back."""
         what = f"echo {value} > /{path}"
         try:
             (self._root / path).write_text(value)
@@ -124,7 +124,7 @@ class Tunables:
         except OSError as error:
             raise KernelError(what, error.errno or errno.EIO, error.strerror or "") from error
         if _canonical(now) != _canonical(value):
-            raise VerifyError(f"accepted by the kernel, yet different: {what} reads back as {now}")
+            raise VerifyError(f"the kernel accepted the change, but {what} reads back as {now}")
 
     def _load(self) -> dict[str, str]:
         if not self._file.exists():
@@ -133,7 +133,7 @@ class Tunables:
             found = json.loads(self._file.read_text())
             before = {str(path): str(value) for path, value in found["before"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError.single("is damaged: what was there before cannot be told", str(self._file)) from None
+            raise InputError.single("is damaged: Longhaul cannot tell the earlier values", str(self._file)) from None
         if found.get("version") != VERSION or not all(OURS.fullmatch(path) for path in before):
             raise InputError.single("was not written by this version of Longhaul", str(self._file))
         return before
@@ -153,5 +153,5 @@ def _cores(text: str) -> list[int]:
 
 
 def _canonical(value: str) -> str:
-    """A mask without the zeros before it and the commas in it."""
+    """A mask without leading zeros and commas."""
     return value.replace(",", "").lstrip("0")

@@ -1,5 +1,5 @@
-"""Hear of other programs' changes: rtnetlink's groups for links, qdiscs and addresses, engines that end, and a file
-that is replaced (inotify(7))."""
+"""Reports other programs' changes: rtnetlink's groups for links, qdiscs and addresses, engines that end, and a replaced
+file (inotify(7))."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Watch:
-    """What happens is not read, only that something did: whoever hears of it observes. Raises OSError."""
+    """It does not read what changed, only that something did: the caller then observes. Raises OSError."""
 
     def __init__(self, file: Path) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
@@ -34,9 +34,9 @@ class Watch:
         self._files = _watch_folder(file.parent)
 
     def wait(self, timeout_s: float, wake_fd: int | None = None) -> bool:
-        """Until something changes, `wake_fd` is readable, or so much time is over; whether something changed.
+        """Wait until something changes, `wake_fd` is readable, or the time is over; returns whether something changed.
 
-        All that has arrived meanwhile counts as one burst.
+        All changes that arrived meanwhile count as one burst.
         """
         if self._engines.look():
             return True
@@ -63,14 +63,14 @@ class Watch:
             except BlockingIOError:
                 return True
             except OSError as error:
-                if error.errno != errno.ENOBUFS:  # more happened than found room: that is news as well
+                if error.errno != errno.ENOBUFS:  # the queue overflowed: that is a change as well
                     raise
 
 
 def _watch_folder(folder: Path) -> int | None:
-    """An inotify file descriptor that tells of every file which takes its place in a folder.
+    """An inotify file descriptor that reports every file renamed into a folder.
 
-    None on a kernel without inotify, as the lab's is: a new wish is then seen by what it changes, or at the next look.
+    None on a kernel without inotify, such as the lab's: the watchdog then sees a new intent at its next check.
     """
     fd = int(_libc.inotify_init1(os.O_CLOEXEC))
     if fd < 0 and ctypes.get_errno() == errno.ENOSYS:

@@ -1,6 +1,6 @@
-"""What can be put right on a machine that is not as it was asked to be, and what stands in the way. Pure.
+"""What Longhaul can repair on a machine that differs from the intent, and what prevents a repair. Pure.
 
-A lane whose port is gone, or taken by somebody else meanwhile, must not keep the others from being repaired.
+A lane whose port is gone, or which somebody else took, must not prevent the repair of the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GONE = Link(mtu=0, up=False, ipv6=False, addrgen=0)
 
 @dataclass(frozen=True)
 class RepairPlan:
-    """The state to go to, the steps to it, and by lane why it cannot be repaired now."""
+    """The state to reach, the steps to it, and by lane why Longhaul cannot repair it now."""
 
     goal: State
     steps: list[Step]
@@ -35,9 +35,9 @@ class RepairPlan:
 
 @dataclass(frozen=True)
 class RepairOutcome:
-    """What the watchdog found: whether it took a change back, what it repaired or would, what it cannot repair.
+    """What the watchdog did and found: a reverted change, the steps taken, the steps left, by lane what blocks them.
 
-    What is not `known` was asked for in another state folder, or in one that is lost: it is left alone.
+    With `known` False, another or a lost state folder holds the intent: the watchdog changes nothing.
     """
 
     reverted: bool
@@ -84,7 +84,7 @@ def repair_plan(topology: Topology | None, have: State, of: Topology | None = No
 
 
 def revived(goal: State, have: State) -> State:
-    """What there is, but that the engines which died run again: nobody's change is taken back by that."""
+    """The present state with the engines that died running again: this reverts nobody's change."""
     dead = {
         name: wire
         for name, wire in goal.wires.items()

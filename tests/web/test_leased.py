@@ -83,7 +83,7 @@ def test_no_run_begins_while_a_change_waits(tmp_path: Path) -> None:
     house.up()
     house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
     told = problem(house.client.post("/api/runs", json=ASKED), 409)
-    assert told["detail"] == "a change waits to be confirmed: keep it, or take it back, first"
+    assert told["detail"] == "a change waits for confirmation: confirm or undo it first"
 
 
 def test_watchers_hear_that_something_is_new_whoever_changed_it(up: House) -> None:

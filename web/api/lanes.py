@@ -198,7 +198,7 @@ def nics() -> NicsAnswer:
 
 @table("POST", "/api/confirm", StatusAnswer, problems=(409, 503))
 def confirm() -> Response:
-    """Keep the change that waits to be confirmed."""
+    """Keep the change that waits for confirmation."""
     here().usecases.confirm()
     return Response(_told(), content_type=JSON)
 

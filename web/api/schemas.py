@@ -24,7 +24,7 @@ class StepAnswer(Answer):
 
 
 class PendingAnswer(Answer):
-    """A change that will be taken back unless it is confirmed."""
+    """A change that Longhaul reverts unless somebody confirms it."""
 
     seconds_left: float
 

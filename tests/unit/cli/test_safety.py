@@ -76,7 +76,7 @@ def test_the_commands(machine: Machine, capsys: pytest.CaptureFixture[str], tmp_
     told = json.loads(run(machine, capsys, "status", "--json"))
     assert (told["pending"], told["back_to"]) == ({"seconds_left": 60.0}, None)
     assert run(machine, capsys, "confirm") == "confirmed: one\n"
-    assert "nothing waits" in run(machine, capsys, "confirm", code=2)
+    assert "no change waits" in run(machine, capsys, "confirm", code=2)
     assert run(machine, capsys, "set", "--all", "--off") == "2 lanes are set: 6 steps\n"
     assert "10 ms off  outbound" in run(machine, capsys, "status")
     assert run(machine, capsys, "set", "japan", "london", "--on") == "2 lanes are set: 1 step\n"

@@ -32,7 +32,7 @@ def test_confirmed_in_time_it_stays(machine: Machine) -> None:
     machine.clock.pass_s(100)
     assert not machine.appliance().expire()
     assert machine.is_(TWO)
-    with pytest.raises(InputError, match="nothing waits to be confirmed"):
+    with pytest.raises(InputError, match="no change waits for confirmation"):
         machine.appliance().confirm()
 
 

@@ -162,7 +162,7 @@ def test_a_file_that_makes_no_sense_says_what_to_do(tmp_path: Path, text: str, w
     with pytest.raises(InputError) as error:
         IntentStore(tmp_path).read()
     assert why in str(error.value)
-    assert "move it away, then longhaul up FILE" in str(error.value)
+    assert "move it away, then run longhaul up FILE" in str(error.value)
 
 
 def test_no_right_to_write_is_told(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_nobody_else_changes_them_meanwhile(box: Box, name: str) -> None:
 def test_what_waits_to_be_confirmed_is_not_leased(box: Box) -> None:
     box.appliance().set_lane(CELL.lane("japan"), confirm_s=60)
     intent = box.store.read()
-    with pytest.raises(RefusedError, match="longhaul confirm, or longhaul undo, first"), box.appliance().lease(CELL):
+    with pytest.raises(RefusedError, match="run longhaul confirm or longhaul undo first"), box.appliance().lease(CELL):
         pytest.fail("it was leased")
     assert box.store.read() == intent
     assert box.store.leaseholder() is None

@@ -78,7 +78,7 @@ def test_lanes_that_nobody_asked_for_here_are_told_and_left(stage: Stage) -> Non
     stage.played(stage.nothing)
     assert stage.kernel.observe() == before
     assert stage.events == ["drift", "watching"]
-    assert 'repair="longhaul up FILE to have them, longhaul down to be rid of them"' in stage.out.getvalue()
+    assert 'repair="longhaul up FILE to keep them, longhaul down to remove them"' in stage.out.getvalue()
 
 
 def test_an_engine_that_died_is_started_again_even_if_drift_is_only_reported(stage: Stage) -> None:
