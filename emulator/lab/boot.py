@@ -26,10 +26,10 @@ START_NS = 10**18
 """The virtual clock's start: 2001-09-09 01:46:40 UTC, the same in every boot."""
 
 STALL_CPU_S = 120.0
-"""So much CPU time without a beat of the virtual clock is a live-lock, not work."""
+"""The lab counts as live-locked when it uses this much CPU time and its virtual clock does not advance."""
 
 POLL_MS = 50
-"""The pause between two looks at what the lab printed."""
+"""The time between two checks for output of the lab."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHONPATH = "/opt/longhaul/src:/opt/longhaul/site-packages"
 SOURCES = tuple(build_image.PROJECT / name for name in ("emulator", "web", "topologies"))

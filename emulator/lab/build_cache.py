@@ -1,4 +1,4 @@
-"""Where what was built is kept: a folder per set of inputs, whole or not there at all."""
+"""The cache of built kernels and images: one folder for each set of inputs, either complete or absent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from emulator.errors import LabError
 
 Progress = Callable[[str, int, int], None]
-"""Told (step, done, total) as a build goes on."""
+"""Called with (step, done, total) while a build runs."""
 
 
 def folder() -> Path:
@@ -23,7 +23,7 @@ def folder() -> Path:
 
 
 def entry(kind: str, inputs: Sequence[str | bytes]) -> Path:
-    """The place of what is built from these inputs: another byte in them is another place."""
+    """The folder of what is built from these inputs. A change of one byte gives another folder."""
     digest = hashlib.sha256()
     for part in inputs:
         data = part.encode() if isinstance(part, str) else part
@@ -35,8 +35,8 @@ def entry(kind: str, inputs: Sequence[str | bytes]) -> Path:
 def building(place: Path) -> Iterator[Path | None]:
     """Yield a folder to build in, which becomes `place` when the body ends well; None when it is there already.
 
-    An interrupted build leaves only a `.partial` folder that nobody trusts and the next build removes. Builders wait
-    for one another; who finds it built need not be able to write there.
+    An interrupted build leaves a `.partial` folder, which the next build removes. Builders wait for one another. A user
+    who may only read the cache can use what is built.
     """
     if place.exists():
         yield None
@@ -73,7 +73,7 @@ def command(argv: Sequence[str | Path], cwd: Path | None = None, env: dict[str, 
 
 
 def need(tools: dict[str, str]) -> None:
-    """Raises LabError that names every Debian package missing, given as {program: package}."""
+    """Check for programs, given as {program: Debian package}. Raises LabError that names all missing packages."""
     missing = sorted({package for tool, package in tools.items() if not shutil.which(tool)})
     if missing:
         raise LabError(f"to build the lab, install: apt-get install {' '.join(missing)}")

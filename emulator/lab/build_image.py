@@ -1,6 +1,6 @@
-"""The lab's root file system: Debian packages taken apart, no maintainer script run, and our locked Python packages.
+"""Build the lab's root file system: unpacked Debian packages and the Python packages of `requirements.txt`.
 
-Needs no root: apt works in folders of its own, and what the guest may not have (users, caches) is simply written.
+This needs no root: apt uses private folders, no maintainer script runs, and FILES holds what such scripts would write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PACKAGES = (
     "sudo", "tar", "util-linux",
 )  # fmt: skip
 RECIPE = "5"
-"""Raise it when the steps below change, or those of `bytecode.compile_image`."""
+"""Raise it when the steps below change, or those of `compile_pyc.compile_image`."""
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PROJECT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ FOLDERS = ("usr/local/bin", "lab/run", "lab/rw", "opt/longhaul/src", "proc", "sy
 
 
 def place() -> Path:
-    """Where the image is, or will be: the folder `root` in this folder."""
+    """The folder that holds the image `root`, or will hold it. Its name depends on every input of the build."""
     return entry("image", [SUITE, " ".join(PACKAGES), repr(FILES), RECIPE, REQUIREMENTS.read_bytes()])
 
 
@@ -86,7 +86,7 @@ def _packages(partial: Path, root: Path, progress: Progress) -> None:
 
 
 def _private_apt(folder: Path) -> list[str]:
-    """An apt whose every folder is ours, with the mirror that this machine uses."""
+    """apt-get with private folders and the mirror that this machine uses. Raises LabError when apt knows no mirror."""
     for name in ("etc/apt.conf.d", "etc/preferences.d", "state/lists/partial", "cache/archives/partial", "dpkg"):
         (folder / name).mkdir(parents=True)
     (folder / "dpkg/status").touch()

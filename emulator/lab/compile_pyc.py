@@ -1,6 +1,6 @@
-"""Python's compiled files, for the lab: without them every program in it spends a second compiling what it imports.
+"""Compile Python sources for the lab. Without compiled files each program in it spends a second on its imports.
 
-The image's own Python writes them, run on the host by the image's own dynamic loader; it needs no root.
+The host runs the image's Python through the image's dynamic loader, which needs no root.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ LIBRARIES = ("usr/lib/python3", f"usr/lib/{PYTHON}", "opt/longhaul/site-packages
 PACKAGES = ("emulator", "web")
 TAG = f"cpython-{VERSION.replace('.', '')}"
 AT_ONCE = 100
-"""So many files are named in one command line."""
+"""The most files in one command line."""
 
 
 def compile_image(root: Path) -> None:
     """Compile every library of the image. Raises LabError."""
     folders = [root / path for path in LIBRARIES]
-    # Nobody changes an image: its sources need not even be looked at. -s and -p: tracebacks name the lab's paths.
+    # An image never changes, so Python need not check its sources. -s and -p: tracebacks show the lab's paths.
     _compile(root, ["--invalidation-mode", "unchecked-hash", "-s", root, "-p", "/", *folders])
 
 
 def compile_project(root: Path, project: Path) -> None:
-    """Compile our own sources that changed since; where we may not write, the lab is slower. Raises LabError."""
+    """Compile those of our sources that changed. Skips folders that are read-only. Raises LabError."""
     stale = [path for package in PACKAGES for path in sorted((project / package).rglob("*.py")) if _stale(path)]
     for start in range(0, len(stale), AT_ONCE):
-        # A hash, for a file's time has a resolution of a second only.
+        # By hash: the time that a compiled file records has a resolution of one second.
         _compile(root, ["--invalidation-mode", "checked-hash", "-f", *stale[start : start + AT_ONCE]])
 
 

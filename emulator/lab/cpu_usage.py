@@ -1,4 +1,4 @@
-"""What a lab has used of the host's CPUs."""
+"""Measure how much CPU time a lab used on the host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def group_cpu_s(group: int) -> float:
-    """CPU seconds that a process group has used, the dead children of its members included (proc(5))."""
+    """CPU seconds that a process group used, with its members' dead children included (proc(5))."""
     ticks = 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

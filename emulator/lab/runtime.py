@@ -1,4 +1,4 @@
-"""What one boot holds of the machine while it runs: a folder of its own, and a CPU. Both are known by their locks."""
+"""What one boot reserves on the host while it runs: a folder and a CPU, each held by a file lock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX = "longhaul-lab-"
 
 
 def why_not() -> list[str]:
-    """The reasons why the lab cannot run on this machine; none when it can."""
+    """The reasons why the lab cannot run on this machine; empty when it can."""
     reasons = []
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         reasons.append(f"the lab needs Linux on x86-64, this is {sys.platform} on {os.uname().machine}")
@@ -38,7 +38,7 @@ def parent() -> Path:
 
 @contextmanager
 def runtime_folder() -> Iterator[Path]:
-    """A folder for one boot. Its lock tells the living from what a killed launcher left, which is swept away here."""
+    """Make a folder for one boot and remove it afterwards. Also removes what killed launchers left behind."""
     if reasons := why_not():
         raise LabError("\n".join(reasons))
     with _gate():
@@ -58,7 +58,7 @@ def runtime_folder() -> Iterator[Path]:
 
 @contextmanager
 def _gate() -> Iterator[None]:
-    """One launcher of this user at a time: a folder that is made but not locked yet would look left behind."""
+    """Admit one launcher of this user at a time: a new folder that is not locked yet would look abandoned."""
     path = parent() / f"longhaul-gate-{os.getuid()}"
     fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
@@ -70,7 +70,7 @@ def _gate() -> Iterator[None]:
 
 @contextmanager
 def cpu_of_its_own(asked: int | None) -> Iterator[int]:
-    """A CPU that no other lab of this user has; shared only when there are more labs than CPUs."""
+    """Reserve a CPU that no other lab of this user has. Labs share CPUs only when there are more labs than CPUs."""
     cpus = [asked] if asked is not None else sorted(os.sched_getaffinity(0))
     held = None
     for cpu in cpus:
