@@ -128,11 +128,12 @@ class UseCases:
             topology = self._appliance.topology()
             if topology is None:
                 raise InputError.single("nothing is up: bring a topology up first", "request", f"lanes.{lane}")
-            changed = lane_patch.patched(topology, lane, patch)
+            hints: list[str] = []
+            changed = lane_patch.patched(topology, lane, patch, hints=hints)
             if dry_run:
-                return self._up(changed, dry_run, confirm_s)
+                return replace(self._up(changed, dry_run, confirm_s), warnings=hints)
             steps = self._appliance.set_lane(changed.lane(lane), **self._unless_confirmed(confirm_s))
-            return self._done(f"{lane} is changed", steps, False)
+            return replace(self._done(f"{lane} is changed", steps, False), warnings=hints)
 
     def down(self, *, if_match: str = "", dry_run: bool = False) -> Performed:
         """Remove everything that Longhaul set up."""

@@ -23,7 +23,10 @@ def schedule() -> None:
 def _load(file: str) -> Topology:
     from emulator.config import loader
 
-    topology = loader.load(file)
+    hints: list[str] = []
+    topology = loader.load(file, hints)
+    for hint in hints:
+        click.echo(f"warning: {hint}", err=True)
     if topology.schedule is None:
         raise InputError.single("this file has no schedule:", file, "schedule")
     return topology

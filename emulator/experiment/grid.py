@@ -14,7 +14,7 @@ from emulator.experiment.build_result import wanted_duration_s
 from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
 from emulator.hosts import tcp_profiles
 from emulator.model import sweep_axes
-from emulator.model.impairment import Impairment
+from emulator.model.lane_patch import LanePatch
 from emulator.model.sweep_axes import Axes
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
 from emulator.model.topology import Lane, Topology
@@ -161,23 +161,19 @@ def _measurable(lane: Lane) -> Lane:
 
 
 def _with_loss(lane: Lane, loss_p32: int) -> Lane:
-    outbound, inbound = (replace(way, loss_p32=loss_p32, loss_model=None) for way in (lane.outbound, lane.inbound))
-    return replace(lane, outbound=outbound, inbound=inbound)
+    return LanePatch.both({"loss_p32": loss_p32, "loss_model": None}).apply(lane)
 
 
 def with_bottleneck(lane: Lane, rate_bps: int | None = None) -> Lane:
     """The lane limited both ways: by `rate_bps`, else by its own rate, else the line's."""
-
-    def limited(direction: Impairment) -> Impairment:
-        if rate_bps is not None:
-            return replace(direction, rate_bps=rate_bps)
-        return direction if direction.rate_bps else replace(direction, rate_bps=lane.line_rate_bps)
-
-    return replace(lane, outbound=limited(lane.outbound), inbound=limited(lane.inbound))
+    outbound, inbound = (
+        {"rate_bps": rate_bps or way.rate_bps or lane.line_rate_bps} for way in (lane.outbound, lane.inbound)
+    )
+    return LanePatch(outbound=outbound, inbound=inbound).apply(lane)
 
 
 _VARY: dict[str, Callable[[Lane, int], Lane]] = {
-    "rtt": Lane.with_rtt,
+    "rtt": lambda lane, rtt_ns: LanePatch(rtt_ns, off=lane.off).apply(lane),
     "rate": with_bottleneck,
     "loss": _with_loss,
     "mtu": lambda lane, mtu: replace(lane, mtu=mtu),

@@ -6,11 +6,11 @@ It also holds the 99.9 % interval of each figure and how well the loss model fit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from emulator.analysis.statistics import Estimate
-from emulator.model.impairment import Impairment
 from emulator.model.jitter_distribution import DistributionTable
 from emulator.model.loss_model import LossModel
 from emulator.record import delay, loss, probes
@@ -63,17 +63,17 @@ class Direction:
     rate_bps: int | None
     found: Found
 
-    def onto(self, now: Impairment) -> Impairment:
-        """The impairment with this delay, jitter and loss, and this rate where one was measured; the rest stays."""
-        return replace(
-            now,
-            delay_ns=self.delay_ns,
-            jitter_ns=self.jitter_ns,
-            distribution=self.table or "uniform",
-            loss_p32=self.loss if isinstance(self.loss, int) else 0,
-            loss_model=None if isinstance(self.loss, int) else self.loss,
-            rate_bps=self.rate_bps or now.rate_bps,
-        )
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Delay, jitter and loss, and the rate where one was measured, as fields of Impairment."""
+        plain = isinstance(self.loss, int)
+        return {
+            "delay_ns": self.delay_ns,
+            "jitter_ns": self.jitter_ns,
+            "distribution": self.table or "uniform",
+            "loss_p32": self.loss if plain else 0,
+            "loss_model": None if plain else self.loss,
+        } | ({"rate_bps": self.rate_bps} if self.rate_bps else {})
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from emulator.model.lane_patch import LanePatch
 from emulator.model.schedule import Keyframe, Schedule, Track
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Lane, Topology
@@ -20,9 +21,7 @@ def onto(lane: Lane, profile: PathProfile) -> Lane:
 
     Raises ValueError when the resulting lane is contradictory.
     """
-    return replace(
-        lane, outbound=profile.outbound.onto(lane.outbound), inbound=profile.inbound.onto(lane.inbound), off=False
-    )
+    return LanePatch(outbound=profile.outbound.fields, inbound=profile.inbound.fields, off=False).apply(lane)
 
 
 def scheduled(
@@ -49,8 +48,5 @@ def _length_ns(keys: Sequence[Keyframe]) -> int:
 
 def _uniform(lane: Lane) -> Lane:
     """The lane without jitter and losses, which the traces set; a trace's jitter has the uniform shape."""
-    halves = [
-        replace(one, distribution="uniform", jitter_ns=0, loss_p32=0, loss_model=None)
-        for one in (lane.outbound, lane.inbound)
-    ]
-    return replace(lane, outbound=halves[0], inbound=halves[1])
+    calm = {"distribution": "uniform", "jitter_ns": 0, "loss_p32": 0, "loss_model": None}
+    return LanePatch.both(calm).apply(lane)

@@ -212,3 +212,14 @@ def test_every_impairment_is_patched_and_put_and_taken_away_again(up: House) -> 
     up.client.patch("/api/lanes/london", json={"inbound": {"rate": "10Gbit", **rest}})
     up.tick()
     assert settings() == before
+
+
+def test_old_words_are_warned_of(up: House) -> None:
+    done = up.client.patch("/api/lanes/london", json={"rate": "1Gbit", "queue": "red"})
+    assert done.status_code == 200
+    hint = "'queue' is now called 'aqm'; the old word is read for this release only"
+    assert done.json["warnings"] == [f"request: lanes.london.queue: {hint}"]
+    text = up.client.get("/api/topology").text.replace("aqm:", "queue:")
+    assert "queue: red" in text
+    done = up.client.put("/api/topology", data=text, content_type="application/yaml")
+    assert [warning.endswith(hint) for warning in done.json["warnings"]] == [True]

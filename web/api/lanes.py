@@ -6,7 +6,7 @@ import json
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from flask import Response, current_app, jsonify, make_response, request
@@ -102,14 +102,17 @@ def _if_match() -> str:
     return request.headers.get("If-Match", "")
 
 
-def _topology() -> Topology:
-    """The topology in the body: YAML as in a file, or the same as JSON. Raises InputError."""
+def _topology(hints: list[str]) -> Topology:
+    """The topology in the body: YAML as in a file, or the same as JSON; old words are told to `hints`.
+
+    Raises InputError.
+    """
     if request.mimetype == JSON:
-        return loader.build(yaml_source.of_json(json_body(), "request"))
+        return loader.build(yaml_source.of_json(json_body(), "request"), hints=hints)
     if request.mimetype not in (YAML, "application/x-yaml", "text/yaml", "text/plain"):
         raise UnsupportedMediaType(f"send the topology as {YAML} or {JSON}")
     try:
-        return loader.loads(request.get_data().decode(), "topology")
+        return loader.loads(request.get_data().decode(), "topology", hints=hints)
     except UnicodeDecodeError:
         raise InputError.single("is not a text in UTF-8", "topology") from None
 
@@ -135,10 +138,11 @@ def get_topology() -> Response:
 )
 def put_topology(dry_run: bool = False, confirm: float | None = None) -> Response:
     """Make the machine be this topology, or leave it as it was."""
+    hints: list[str] = []
     done = here().usecases.up(
-        _topology(), if_match=_if_match(), dry_run=dry_run, confirm_s=confirm, sessions=_own_addresses()
+        _topology(hints), if_match=_if_match(), dry_run=dry_run, confirm_s=confirm, sessions=_own_addresses()
     )
-    return _performed(done)
+    return _performed(replace(done, warnings=[*hints, *done.warnings]))
 
 
 @table("DELETE", "/api/topology", PlanAnswer, query={"dry_run": DRY_RUN}, etag=True, problems=(409, 503))
