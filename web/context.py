@@ -30,7 +30,7 @@ class ServerContext:
     watched_at: Callable[[], float | None] = lambda: None
     """When the watchdog last checked the lanes, by `clock`."""
     started: float = field(init=False)
-    told: tuple[Status, str] | None = None
+    last_status: tuple[Status, str] | None = None
     """The latest status as JSON; clients that ask at about the same time share it."""
 
     def __post_init__(self) -> None:

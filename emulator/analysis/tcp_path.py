@@ -68,7 +68,7 @@ def cubic_k_s(window_max_segments: float) -> float:
 
 
 @dataclass(frozen=True)
-class Path:
+class TcpPath:
     """The path of the streams: the bottleneck, the RTT, and how the streams react to loss."""
 
     rate_bps: int

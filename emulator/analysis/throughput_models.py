@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from emulator.analysis import tcp_path
-from emulator.analysis.tcp_path import NS, Path
+from emulator.analysis.tcp_path import NS, TcpPath
 
 LINE, RECEIVE_WINDOW, SEND_BUFFER, MATHIS, CUBIC, SLOW_START = (
     "line", "receive window", "send buffer", "Mathis", "CUBIC", "slow start",
@@ -59,7 +59,7 @@ class Prediction:
 
 
 def predict(
-    path: Path, windows: Windows, run_ns: int = 10 * NS, loaded_rtt_ns: int | None = None,
+    path: TcpPath, windows: Windows, run_ns: int = 10 * NS, loaded_rtt_ns: int | None = None,
     initcwnd: int = tcp_path.INITCWND_SEGMENTS,
 ) -> Prediction:  # fmt: skip
     """Predict the throughput of the path. `loaded_rtt_ns` is the RTT with queues; None: the lane's own RTT."""
@@ -78,7 +78,7 @@ def _window(window_bytes: int | None, rtt_ns: int) -> float:
     return math.inf if window_bytes is None else tcp_path.window_bytes_per_s(window_bytes, rtt_ns)
 
 
-def _loss_laws(path: Path) -> list[Law]:
+def _loss_laws(path: TcpPath) -> list[Law]:
     """Mathis for Reno; for CUBIC the larger of its own window and Reno's (RFC 9438 section 4.3); none for BBR.
 
     Other algorithms count as Reno's kind: they halve their window, or nearly so.
@@ -100,7 +100,7 @@ def _loss_laws(path: Path) -> list[Law]:
 
 
 def whole_run_bytes_per_s(
-    path: Path, steady_bytes_per_s: float, run_ns: int, initcwnd: int = tcp_path.INITCWND_SEGMENTS
+    path: TcpPath, steady_bytes_per_s: float, run_ns: int, initcwnd: int = tcp_path.INITCWND_SEGMENTS
 ) -> float:
     """The mean of a run whose windows start at `initcwnd` segments and double each RTT up to the steady rate."""
     if not path.rtt_ns:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from emulator.analysis import tcp_path, verdict
-from emulator.analysis.tcp_path import NS, Path
+from emulator.analysis.tcp_path import NS, TcpPath
 from emulator.analysis.throughput_models import CUBIC, MATHIS, Prediction, Windows
 from emulator.analysis.verdict import MIB, Buffers, Evidence, Verdict
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
@@ -49,7 +49,7 @@ def measured_windows(seen: Evidence) -> Windows:
     return Windows(max(receive, seen.peer_window_bytes), max(send, seen.in_flight_bytes))
 
 
-def advise(path: Path, seen: Evidence, found: Verdict, prediction: Prediction) -> Advice | None:
+def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction) -> Advice | None:
     """What raises the cell's throughput most; None where no host setting does (line full, or cause unknown)."""
     match found.kind:
         case verdict.SEND_BUFFER:
@@ -73,7 +73,7 @@ def advise(path: Path, seen: Evidence, found: Verdict, prediction: Prediction) -
     return None
 
 
-def _buffer(path: Path, setting: str, now_bytes: int, window_bytes: int, target: float, then: str) -> Advice | None:
+def _buffer(path: TcpPath, setting: str, now_bytes: int, window_bytes: int, target: float, then: str) -> Advice | None:
     """The buffer that carries `target`, from the share of it seen in flight; more streams where no buffer suffices."""
     per_stream = target * path.rtt_ns / NS / path.streams
     share = min(1.0, window_bytes / now_bytes)
@@ -86,7 +86,7 @@ def _buffer(path: Path, setting: str, now_bytes: int, window_bytes: int, target:
     return Advice(setting, _mib(now_bytes), _mib(wanted), target, then)
 
 
-def _loss(path: Path, seen: Evidence, prediction: Prediction) -> Advice:
+def _loss(path: TcpPath, seen: Evidence, prediction: Prediction) -> Advice:
     rest = [law for law in prediction.laws if law.name not in (MATHIS, CUBIC)]
     if not path.congestion_control.startswith("bbr"):
         return Advice("congestion control", path.congestion_control, "bbr", rest[0].bytes_per_s, rest[0].name)
@@ -98,13 +98,13 @@ def _mib(size_bytes: int) -> str:
     return f"{size_bytes / MIB:.4g} MiB"
 
 
-def wanted_duration_s(path: Path, window_bytes: int, initcwnd: int = tcp_path.INITCWND_SEGMENTS) -> float:
+def wanted_duration_s(path: TcpPath, window_bytes: int, initcwnd: int = tcp_path.INITCWND_SEGMENTS) -> float:
     """Ten slow starts up to the window, and a hundred round trips."""
     slow_start_ns = tcp_path.slow_start_ns(window_bytes, path.rtt_ns, path.mtu, initcwnd)
     return max(10 * slow_start_ns, 100 * path.rtt_ns) / NS
 
 
-def streams_needed(path: Path, allowed: Windows) -> int:
+def streams_needed(path: TcpPath, allowed: Windows) -> int:
     """How many streams with such windows fill the line."""
     window = min(size for size in (allowed.receive_bytes, allowed.send_bytes) if size is not None)
     return max(1, math.ceil(path.line_bytes_per_s / tcp_path.window_bytes_per_s(window, path.rtt_ns)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sqrt
 
-from emulator.analysis.tcp_path import Path, window_bytes_per_s
+from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Caveat
 from emulator.analysis.verdict import MIB, Evidence, busy
 
@@ -20,25 +20,25 @@ FIRST_TIMEOUT_NS = 1_000_000_000
 UNEVEN_BUFFERS = 2
 
 
-def find(path: Path, seen: Evidence) -> list[Caveat]:
+def find(path: TcpPath, seen: Evidence) -> list[Caveat]:
     """What all checks and then the workload itself report about a cell; empty when nothing is wrong."""
     said = ((name, look(path, seen), fatal) for name, fatal, look in DETECTORS)
     return [*(Caveat(name, text, fatal) for name, text, fatal in said if text), *seen.transfer.caveats]
 
 
-def _limit(_: Path, seen: Evidence) -> str:
+def _limit(_: TcpPath, seen: Evidence) -> str:
     drops = seen.drops_limit
     return f"the emulator's own queue dropped {drops} packets (limit)" if drops else ""
 
 
-def _memory(_: Path, seen: Evidence) -> str:
+def _memory(_: TcpPath, seen: Evidence) -> str:
     times = seen.memory_pressures
     if not times:
         return "TCP was short of memory before the cell began: raise tcp_mem" if seen.memory_short else ""
     return f"TCP ran into memory pressure {times} times: raise tcp_mem"
 
 
-def _impossible(path: Path, seen: Evidence) -> str:
+def _impossible(path: TcpPath, seen: Evidence) -> str:
     most = max(seen.peer_window_bytes, seen.most_in_flight_bytes)
     ceiling = min(path.line_bytes_per_s, path.streams * window_bytes_per_s(most, path.rtt_ns))
     if seen.steady_bytes_per_s <= CEILING_TOLERANCE * ceiling:
@@ -46,13 +46,13 @@ def _impossible(path: Path, seen: Evidence) -> str:
     return f"{seen.steady_bytes_per_s / MIB:.1f} MiB/s exceeds the possible {ceiling / MIB:.1f} MiB/s"
 
 
-def _rtt(path: Path, seen: Evidence) -> str:
+def _rtt(path: TcpPath, seen: Evidence) -> str:
     if abs(seen.rtt_before_ns - path.rtt_ns) <= seen.rtt_tolerance_ns:
         return ""
     return f"the RTT was {seen.rtt_before_ns / 1e6:.3f} ms instead of the requested {path.rtt_ns / 1e6:.3f} ms"
 
 
-def _retransmits(path: Path, seen: Evidence) -> str:
+def _retransmits(path: TcpPath, seen: Evidence) -> str:
     """The retransmissions that are explained: TCP also resends segments that were only late, the more the more packets
     were dropped, and a few at random; and the first segment of each connection, when its answer cannot arrive in
     time."""
@@ -64,27 +64,27 @@ def _retransmits(path: Path, seen: Evidence) -> str:
     return f"TCP retransmitted {seen.retransmits} segments although {dropped} dropped"
 
 
-def _changed(_: Path, seen: Evidence) -> str:
+def _changed(_: TcpPath, seen: Evidence) -> str:
     return f"something outside Longhaul changed the lane: {seen.drift[0]}" if seen.drift else ""
 
 
-def _super_frames(path: Path, seen: Evidence) -> str:
+def _super_frames(path: TcpPath, seen: Evidence) -> str:
     """netem draws once for each skb: with segmentation offload, one loss takes up to 64 KiB."""
     offloaded = path.loss and any("gso" in step or "gro" in step for step in seen.drift)
     return "offloads are on while the lane has loss: a loss hits whole super-frames, not packets" if offloaded else ""
 
 
-def _cached(_: Path, seen: Evidence) -> str:
+def _cached(_: TcpPath, seen: Evidence) -> str:
     peers = seen.cached_metrics
     return f"the sender remembered {peers} peers' TCP metrics: run ip tcp_metrics flush" if peers else ""
 
 
-def _cpu(_: Path, seen: Evidence) -> str:
+def _cpu(_: TcpPath, seen: Evidence) -> str:
     reason = busy(seen)
     return f"{reason}: the CPU may be the limit" if reason else ""
 
 
-def _one_end(_: Path, seen: Evidence) -> str:
+def _one_end(_: TcpPath, seen: Evidence) -> str:
     """Data flows from the sender's send buffer into the receiver's receive buffer: the smaller one limits."""
     low, high = sorted((seen.sender.send_bytes, seen.receiver.receive_bytes))
     if high <= UNEVEN_BUFFERS * low:
@@ -93,7 +93,7 @@ def _one_end(_: Path, seen: Evidence) -> str:
     return f"only one end is tuned: {ends}; the smaller buffer limits"
 
 
-def _sender_figure(_: Path, seen: Evidence) -> str:
+def _sender_figure(_: TcpPath, seen: Evidence) -> str:
     received_bytes = seen.transfer.received_bytes
     excess = (received_bytes if seen.transfer.sent_bytes is None else seen.transfer.sent_bytes) - received_bytes
     if excess <= SENDER_EXCESS * received_bytes:
@@ -101,14 +101,14 @@ def _sender_figure(_: Path, seen: Evidence) -> str:
     return f"the sender counted {excess / MIB:.1f} MiB more than arrived: only the receiver's figure is valid"
 
 
-def _short(_: Path, seen: Evidence) -> str:
+def _short(_: TcpPath, seen: Evidence) -> str:
     if seen.transfer.duration_s >= seen.wanted_duration_s:
         return ""
     wanted = f"{seen.wanted_duration_s:.0f} s hold ten slow starts and a hundred round trips"
     return f"{seen.transfer.duration_s:g} s is short for this RTT: {wanted}"
 
 
-DETECTORS: tuple[tuple[str, bool, Callable[[Path, Evidence], str]], ...] = (
+DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, Evidence], str]], ...] = (
     ("drops-by-limit", True, _limit),
     ("tcp-mem", True, _memory),
     ("impossible", True, _impossible),

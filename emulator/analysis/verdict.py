@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.analysis.tcp_path import Path, window_bytes_per_s
+from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Transfer
 
 MIB = 2**20
@@ -76,7 +76,7 @@ class Verdict:
     evidence: str
 
 
-def judge(path: Path, seen: Evidence) -> Verdict:
+def judge(path: TcpPath, seen: Evidence) -> Verdict:
     """Decide which of KINDS limited the streams."""
     of_line = seen.steady_bytes_per_s / path.line_bytes_per_s
     if of_line >= LINE_SHARE:
@@ -103,7 +103,7 @@ def _emulator(seen: Evidence) -> Verdict | None:
     return None
 
 
-def _windows(path: Path, seen: Evidence) -> Verdict | None:
+def _windows(path: TcpPath, seen: Evidence) -> Verdict | None:
     if seen.sndbuf_share > LIMITED_SHARE and seen.sndbuf_share >= seen.rwnd_share:
         if of_cpu := _behind_the_window(path, seen, seen.in_flight_bytes):
             return of_cpu
@@ -117,7 +117,7 @@ def _windows(path: Path, seen: Evidence) -> Verdict | None:
     return None
 
 
-def _behind_the_window(path: Path, seen: Evidence, window_bytes: int) -> Verdict | None:
+def _behind_the_window(path: TcpPath, seen: Evidence, window_bytes: int) -> Verdict | None:
     """A busy CPU drains the window slowly, so the window is full: at the idle path's RTT it would carry far more."""
     carries = path.streams * window_bytes_per_s(window_bytes, seen.rtt_before_ns)
     reason = busy(seen)
@@ -126,7 +126,7 @@ def _behind_the_window(path: Path, seen: Evidence, window_bytes: int) -> Verdict
     return Verdict(CPU, CPU, f"{reason}, which filled the window; the window could carry {carries / MIB:.4g} MiB/s")
 
 
-def _congestion(path: Path, seen: Evidence) -> Verdict | None:
+def _congestion(path: TcpPath, seen: Evidence) -> Verdict | None:
     if path.loss:
         text = f"{seen.retransmits} segments retransmitted at a loss of {path.loss:.4%}"
         return Verdict(CONGESTION_WINDOW, "congestion window (loss)", text)

@@ -27,7 +27,7 @@ def build_progress() -> Iterator[Progress]:
 
     Nothing is imported or printed before the first step, so a lab that is built already costs nothing.
     """
-    shown: list[_Live | _Lines] = []
+    shown: list[_ProgressLine | _Lines] = []
     lock = threading.Lock()
 
     def progress(step: str, done: int, total: int) -> None:
@@ -43,8 +43,8 @@ def build_progress() -> Iterator[Progress]:
             display.end()
 
 
-def _display() -> _Live | _Lines:
-    return _Live() if sys.stderr.isatty() else _Lines(time.monotonic)
+def _display() -> _ProgressLine | _Lines:
+    return _ProgressLine() if sys.stderr.isatty() else _Lines(time.monotonic)
 
 
 def clock(seconds: float) -> str:
@@ -87,7 +87,7 @@ class _Lines:
         """Nothing is open."""
 
 
-class _Live:
+class _ProgressLine:
     """A line a step with its bar, its elapsed time and the time it takes, refreshed ten times a second."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ def renamed(old: str, new: str, *, both: bool) -> None:
     click.echo(f"warning: --{old} is now called --{new}; the old name is read for this release only", err=True)
 
 
-def _option(key: Key, flag: str, name: str, **told: Any) -> Callable[[F], F]:
+def _option(key: Key, flag: str, name: str, **reported: Any) -> Callable[[F], F]:
     words = [one.word for one in key.choices]
 
     def meaning(_ctx: click.Context, _param: click.Parameter, value: Any) -> dict[str, Any] | None:
@@ -54,6 +54,6 @@ def _option(key: Key, flag: str, name: str, **told: Any) -> Callable[[F], F]:
         return key.read(SWITCH[value] if isinstance(value, bool) else value)
 
     if words == SWITCH:
-        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, callback=meaning, **told)
+        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, callback=meaning, **reported)
     kind = click.Choice(words) if words else Quantity(KINDS[key.kind].metavar, key.read)
-    return click.option(flag, name, type=kind, callback=meaning, **told)
+    return click.option(flag, name, type=kind, callback=meaning, **reported)

@@ -46,8 +46,8 @@ def emit_steps(
     """
     if as_json:
         rows = [{"command": str(step.op), "why": step.why} for step in steps]
-        told = {} if warned is None else {"warnings": list(warned)}
-        emit_json({"summary": summary, "changed": bool(steps), "steps": rows} | told)
+        reported = {} if warned is None else {"warnings": list(warned)}
+        emit_json({"summary": summary, "changed": bool(steps), "steps": rows} | reported)
         return
     for warning in warned or ():
         click.echo(f"warning: {warning}", err=True)

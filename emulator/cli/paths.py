@@ -51,7 +51,7 @@ def bdp(
     algorithm: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Calculate a path: what it holds, what TCP needs to fill it, what the emulator needs to provide it."""
-    from emulator.analysis.tcp_path import Path as TcpPath
+    from emulator.analysis.tcp_path import TcpPath
     from emulator.experiment import path_calculator
     from emulator.model.loss_model import P32
 
@@ -77,7 +77,7 @@ def bdp(
 @json_option
 def advise(rate_bps: int, rtt_ns: int, mtu: int, streams: int, loss_p32: int, peer: str | None, as_json: bool) -> None:
     """Print the commands that prepare both hosts for a path, and what they gain."""
-    from emulator.analysis.tcp_path import Path as TcpPath
+    from emulator.analysis.tcp_path import TcpPath
     from emulator.experiment import path_calculator
     from emulator.model.loss_model import P32
 

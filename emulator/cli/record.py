@@ -74,8 +74,8 @@ def record(
     _check(label, every_ns, for_ns)
     try:
         with _ends(ctx, host, lane, by) as ends:
-            with _bar(label, for_ns) as told:
-                recording.record(ends, label, _now(), folder, by, every_ns, for_ns, told)
+            with _bar(label, for_ns) as reported:
+                recording.record(ends, label, _now(), folder, by, every_ns, for_ns, reported)
             if rate:
                 recording.measure_rates(ends, folder)
     except (KeyboardInterrupt, MeasureError):
@@ -120,7 +120,7 @@ def _bar(label: str, for_ns: int) -> Iterator[Callable[[RecordedProbe], None]]:
     with progress(10, f"record {label}") as advance:
         shown = 0
 
-        def told(probe: RecordedProbe) -> None:
+        def reported(probe: RecordedProbe) -> None:
             nonlocal shown
             # On a busy machine ping may take longer than requested.
             tenths = min(10, probe.sent_ns * 10 // for_ns)
@@ -128,7 +128,7 @@ def _bar(label: str, for_ns: int) -> Iterator[Callable[[RecordedProbe], None]]:
                 advance(tenths - shown, f"{tenths * 10} %")
                 shown = tenths
 
-        yield told
+        yield reported
 
 
 def _now() -> str:

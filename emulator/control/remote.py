@@ -162,8 +162,8 @@ class RemoteAppliance:
 
     def status(self) -> Status:
         """Asked and present side by side, there."""
-        told = self._status()
-        return from_document(told, self.topology() if told["topology"] else None)
+        document = self._status()
+        return from_document(document, self.topology() if document["topology"] else None)
 
     def confirm(self) -> None:
         """Keep the change that waits to be confirmed."""
@@ -175,8 +175,8 @@ class RemoteAppliance:
 
     def history(self, count: int = KEPT) -> list[Any]:
         """The last changes there, the newest first."""
-        told = self._client.ask("GET", "/api/history").json()["entries"][:count]
-        return [SimpleNamespace(**one | {"author": Author(**one["author"])}) for one in told]
+        document = self._client.ask("GET", "/api/history").json()["entries"][:count]
+        return [SimpleNamespace(**one | {"author": Author(**one["author"])}) for one in document]
 
     def nics(self) -> list[dict[str, Any]]:
         """The interfaces there."""
@@ -200,9 +200,9 @@ def _query(confirm: float | None) -> str:
     return "" if confirm is None else f"?confirm={round(confirm * 1000)}ms"
 
 
-def _steps(told: Mapping[str, Any]) -> list[Step]:
+def _steps(document: Mapping[str, Any]) -> list[Step]:
     """Steps whose operation is the command that the daemon told."""
-    return steps_of(told["steps"])
+    return steps_of(document["steps"])
 
 
 def remote(url: str, state: Path) -> RemoteAppliance:

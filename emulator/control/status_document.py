@@ -83,17 +83,17 @@ def etag_of(topology: Topology | None) -> str:
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
 
 
-def from_document(told: Mapping[str, Any], topology: Topology | None) -> Status:
+def from_document(answer: Mapping[str, Any], topology: Topology | None) -> Status:
     """The status that another Longhaul told, whose topology this is. A step's operation is the command it told."""
-    lanes = tuple(_lane_status(topology.lane(one["name"]), one) for one in told["lanes"]) if topology else ()
-    late = told.get("schedule")
+    lanes = tuple(_lane_status(topology.lane(one["name"]), one) for one in answer["lanes"]) if topology else ()
+    late = answer.get("schedule")
     return Status(
         topology,
-        steps_of(told["drift"]),
+        steps_of(answer["drift"]),
         lanes,
-        told["blocked"],
-        _pending(told),
-        told["datapath"],
+        answer["blocked"],
+        _pending(answer),
+        answer["datapath"],
         Lateness(**{name: late[name] for name in Lateness.__dataclass_fields__}) if late else None,
     )
 
@@ -103,28 +103,28 @@ def steps_of(rows: list[Mapping[str, str]]) -> list[Step]:
     return [Step(cast(Op, row["command"]), row["why"]) for row in rows]
 
 
-def _pending(told: Mapping[str, Any]) -> PendingStatus | None:
-    if told.get("leased", told.get("borrowed")):  # the daemon there may be of the release before
-        return PendingStatus(None, told["back_to"])
-    waits = told["pending"]
-    return PendingStatus(round(waits["seconds_left"] * 1e9), told["back_to"]) if waits else None
+def _pending(answer: Mapping[str, Any]) -> PendingStatus | None:
+    if answer.get("leased", answer.get("borrowed")):  # the daemon there may be of the release before
+        return PendingStatus(None, answer["back_to"])
+    waits = answer["pending"]
+    return PendingStatus(round(waits["seconds_left"] * 1e9), answer["back_to"]) if waits else None
 
 
-def _lane_status(lane: Lane, told: Mapping[str, Any]) -> LaneStatus:
+def _lane_status(lane: Lane, answer: Mapping[str, Any]) -> LaneStatus:
     outbound, inbound = (
-        _direction_status(told[side], tuple(_direction_status(flow[side]) for flow in told["flows"].values()))
+        _direction_status(answer[side], tuple(_direction_status(flow[side]) for flow in answer["flows"].values()))
         for side in DIRECTIONS
     )
     return LaneStatus(lane, outbound, inbound)
 
 
-def _direction_status(told: Mapping[str, Any], flows: tuple[DirectionStatus, ...] = ()) -> DirectionStatus:
+def _direction_status(answer: Mapping[str, Any], flows: tuple[DirectionStatus, ...] = ()) -> DirectionStatus:
     """The qdiscs' attributes as they were told, by name."""
     return DirectionStatus(
-        told["port"],
-        from_plain(Netem, told["netem"]) if told["netem"] else None,
-        from_plain(Shaper, told["tbf"]) if told["tbf"] else None,
-        from_plain(cast(type[Aqm], Aqm), told["aqm"]) if told["aqm"] else None,
-        DirectionCounters(**{name: told[name] for name in DirectionCounters.__dataclass_fields__}),
+        answer["port"],
+        from_plain(Netem, answer["netem"]) if answer["netem"] else None,
+        from_plain(Shaper, answer["tbf"]) if answer["tbf"] else None,
+        from_plain(cast(type[Aqm], Aqm), answer["aqm"]) if answer["aqm"] else None,
+        DirectionCounters(**{name: answer[name] for name in DirectionCounters.__dataclass_fields__}),
         flows=flows,
     )

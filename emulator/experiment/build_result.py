@@ -45,8 +45,8 @@ class Measured:
     @property
     def retransmits(self) -> int:
         """Segments that were sent again, as the workload tells, else as the kernels counted them."""
-        told = self.transfer.retransmits
-        return self.counters[RETRANSMITTED] if told is None else told
+        reported = self.transfer.retransmits
+        return self.counters[RETRANSMITTED] if reported is None else reported
 
 
 def wanted_duration_s(spec: CellSpec) -> float:

@@ -72,14 +72,14 @@ class CellSpec:
         return tuple(replace(self, direction=name) for name in names)
 
     @property
-    def path(self) -> tcp_path.Path:
+    def path(self) -> tcp_path.TcpPath:
         """What the analysis needs to know of it. Raises ValueError without a bottleneck."""
         way = self.impairment
         if way.rate_bps is None:
             raise ValueError(f"lane {self.lane.name} has no rate: a cell needs a bottleneck")
         algorithm = self.congestion_control or self.profile.congestion_control or "cubic"
         loss = way.mean_loss
-        return tcp_path.Path(way.rate_bps, self.lane.rtt_ns, self.lane.mtu, loss, self.streams, algorithm)
+        return tcp_path.TcpPath(way.rate_bps, self.lane.rtt_ns, self.lane.mtu, loss, self.streams, algorithm)
 
     @property
     def buffers(self) -> Buffers:

@@ -7,7 +7,7 @@ from typing import Any
 
 from emulator import units
 from emulator.analysis import tcp_path, throughput_models, tuning_advice
-from emulator.analysis.tcp_path import Path
+from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.throughput_models import Windows
 from emulator.experiment.cell_result import KERNEL_BUFFERS, buffers_of
 from emulator.hosts import tcp_profiles
@@ -20,7 +20,7 @@ from emulator.plan import netem_lowering
 MIB = 2**20
 
 
-def facts(path: Path, window_bytes: int | None) -> dict[str, Any]:
+def facts(path: TcpPath, window_bytes: int | None) -> dict[str, Any]:
     """Everything as numbers, units in the names. `window_bytes` None: the window is no limit."""
     limited = Impairment(rate_bps=path.rate_bps)
     lane = Lane("lane", limited, limited, mtu=path.mtu).with_rtt(path.rtt_ns)
@@ -42,7 +42,7 @@ def facts(path: Path, window_bytes: int | None) -> dict[str, Any]:
     }
 
 
-def _streams_needed(path: Path, most: Profile, window_bytes: int | None) -> dict[str, int]:
+def _streams_needed(path: TcpPath, most: Profile, window_bytes: int | None) -> dict[str, int]:
     """How many streams fill the line, by profile; and by the window that was asked about."""
     buffers = {profile.name: buffers_of(profile) for profile in (tcp_profiles.DEFAULT, tcp_profiles.FOUNDING, most)}
     allowed = {name: tuning_advice.windows(both, both) for name, both in buffers.items()}
@@ -51,7 +51,7 @@ def _streams_needed(path: Path, most: Profile, window_bytes: int | None) -> dict
     return {name: tuning_advice.streams_needed(path, one) for name, one in allowed.items()}
 
 
-def rows(path: Path, found: dict[str, Any]) -> list[tuple[str, str]]:
+def rows(path: TcpPath, found: dict[str, Any]) -> list[tuple[str, str]]:
     """The same for people."""
     reached = "1 stream reaches" if path.streams == 1 else f"{path.streams} streams reach"
     needed = ", ".join(f"{number} {name}" for name, number in found["streams_needed"].items())
@@ -84,7 +84,7 @@ class HostAdvice:
     streams: int
 
 
-def host_advice(path: Path, peer: str | None = None) -> HostAdvice:
+def host_advice(path: TcpPath, peer: str | None = None) -> HostAdvice:
     """What makes hosts with the kernel's own settings fill a path; for a lossy path that includes BBR.
 
     The first window is raised on the route to `peer`, the other host; without it on the default route.

@@ -168,5 +168,5 @@ def _echo(topology: Topology, far: str, site: str) -> Packet:
 
 def installed(lanes: Sequence[LaneStatus]) -> tuple[dict[str, Any], ...]:
     """What the kernel holds for each direction, as the status tells it."""
-    told = ((one.lane.name, direction_document(one.outbound), direction_document(one.inbound)) for one in lanes)
-    return tuple({"lane": name, "outbound": outbound, "inbound": inbound} for name, outbound, inbound in told)
+    reported = ((one.lane.name, direction_document(one.outbound), direction_document(one.inbound)) for one in lanes)
+    return tuple({"lane": name, "outbound": outbound, "inbound": inbound} for name, outbound, inbound in reported)

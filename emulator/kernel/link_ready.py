@@ -19,7 +19,7 @@ LOOKS, PAUSE_S = 120, 0.01
 """A little longer than the kernel needs."""
 
 
-def settled(ip: Any, is_ours: Callable[[Any], bool]) -> list[Any]:
+def ready(ip: Any, is_ours: Callable[[Any], bool]) -> list[Any]:
     """All links, as soon as Longhaul's links with a carrier are usable; at the latest after a second."""
     for look in range(LOOKS):
         links = list(ip.get_links())

@@ -11,7 +11,7 @@ from pyroute2.iproute.linux import IPRoute
 
 from emulator.kernel import netns
 from emulator.kernel.capabilities import has_netem, has_seed, memory_bytes, nf_call
-from emulator.kernel.link_ready import settled
+from emulator.kernel.link_ready import ready
 from emulator.kernel.nic_facts import describe, mark
 from emulator.kernel.qdisc_observe import NETEM_HANDLE, egresses_of
 from emulator.plan.engine_lane import Wire
@@ -29,7 +29,7 @@ ADDRGEN_NONE = 1
 
 def observe(ip: Any, wires: Mapping[str, Wire]) -> State:
     """All that Longhaul owns, with the lanes of the wire engine (`wires`); `machine` holds what matters of the rest."""
-    links = {link.get_attr("IFLA_IFNAME"): link for link in settled(ip, _may_be_port)}
+    links = {link.get_attr("IFLA_IFNAME"): link for link in ready(ip, _may_be_port)}
     names = {link["index"]: name for name, link in links.items()}
     hosts = {n for n in netns.names() if n.startswith(f"{PREFIX}-")}
     veths = _veths(links, names, hosts)
@@ -84,7 +84,7 @@ def _veths(links: dict[str, Any], names: dict[int, str], hosts: set[str]) -> dic
 def _host_end(host: str) -> list[tuple[int, _HostEnd]]:
     """The host's interface by the index of its other end. The socket closes at once: it would pin the namespace."""
     with netns.inside(host), IPRoute() as ip:
-        found = [link for link in settled(ip, _is_host_port) if _is_host_port(link)]
+        found = [link for link in ready(ip, _is_host_port) if _is_host_port(link)]
         if not found:
             return []
         link = found[0]

@@ -19,13 +19,13 @@ MEMORY = "2G"
 COMMAND = ("python3", "-P", "-m", "emulator.cli.demo_server")
 
 
-def serve(listen: tuple[str, int], tell: Callable[[str], object], progress: Progress = lambda *_: None) -> int:
+def serve(listen: tuple[str, int], report: Callable[[str], object], progress: Progress = lambda *_: None) -> int:
     """Serve until interrupted, or until the lab ends; returns its exit code. `tell` is called with the address."""
     with listening(listen) as listener, runtime_folder() as folder:
         lines = (folder / "to-lab", folder / "from-lab")
         for line in lines:
             os.mkfifo(line, 0o600)
-        with _forwarding(listener, lines, tell):
+        with _forwarding(listener, lines, report):
             return boot.run(
                 COMMAND, cwd=folder, real_time=True, memory=MEMORY, serial=lines, stdout=lambda _: None,
                 progress=progress,
@@ -45,12 +45,12 @@ def listening(listen: tuple[str, int]) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _forwarding(listener: socket.socket, lines: tuple[Path, Path], tell: Callable[[str], object]) -> Iterator[None]:
+def _forwarding(listener: socket.socket, lines: tuple[Path, Path], report: Callable[[str], object]) -> Iterator[None]:
     """Forward in a thread of its own for as long as the body runs."""
     host, port = listener.getsockname()[:2]
     outward, inward = (os.open(line, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC) for line in lines)
     ended = threading.Event()
-    forward = Forward(inward, outward, listener=listener, on_hello=lambda: tell(f"http://{host}:{port}/"))
+    forward = Forward(inward, outward, listener=listener, on_hello=lambda: report(f"http://{host}:{port}/"))
 
     def run() -> None:
         while not ended.is_set():

@@ -20,7 +20,7 @@ VERSIONS = {PROTOCOLS["icmp"]: 4, PROTOCOLS["icmp6"]: 6}
 """Protocols that belong to one version of IP."""
 
 WITH_PORTS = (6, 17)
-MOST = 8
+MOST_FLOWS = 8
 """The flows of a lane: every one has a band of its own, and a port's root has 16."""
 
 DSCP = {
@@ -82,11 +82,11 @@ class Filter:
         words = [f"protocol {inner if self.vlan is None else '802.1Q'} flower"]
         if self.vlan is not None:
             words.append(f"vlan_id {self.vlan}" + (f" vlan_ethtype {inner}" if self.ethertype else ""))
-        told = {
+        reported = {
             "ip_proto": self.protocol, "src_ip": self.source, "dst_ip": self.target, "src_port": self.source_port,
             "dst_port": self.target_port, "ip_tos": None if self.dscp is None else f"{self.dscp << 2:#x}/0xfc",
         }  # fmt: skip
-        return " ".join([*words, *(f"{key} {value}" for key, value in told.items() if value is not None)])
+        return " ".join([*words, *(f"{key} {value}" for key, value in reported.items() if value is not None)])
 
 
 def filters(match: Match, *, outbound: bool) -> tuple[Filter, ...]:

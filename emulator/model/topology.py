@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import NamedTuple
 
-from emulator.model.flow_match import MOST as MOST_FLOWS
-from emulator.model.flow_match import Match
+from emulator.model.flow_match import MOST_FLOWS, Match
 from emulator.model.impairment import Impairment
 from emulator.model.schedule import Schedule
 from emulator.units import format_duration

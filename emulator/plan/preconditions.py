@@ -100,8 +100,8 @@ def _lane_reasons(lane: Lane, have: State) -> list[str]:
             reasons.append(f"port {name}: has MTU {link.mtu}, lane {lane.name} wants {lane.mtu}; {fix}, or say its mtu")
     speeds = [have.machine.nics.get(name, Nic()).speed_mbps for name in lane.named_ports]
     if None not in speeds and len(set(speeds)) > 1:
-        told = " and ".join(f"{n} at {v} Mbit/s" for n, v in zip(lane.named_ports, speeds, strict=True))
-        reasons.append(f"lane {lane.name}: {told} are no pair; name two ports of one speed")
+        reported = " and ".join(f"{n} at {v} Mbit/s" for n, v in zip(lane.named_ports, speeds, strict=True))
+        reasons.append(f"lane {lane.name}: {reported} are no pair; name two ports of one speed")
     return reasons
 
 

@@ -99,15 +99,15 @@ class SetNetem:
     band: int | None = None
 
     def __str__(self) -> str:
-        told = self.netem if self.reseed else replace(self.netem, seed=None)
+        reported = self.netem if self.reseed else replace(self.netem, seed=None)
         if self.band is not None:
             place, major = netem_place(self.band)
-            return f"tc qdisc replace dev {self.port} parent 1:{place:x} handle {major:x}: {told}"
+            return f"tc qdisc replace dev {self.port} parent 1:{place:x} handle {major:x}: {reported}"
         if self.queues == 1:
-            return f"tc qdisc replace dev {self.port} root handle 1: {told}"
+            return f"tc qdisc replace dev {self.port} root handle 1: {reported}"
         return "\n".join(
             f"tc qdisc replace dev {self.port} parent 1:{queue + 1:x} handle {QUEUE_MAJOR + queue:x}: {netem}"
-            for queue, netem in enumerate(netem_of_queue(told, queue) for queue in range(self.queues))
+            for queue, netem in enumerate(netem_of_queue(reported, queue) for queue in range(self.queues))
         )
 
 

@@ -39,9 +39,9 @@ class Here:
 class Notebook:
     """Appends each probe to the folder's file as soon as it is known. A context manager."""
 
-    def __init__(self, folder: Path, told: Callable[[RecordedProbe], None]) -> None:
+    def __init__(self, folder: Path, reported: Callable[[RecordedProbe], None]) -> None:
         self.probes: list[RecordedProbe] = []
-        self._file, self._reported = (folder / PROBES).open("a"), told
+        self._file, self._reported = (folder / PROBES).open("a"), reported
 
     def add(self, probe: RecordedProbe) -> None:
         """Save one probe."""

@@ -89,7 +89,7 @@ def record(
     by: str,
     every_ns: int,
     for_ns: int,
-    told: Callable[[RecordedProbe], None],
+    reported: Callable[[RecordedProbe], None],
 ) -> None:
     """Record into a new folder. Raises MeasureError, InputError; KeyboardInterrupt when the user interrupts it.
 
@@ -99,7 +99,7 @@ def record(
         raise MeasureError(f"irtt does not reach {label}: run irtt server there, or omit --by to use ping")
     split = (ONE_CLOCK if ends.one_clock else TWO_CLOCKS) if ends.has_irtt else ROUND_TRIPS
     file.begin(folder, RecordingSource(label, "irtt" if ends.has_irtt else "ping", at, every_ns, split))
-    with Notebook(folder, told) as notebook:
+    with Notebook(folder, reported) as notebook:
         (by_irtt if ends.has_irtt else by_ping)(Task(ends.end, ends.address, every_ns, for_ns), notebook)
 
 

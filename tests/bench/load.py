@@ -91,9 +91,9 @@ def main(seconds: float, rate: float) -> None:
     """One run and its figures."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"{folder}/notify")
-        told = {"NOTIFY_SOCKET": f"{folder}/notify", "WATCHDOG_USEC": str(round(WATCHDOG_S * 1e6))}
+        reported = {"NOTIFY_SOCKET": f"{folder}/notify", "WATCHDOG_USEC": str(round(WATCHDOG_S * 1e6))}
         command = [sys.executable, __file__, "--serve", folder]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **told}) as server:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **reported}) as server:
             assert server.stdout
             port = int(server.stdout.readline())
             counts, took, signs, over = [0] * WATCHERS, list[float](), list[float](), threading.Event()

@@ -35,15 +35,15 @@ def test_a_lane_is_read_back_as_it_was_written() -> None:
 
 def test_the_engine_is_told_netems_own_numbers() -> None:
     wire = wanted(TOPOLOGIES[2], machine().observe()).wires["lh-japan"]
-    told = encode("lh-japan", wire)
-    assert (told["hub"], told["site"], told["bridge"], told["on_failure"]) == (
+    reported = encode("lh-japan", wire)
+    assert (reported["hub"], reported["site"], reported["bridge"], reported["on_failure"]) == (
         "lhh-japan", "lhs-japan", "lh-japan", "cut",
     )  # fmt: skip
-    assert told["outbound"]["delay_ns"] == 125_000_001
-    assert told["inbound"]["loss_p32"] == 42
-    assert told["inbound"]["rate"][:2] == [6_250_000, 64 * 1514]
-    assert told["outbound"]["keep_order"] is True
-    assert told["outbound"]["seed"] != told["inbound"]["seed"]
+    assert reported["outbound"]["delay_ns"] == 125_000_001
+    assert reported["inbound"]["loss_p32"] == 42
+    assert reported["inbound"]["rate"][:2] == [6_250_000, 64 * 1514]
+    assert reported["outbound"]["keep_order"] is True
+    assert reported["outbound"]["seed"] != reported["inbound"]["seed"]
 
 
 def test_room_is_what_is_in_flight_the_buffer_and_some_to_spare() -> None:

@@ -158,8 +158,8 @@ def test_what_is_somebody_elses_is_refused_by_name(kernel: FailingKernel, tmp_pa
     before = oracle()
     with pytest.raises(RefusedError) as error:
         Appliance(kernel, tmp_path, ["192.0.2.1"]).up(TOPOLOGIES[1])
-    told = [line.removesuffix("; free it or name another port") for line in str(error.value).splitlines()]
-    assert told == [
+    reported = [line.removesuffix("; free it or name another port") for line in str(error.value).splitlines()]
+    assert reported == [
         "port nic0: carries the session you work in, on 192.0.2.1",
         "port nic0: carries the default route, by nic0.5",
         "port nic0: carries nic0.5",

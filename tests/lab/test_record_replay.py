@@ -94,8 +94,10 @@ def test_the_replay_of_a_recording_is_recorded_as_the_same_path(
     assert [row.what for row in rows] == 2 * ["median delay", "shape (KS)", "loss", "loss in a row"]
     assert [row for row in rows if not row.alike] == []
     other = recorded(appliance, "steps", tmp_path / "other", "ping", 10)
-    told = {f"{row.direction} {row.what}" for row in compare_profiles.compared(again, other, SLACK_NS) if not row.alike}
-    assert told >= {"outbound median delay", "inbound median delay", "outbound shape (KS)", "inbound shape (KS)"}
+    reported = {
+        f"{row.direction} {row.what}" for row in compare_profiles.compared(again, other, SLACK_NS) if not row.alike
+    }
+    assert reported >= {"outbound median delay", "inbound median delay", "outbound shape (KS)", "inbound shape (KS)"}
     appliance.up(before)
 
 

@@ -104,9 +104,9 @@ def test_in_the_journal_serve_speaks_as_the_watchdog_does(
 ) -> None:
     monkeypatch.setenv("JOURNAL_STREAM", "9:1")
     serve._report("http://127.0.0.1:8642/", "/var/lib/longhaul/token", as_json=False)
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err == "<6>level=info event=serving url=http://127.0.0.1:8642/ token=/var/lib/longhaul/token\n"
+    reported = capsys.readouterr()
+    assert reported.out == ""
+    assert reported.err == "<6>level=info event=serving url=http://127.0.0.1:8642/ token=/var/lib/longhaul/token\n"
 
 
 def test_without_root_an_appliance_is_refused() -> None:

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from emulator.analysis.latency_histogram import Latency
-from emulator.analysis.tcp_path import Interval, Path
+from emulator.analysis.tcp_path import Interval, TcpPath
 from emulator.analysis.transfer import SenderSample, Transfer
 from emulator.analysis.verdict import Buffers, Evidence
 from emulator.experiment.cell_result import CellResult, CellSpec
@@ -18,7 +18,7 @@ from emulator.model.topology import Lane, Topology
 
 MS = 10**6
 MIB = 2**20
-PATH = Path(10**10, 32 * MS)
+PATH = TcpPath(10**10, 32 * MS)
 TRANSFER = Transfer(
     program="iperf3",
     tool="iperf 3.18",

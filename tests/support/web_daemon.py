@@ -91,10 +91,10 @@ class House:
         self.appliance = appliance or Appliance(self.kernel, folder, author=AUTHOR, guard=lambda _: None)
         self.usecases = UseCases(self.appliance, self.clock)
         self.live = Live(self.usecases, Echoes(lambda *_: FixedEcho()), self.clock, self.clock)
-        self.told: list[Run] = []
+        self.reported: list[Run] = []
 
         def say(run: Run) -> None:
-            self.told.append(run)
+            self.reported.append(run)
             self.live.channel.send("run", run_answer(run).model_dump(mode="json"))
 
         runners = lambda in_lab: (runner or _no_cell, 1)  # noqa: E731

@@ -154,8 +154,8 @@ def test_patch_of_what_is_not_there(house: House) -> None:
 
 def test_a_kernel_that_refuses_leaves_everything_as_it_was(up: House) -> None:
     up.kernel.fail_at = len(up.kernel.log)
-    told = problem(up.client.patch("/api/lanes/london", json={"rtt": "90ms"}), 500)
-    assert (told["title"], "injected" in told["detail"]) == ("Kernel failed", True)
+    reply = problem(up.client.patch("/api/lanes/london", json={"rtt": "90ms"}), 500)
+    assert (reply["title"], "injected" in reply["detail"]) == ("Kernel failed", True)
     assert asked(up) == star()
     up.tick()
     assert up.client.get("/api/status").json["drift"] == []
@@ -165,8 +165,8 @@ def test_a_refusal_is_a_conflict(house: House) -> None:
     house.kernel.links["eth1"] = Link(1500, True, True, 0, default_route=True)
     house.kernel.links["eth2"] = Link(1500, True, True, 0)
     tree = {"name": "x", "hub": "y", "lanes": {"a": {"rtt": "1ms", "ports": {"hub": "eth1", "site": "eth2"}}}}
-    told = problem(house.client.put("/api/topology", json=tree), 409)
-    assert "eth1: carries the default route" in told["detail"]
+    reply = problem(house.client.put("/api/topology", json=tree), 409)
+    assert "eth1: carries the default route" in reply["detail"]
 
 
 def test_the_port_of_the_clients_session_is_refused(house: House) -> None:
@@ -201,9 +201,9 @@ def test_every_impairment_is_patched_and_put_and_taken_away_again(up: House) -> 
     answer = up.client.patch("/api/lanes/london", json={"inbound": EVERY})
     assert answer.status_code == 200, answer.text
     up.tick()
-    told = settings()
+    reply = settings()
     burst = str(loss_model.parse(EVERY["loss"]))
-    assert told == {"delay": "40ms", **EVERY, "loss": burst}
+    assert reply == {"delay": "40ms", **EVERY, "loss": burst}
     put = up.client.get("/api/topology").text
     assert up.client.put("/api/topology", data=put, content_type="application/yaml").json["changed"] is False
     for name in EVERY.keys() - {"rate", "buffer", "aqm", "overhead", "cells", "loss"}:

@@ -168,8 +168,8 @@ def test_health_needs_no_token_and_tells_when_the_last_look_was(house: House) ->
     assert stranger.get("/healthz").json["sampled_s_ago"] is None
     house.live.look()
     house.tick(2.5)
-    told = stranger.get("/healthz").json
-    assert (told["status"], told["sampled_s_ago"], told["uptime_s"]) == ("ok", 2.5, 2.5)
+    answer = stranger.get("/healthz").json
+    assert (answer["status"], answer["sampled_s_ago"], answer["uptime_s"]) == ("ok", 2.5, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -226,11 +226,15 @@ def test_the_openapi_document_has_every_endpoint_and_valid_references(house: Hou
 
 
 def test_places_have_their_round_trips_to_a_hub_that_is_one(house: House) -> None:
-    told = {place["name"]: place for place in house.client.get("/api/places?hub=new-york").json["places"]}
-    assert told.keys() == geography.places().keys()
-    assert told["tokyo"] == {**vars(geography.place("tokyo")), "rtt_ns": 159_410_000, "source": told["tokyo"]["source"]}
-    assert told["tokyo"]["source"].startswith("estimate")
-    assert (told["japan"]["rtt_ns"], told["japan"]["source"]) == (346_000_000, geography.FOUNDING)
+    answer = {place["name"]: place for place in house.client.get("/api/places?hub=new-york").json["places"]}
+    assert answer.keys() == geography.places().keys()
+    assert answer["tokyo"] == {
+        **vars(geography.place("tokyo")),
+        "rtt_ns": 159_410_000,
+        "source": answer["tokyo"]["source"],
+    }
+    assert answer["tokyo"]["source"].startswith("estimate")
+    assert (answer["japan"]["rtt_ns"], answer["japan"]["source"]) == (346_000_000, geography.FOUNDING)
     alone = house.client.get("/api/places").json["places"]
     assert {place["rtt_ns"] for place in alone} == {None}
     assert "did you mean tokyo?" in problem(house.client.get("/api/places?hub=tokio"), 422)["detail"]

@@ -40,8 +40,8 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
     command = [sys.executable, "-m", "emulator", "serve", "--demo", *request.param, "--listen", "127.0.0.1:0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout
-        told = "".join(process.stdout.readline() for _ in range(4))
-        yield json.loads(told)["url"]
+        answer = "".join(process.stdout.readline() for _ in range(4))
+        yield json.loads(answer)["url"]
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(LIMIT_S) == 0
 

@@ -33,19 +33,19 @@ def cell() -> Topology:
 
 def test_status_looks_and_metrics_tell_of_it_and_of_what_comes_back(up: House) -> None:
     at_rest = {"pending": None, "leased": False, "back_to": None}
-    told = up.client.get("/api/status").json
-    assert told | at_rest == told
+    reply = up.client.get("/api/status").json
+    assert reply | at_rest == reply
     with other_process(up).lease(cell()):
         up.tick()
-        told = up.client.get("/api/status").json
-        assert told | {"pending": None, "leased": True, "back_to": "new-york"} == told
-        assert [lane["rtt_ns"] for lane in told["lanes"] if lane["name"] == "japan"] == [7_000_000]
+        reply = up.client.get("/api/status").json
+        assert reply | {"pending": None, "leased": True, "back_to": "new-york"} == reply
+        assert [lane["rtt_ns"] for lane in reply["lanes"] if lane["name"] == "japan"] == [7_000_000]
         look = up.live.look()
         assert (look.leased, look.back_to, look.seconds_left) == (True, "new-york", None)
         assert "longhaul_lanes_leased 1.0" in up.client.get("/metrics").text
     up.tick()
-    told = up.client.get("/api/status").json
-    assert told | at_rest == told
+    reply = up.client.get("/api/status").json
+    assert reply | at_rest == reply
     look = up.live.look()
     assert (look.leased, look.back_to) == (False, None)
     assert "longhaul_lanes_leased 0.0" in up.client.get("/metrics").text
@@ -54,14 +54,14 @@ def test_status_looks_and_metrics_tell_of_it_and_of_what_comes_back(up: House) -
 def test_where_nothing_was_up_nothing_comes_back(house: House) -> None:
     with other_process(house).lease(cell()):
         house.tick()
-        told = house.client.get("/api/status").json
-        assert (told["topology"], told["leased"], told["back_to"]) == ("new-york", True, None)
+        reply = house.client.get("/api/status").json
+        assert (reply["topology"], reply["leased"], reply["back_to"]) == ("new-york", True, None)
 
 
 def test_a_change_that_waits_tells_what_comes_back_too(up: House) -> None:
     up.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
-    told = up.client.get("/api/status").json
-    assert (told["pending"]["seconds_left"] > 0, told["leased"], told["back_to"]) == (True, False, "new-york")
+    reply = up.client.get("/api/status").json
+    assert (reply["pending"]["seconds_left"] > 0, reply["leased"], reply["back_to"]) == (True, False, "new-york")
 
 
 def test_nobody_changes_them_meanwhile_and_the_answer_says_who_has_them(up: House) -> None:
@@ -82,8 +82,8 @@ def test_no_run_begins_while_a_change_waits(tmp_path: Path) -> None:
     house = House(tmp_path, set_aside=True)
     house.up()
     house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
-    told = problem(house.client.post("/api/runs", json=ASKED), 409)
-    assert told["detail"] == "a change waits for confirmation: confirm or undo it first"
+    reply = problem(house.client.post("/api/runs", json=ASKED), 409)
+    assert reply["detail"] == "a change waits for confirmation: confirm or undo it first"
 
 
 def test_watchers_hear_that_something_is_new_whoever_changed_it(up: House) -> None:
@@ -130,8 +130,8 @@ def test_the_command_line_tells_the_same_from_afar(
             main.main(["--url", f"http://{server.address}", "status"])
             assert "leased: new-york returns when the test run" in capsys.readouterr().out
             main.main(["--url", f"http://{server.address}", "status", "--json"])
-            told = json.loads(capsys.readouterr().out)
-            assert (told["pending"], told["leased"], told["back_to"]) == (None, True, "new-york")
+            reply = json.loads(capsys.readouterr().out)
+            assert (reply["pending"], reply["leased"], reply["back_to"]) == (None, True, "new-york")
     finally:
         server.end()
         thread.join(60)

@@ -83,9 +83,9 @@ def test_a_run_from_its_start_to_its_tables(house: House, gate: Gate) -> None:
     assert [CellResult.from_json(cell).spec.id for cell in results["cells"]] == CELLS[:3]
     assert house.client.get(f"/api/runs/{name}/report?format=pdf").status_code == 422
     deadline = time.monotonic() + 60
-    while house.told[-1].state != "done":
+    while house.reported[-1].state != "done":
         assert time.monotonic() < deadline
-    assert len(house.told[-1].found) + len(house.told[-1].failures) == 4
+    assert len(house.reported[-1].found) + len(house.reported[-1].failures) == 4
 
 
 def test_the_report_with_figures_is_a_page_without_scripts_and_drawn_once(
@@ -139,8 +139,8 @@ def test_a_machine_that_can_measure_nothing_stops_the_run(tmp_path: Path) -> Non
         raise MissingError("iperf3 is not installed")
 
     house = House(tmp_path, runner=missing)
-    told = until(house, begin(house), lambda run: run["state"] != "running")
-    assert (told["state"], told["trouble"]) == ("stopped", "iperf3 is not installed")
+    reply = until(house, begin(house), lambda run: run["state"] != "running")
+    assert (reply["state"], reply["trouble"]) == ("stopped", "iperf3 is not installed")
 
 
 def test_a_run_is_forgotten_when_it_has_ended(house: House, gate: Gate, tmp_path: Path) -> None:

@@ -137,10 +137,10 @@ def test_serve_makes_its_token_and_ends_in_order(tmp_path: Path) -> None:
     environment = {**os.environ, "LONGHAUL_STATE": str(tmp_path / "state")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         assert process.stdout
-        told = json.loads("".join(process.stdout.readline() for _ in range(4)))
-        token = Path(told["token"])
+        answer = json.loads("".join(process.stdout.readline() for _ in range(4)))
+        token = Path(answer["token"])
         assert stat.S_IMODE(token.stat().st_mode) == 0o600
-        client = Client(told["url"], token.read_text().strip())
+        client = Client(answer["url"], token.read_text().strip())
         assert client.ask("GET", "/api/status").json()["topology"] is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0

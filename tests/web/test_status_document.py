@@ -48,13 +48,13 @@ def test_it_is_of_the_shape_that_the_api_document_tells(rich: House) -> None:
     assert StatusAnswer.model_validate(answer).model_dump(by_alias=True) == answer
 
 
-def told(status: Status) -> object:
+def reply(status: Status) -> object:
     """As another machine hears it."""
     return document(from_document(json.loads(json.dumps(document(status))), status.topology))
 
 
 def test_another_machine_hears_the_same(rich: House) -> None:
     status = rich.appliance.status()
-    assert told(status) == document(status)
+    assert reply(status) == document(status)
     late = Status(status.topology, [], status.lanes, {"a": "gone"}, lateness=Lateness(2, 1, 0, 9, 12))
-    assert told(late) == document(late)
+    assert reply(late) == document(late)

@@ -55,20 +55,20 @@ def test_drift_is_repaired_or_told_and_those_who_watch_hear_of_it(tmp_path: Path
     next(events)
     watchdog = Watchdog(house.usecases, wiring.reporting(logger(out, {}), house.live.channel), ears)
 
-    def told() -> dict[str, object]:
+    def answer() -> dict[str, object]:
         kind, data = (line.split(": ", 1)[1] for line in next(events).decode().splitlines()[1:3])
         assert kind == "watchdog"
         return dict(json.loads(data))
 
     watchdog.start()
-    assert told() == {"level": "info", "event": "watching", "period_s": 10.0}
+    assert answer() == {"level": "info", "event": "watching", "period_s": 10.0}
     house.usecases.status()
     house.tick()
     changes = house.usecases.changes
     house.kernel.apply(DelEgress("lhs-japan"))
     assert house.usecases.status().drift
     ears.say()
-    found = told()
+    found = answer()
     watchdog.stop()
     assert (found["event"], found["steps"]) == ("repaired" if on_drift == "restore" else "drift", 2)
     assert "lhs-japan" in str(found["first"])
@@ -77,7 +77,7 @@ def test_drift_is_repaired_or_told_and_those_who_watch_hear_of_it(tmp_path: Path
     assert house.usecases.changes - changes == (on_drift == "restore"), (
         "pages read everything anew when it was repaired"
     )
-    assert told()["event"] == "stopped"
+    assert answer()["event"] == "stopped"
     assert [line.split()[1] for line in out.getvalue().splitlines()][1:] == [
         f"event={found['event']}", "event=stopped",
     ]  # fmt: skip

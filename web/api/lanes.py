@@ -176,16 +176,16 @@ def patch_lane(name: str, dry_run: bool = False, confirm: float | None = None) -
 @table("GET", "/api/status", StatusAnswer, problems=(503,))
 def get_status() -> Response:
     """Every lane: asked, installed, counted; and what drifted."""
-    return Response(_told(), content_type=JSON)
+    return Response(_status_text(), content_type=JSON)
 
 
-def _told() -> str:
+def _status_text() -> str:
     """The status as JSON, made once for all that ask at the same time."""
     daemon = here()
     status = daemon.usecases.status()
-    if daemon.told is None or daemon.told[0] is not status:
-        daemon.told = status, json.dumps(document(status))
-    return daemon.told[1]
+    if daemon.last_status is None or daemon.last_status[0] is not status:
+        daemon.last_status = status, json.dumps(document(status))
+    return daemon.last_status[1]
 
 
 @table("GET", "/api/keys", KeysAnswer)
@@ -204,7 +204,7 @@ def nics() -> NicsAnswer:
 def confirm() -> Response:
     """Keep the change that waits for confirmation."""
     here().usecases.confirm()
-    return Response(_told(), content_type=JSON)
+    return Response(_status_text(), content_type=JSON)
 
 
 @table("POST", "/api/undo", PlanAnswer, problems=(409, 503))

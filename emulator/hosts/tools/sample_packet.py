@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from itertools import product
 
-from emulator.model.flow_match import MOST, VERSIONS, WITH_PORTS, Match, Network
+from emulator.model.flow_match import MOST_FLOWS, VERSIONS, WITH_PORTS, Match, Network
 from emulator.model.topology import Lane
 
 Address = IPv4Address | IPv6Address
@@ -70,7 +70,7 @@ def specimen(matches: Sequence[Match], index: int | None) -> Packet | None:
     Returns None when there is no such packet: earlier flows match everything that would belong to it.
     """
     own = None if index is None else matches[index]
-    tags = (own.vlan,) if own else (None, _free((m.vlan for m in matches), range(1, 2 + MOST)))
+    tags = (own.vlan,) if own else (None, _free((m.vlan for m in matches), range(1, 2 + MOST_FLOWS)))
     candidates = (packet for tag in tags for packet in _candidates(matches, own, tag))
     return next((packet for packet in candidates if taken(packet, matches) == index), None)
 
@@ -81,7 +81,7 @@ def _candidates(matches: Sequence[Match], own: Match | None, vlan: int | None) -
     Only addresses cannot be chosen so: another match may name a part of the network, and one the rest.
     """
     hub, site, dscp = (own.hub, own.site, own.dscp) if own else (None, None, None)
-    point = dscp if dscp is not None else _free((m.dscp for m in matches), range(1 + MOST))
+    point = dscp if dscp is not None else _free((m.dscp for m in matches), range(1 + MOST_FLOWS))
     versions = [network.version for network in (hub, site) if network][:1] or [4, 6]
     for version, (protocol, hub_port, site_port) in product(versions, _transports(matches, own)):
         if VERSIONS.get(protocol, version) == version:
@@ -93,10 +93,10 @@ def _transports(matches: Sequence[Match], own: Match | None) -> Iterator[tuple[i
     """Protocols, each with the hub's and the site's port where it has ports."""
     said = own or Match(vlan=NO_TAG)
     every = [port for m in matches for port in (m.port, m.hub_port, m.site_port)]
-    free = _free(every, range(ANY_PORT, ANY_PORT + 3 * MOST + 1))
+    free = _free(every, range(ANY_PORT, ANY_PORT + 3 * MOST_FLOWS + 1))
     has_ports = (said.port, said.hub_port, said.site_port) != (None, None, None)
     known = (said.protocol,) if said.protocol is not None else WITH_PORTS if has_ports else ()
-    protocols = known or (_free((m.protocol for m in matches), range(EXPERIMENT, EXPERIMENT - MOST - 1, -1)),)
+    protocols = known or (_free((m.protocol for m in matches), range(EXPERIMENT, EXPERIMENT - MOST_FLOWS - 1, -1)),)
     ends = [(said.hub_port or free, said.site_port or free)]
     if said.port is not None:
         ends = [(free, said.port), (said.port, free)]

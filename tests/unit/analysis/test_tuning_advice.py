@@ -8,14 +8,14 @@ import pytest
 from support.made_results import PATH, SEEN, seen
 
 from emulator.analysis import throughput_models, tuning_advice
-from emulator.analysis.tcp_path import Path
+from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.verdict import Buffers, Evidence, judge
 from emulator.experiment import path_calculator
 
 MIB, MS = 2**20, 10**6
 
 
-def given(path: Path, seen: Evidence) -> str:
+def given(path: TcpPath, seen: Evidence) -> str:
     prediction = throughput_models.predict(path, tuning_advice.measured_windows(seen))
     return str(tuning_advice.advise(path, seen, judge(path, seen), prediction))
 
@@ -38,7 +38,7 @@ def test_a_receive_window_is_raised() -> None:
 
 
 def test_where_no_buffer_is_large_enough_more_streams_are() -> None:
-    path = Path(10**11, 346 * MS)
+    path = TcpPath(10**11, 346 * MS)
     seen = replace(SEEN, sndbuf_share=1.0, receiver=Buffers(2**30, 2**30), in_flight_bytes=4 * MIB)
     many = replace(seen, peer_window_bytes=8 * 2**30, steady_bytes_per_s=11 * MIB)
     assert given(path, many).startswith("streams from 1 to 4 of the largest buffers")
@@ -70,12 +70,12 @@ def test_no_advice_where_no_setting_helps(changes: dict[str, float]) -> None:
 
 
 def test_how_many_streams_fill_a_line() -> None:
-    assert tuning_advice.streams_needed(Path(10**9, 71 * MS), throughput_models.Windows(MIB, MIB)) == 9
-    assert tuning_advice.streams_needed(Path(10**9, 0), throughput_models.Windows(MIB, MIB)) == 1
+    assert tuning_advice.streams_needed(TcpPath(10**9, 71 * MS), throughput_models.Windows(MIB, MIB)) == 9
+    assert tuning_advice.streams_needed(TcpPath(10**9, 0), throughput_models.Windows(MIB, MIB)) == 1
 
 
 def test_host_commands() -> None:
-    found = path_calculator.host_advice(Path(10**9, 71 * MS, loss=1e-4))
+    found = path_calculator.host_advice(TcpPath(10**9, 71 * MS, loss=1e-4))
     assert "sysctl -w net.ipv4.tcp_congestion_control='bbr'" in found.commands
     assert found.commands[-2].endswith("initcwnd 45")
     assert (found.then, round(found.after / MIB)) == ("line", 114)

@@ -135,10 +135,10 @@ def test_against_another_path_the_answer_is_no(
     ],
 )
 def test_what_record_refuses(
-    appliance: Appliance, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+    appliance: Appliance, capsys: pytest.CaptureFixture[str], arguments: list[str], reported: str
 ) -> None:
     assert main.main(["record", *arguments], obj=appliance) == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
 def test_irtt_that_does_not_answer_is_told(tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,11 +218,11 @@ def test_a_profile_is_played_on_a_lane(
     ],
 )
 def test_what_replay_refuses(
-    appliance: Appliance, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+    appliance: Appliance, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], reported: str
 ) -> None:
     folder(tmp_path / "paris", one_way(1, 100))
     assert main.main(["replay", str(tmp_path / "paris"), *arguments], obj=appliance) == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,8 +73,8 @@ def test_the_commands(machine: Machine, capsys: pytest.CaptureFixture[str], tmp_
     answer = run(machine, capsys, "up", str(file), "--confirm", "60s")
     assert answer.endswith("steps; reverts in 60 s unless you run: longhaul confirm\n")
     assert "pending: reverts to no topology in 60 s unless you run: longhaul confirm" in run(machine, capsys, "status")
-    told = json.loads(run(machine, capsys, "status", "--json"))
-    assert (told["pending"], told["back_to"]) == ({"seconds_left": 60.0}, None)
+    reported = json.loads(run(machine, capsys, "status", "--json"))
+    assert (reported["pending"], reported["back_to"]) == ({"seconds_left": 60.0}, None)
     assert run(machine, capsys, "confirm") == "confirmed: one\n"
     assert "no change waits" in run(machine, capsys, "confirm", code=2)
     assert run(machine, capsys, "set", "--all", "--off") == "2 lanes are set: 6 steps\n"

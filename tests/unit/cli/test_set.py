@@ -75,15 +75,17 @@ def test_set_makes_changes_and_removes_a_flow(appliance: Appliance, capsys: pyte
 
     before = japan(appliance, "--rtt", "80ms")
     made = ["set", "japan", "--flow", "voice", "--match", "dscp=ef", "--match", "vlan=7", "--rtt", "120ms"]
-    assert told(appliance, capsys, *made, "--dry-run").endswith("# flow voice of japan would be at 120 ms: 18 steps\n")
+    assert reported(appliance, capsys, *made, "--dry-run").endswith(
+        "# flow voice of japan would be at 120 ms: 18 steps\n"
+    )
     assert flows() == ()
-    assert told(appliance, capsys, *made) == "flow voice of japan is at 120 ms: 18 steps\n"
+    assert reported(appliance, capsys, *made) == "flow voice of japan is at 120 ms: 18 steps\n"
     assert flows() == (Flow("voice", Match(dscp=46, vlan=7), *[Impairment(60_000_000)] * 2),)
     changed = ["set", "japan", "--flow", "voice", "--loss", "1% burst 5", "--direction", "inbound"]
-    assert told(appliance, capsys, *changed) == "flow voice of japan is at 120 ms: 3 steps\n"
+    assert reported(appliance, capsys, *changed) == "flow voice of japan is at 120 ms: 3 steps\n"
     assert flows()[0].inbound.loss_model == GilbertElliott(8_676_702, 858_993_459)
     assert flows()[0].outbound == Impairment(60_000_000)
-    assert told(appliance, capsys, "set", "japan", "--flow", "voice", "--delete").startswith(
+    assert reported(appliance, capsys, "set", "japan", "--flow", "voice", "--delete").startswith(
         "flow voice of japan is deleted"
     )
     assert flows() == ()
@@ -190,10 +192,10 @@ def test_ctrl_c_tells_what_was_and_the_next_run_goes_on(
         began.append(IntentStore(tmp_path).read().began_ns)
     assert began[0] == began[1]
     assert main.main(["schedule", "run", DAY, "--restart"], obj=one) == main.INTERRUPTED
-    assert "The schedule so far:\n0 changes, 0 skipped" in told(one, capsys, "status")
+    assert "The schedule so far:\n0 changes, 0 skipped" in reported(one, capsys, "status")
 
 
-def told(appliance: Appliance, capsys: pytest.CaptureFixture[str], *command: str) -> str:
+def reported(appliance: Appliance, capsys: pytest.CaptureFixture[str], *command: str) -> str:
     capsys.readouterr()
     assert main.main(list(command), obj=appliance) == 0
     return capsys.readouterr().out

@@ -43,7 +43,7 @@ def test_a_quantile_is_never_below_the_truth() -> None:
 def test_a_certificate_fails_where_the_machine_was_late_even_if_the_echoes_were_lucky() -> None:
     for late_ns, passed in ((1000, True), (1280, False)):
         made = certificate(look(), look((late_ns, 10)), 5, 1000, [PAIR])
-        told = made.to_json()
-        assert (made.passed, told["passed"], told["lateness"][0]["passed"]) == (passed, passed, passed)
-        assert told["datapath"] == "wire"
+        reported = made.to_json()
+        assert (made.passed, reported["passed"], reported["lateness"][0]["passed"]) == (passed, passed, passed)
+        assert reported["datapath"] == "wire"
     assert str(made.late[0]) == "japan outbound: the engine was 1.3 us late (99th percentile)"

@@ -188,8 +188,8 @@ def test_status_tells_of_it(box: Box, capsys: pytest.CaptureFixture[str]) -> Non
         main(["status"], obj=box.appliance())
         assert "leased: users returns when the test run that leased the lanes ends\n" in capsys.readouterr().out
         main(["status", "--json"], obj=box.appliance())
-        told = json.loads(capsys.readouterr().out)
-        assert (told["pending"], told["leased"], told["back_to"]) == (None, True, "users")
+        reported = json.loads(capsys.readouterr().out)
+        assert (reported["pending"], reported["leased"], reported["back_to"]) == (None, True, "users")
 
 
 def test_a_change_that_is_not_confirmed_goes_back_to_the_phase_of_the_schedule(box: Box) -> None:

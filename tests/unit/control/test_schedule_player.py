@@ -62,12 +62,12 @@ class Box:
         assert now.topology and now.topology.schedule and now.began_ns is not None
         return Player(self.kernel, Timeline(now.topology, now.topology.schedule), now.began_ns, self.alarm)
 
-    def play(self, told: Callable[[], None] = lambda: None) -> Player:
+    def play(self, reported: Callable[[], None] = lambda: None) -> Player:
         """Ten seconds of it; `told` is called behind every change."""
         player, end_ns = self.player(), self.alarm.now_ns() + 10 * S
         while (due_ns := player.due_ns) is not None and due_ns < end_ns:
             player.play()
-            told()
+            reported()
         player.read_back()
         return player
 

@@ -144,15 +144,15 @@ def test_the_service_manager_hears_that_it_is_ready_and_alive(stage: Stage, tmp_
         environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "6000000", "WATCHDOG_PID": "7"}
         stage.notifier = Notifier(environment, 7)
         waits = stage.played(*[stage.nothing] * 4)
-        told = []
+        reported = []
         while True:
             try:
-                told.append(manager.recv(1000).decode())
+                reported.append(manager.recv(1000).decode())
             except BlockingIOError:
                 break
     assert waits == [3, 3, 3, 1], "half of the manager's limit, and the period"
-    assert told[:2] == ["WATCHDOG=1", "READY=1\nSTATUS=watching"]
-    assert set(told[2:]) == {"WATCHDOG=1"} and len(told) >= 6
+    assert reported[:2] == ["WATCHDOG=1", "READY=1\nSTATUS=watching"]
+    assert set(reported[2:]) == {"WATCHDOG=1"} and len(reported) >= 6
     assert Notifier(environment, 8).ping_s is None
     Notifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}, 1).report("READY=1")
 
@@ -218,19 +218,19 @@ def test_a_reverter_waits_for_the_deadline_of_the_moment(stage: Stage) -> None:
 
 
 def test_a_reverter_that_fails_tells_and_tries_again(stage: Stage) -> None:
-    appliance, slept, told = stage.appliance(), [], []
+    appliance, slept, reported = stage.appliance(), [], []
     appliance.up(ONE, confirm_s=1)
     stage.clock.pass_s(1)
 
     class Reluctant:
         def expire(self) -> bool:
-            if len(told) < 3:
+            if len(reported) < 3:
                 raise RefusedError("port nic0: has an address")
             return appliance.expire()
 
-    wait_and_expire(IntentStore(stage.folder), Reluctant, stage.clock, slept.append, told.append)
-    assert (slept, len(told)) == ([1, 2, 4], 3)
-    assert "has an address" in told[0]
+    wait_and_expire(IntentStore(stage.folder), Reluctant, stage.clock, slept.append, reported.append)
+    assert (slept, len(reported)) == ([1, 2, 4], 3)
+    assert "has an address" in reported[0]
     assert stage.as_asked()
 
 

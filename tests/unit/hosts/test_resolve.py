@@ -139,8 +139,8 @@ def test_ssh_is_asked_to_be_quiet_quick_and_never_to_take_a_host_for_an_option()
         ("", "ssh printed nothing; try by hand: ssh -v me@h"),
     ],
 )  # fmt: skip
-def test_failures_of_ssh(said: str, told: str) -> None:
-    assert advice(said, "me@h") == told
+def test_failures_of_ssh(said: str, reported: str) -> None:
+    assert advice(said, "me@h") == reported
 
 
 def test_a_route_keeps_its_priority_and_its_other_metrics() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.hosts.tools.sample_packet import EXPERIMENT, Packet, belongs, specimen, taken
-from emulator.model.flow_match import IPV4, IPV6, MOST, Filter, Match, filters
+from emulator.model.flow_match import IPV4, IPV6, MOST_FLOWS, Filter, Match, filters
 
 MINE = Packet(ip_address("10.77.0.1"), ip_address("10.77.0.2"), 6, 40_000, 873, dscp=46)
 
@@ -103,7 +103,7 @@ def matches(draw: st.DrawFn) -> Match:
     return Match(**said) if any(value is not None for value in said.values()) else Match(dscp=1)
 
 
-@given(st.lists(matches(), max_size=MOST), st.booleans())
+@given(st.lists(matches(), max_size=MOST_FLOWS), st.booleans())
 def test_a_specimen_takes_its_way_by_the_kernels_filters_too(several: list[Match], outbound: bool) -> None:
     for index in (None, *range(len(several))):
         packet = specimen(several, index)
@@ -117,7 +117,7 @@ def test_a_specimen_takes_its_way_by_the_kernels_filters_too(several: list[Match
         assert by_filters[:1] == ([] if index is None else [index])
 
 
-@given(st.lists(matches(), max_size=MOST))
+@given(st.lists(matches(), max_size=MOST_FLOWS))
 def test_there_is_always_a_packet_of_none_and_of_the_first(several: list[Match]) -> None:
     assert specimen(several, None) is not None
     if several:

@@ -105,11 +105,11 @@ def test_a_port_of_either_end_is_looked_for_at_both() -> None:
         (", ".join(f"f{n}: {{match: {{port: {n + 1}}}}}" for n in range(9)), "flows: at most 8, each with a name"),
     ],
 )
-def test_flows_that_make_no_sense(flow: str, told: str) -> None:
+def test_flows_that_make_no_sense(flow: str, reported: str) -> None:
     with pytest.raises(InputError) as wrong:
         star(flow, rest="rtt: 8ms")
     assert len(wrong.value.mistakes) == 1
-    assert told in wrong.value.mistakes[0].text
+    assert reported in wrong.value.mistakes[0].text
 
 
 def test_words_for_numbers() -> None:

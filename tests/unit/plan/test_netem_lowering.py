@@ -130,8 +130,8 @@ def test_red_is_what_the_kernel_takes_however_deep_the_buffer(limit: int, frame:
 
 @given(st.integers(1, 10**7))
 def test_codel_times_survive_the_way_through_microseconds(ticks: int) -> None:
-    told = aqm.ticks_to_us(ticks)
-    stored = told * 1000 >> 10
+    reported = aqm.ticks_to_us(ticks)
+    stored = reported * 1000 >> 10
     assert stored == ticks
     assert aqm.us_to_ticks((stored << 10) // 1000) == ticks
 

@@ -72,8 +72,8 @@ def test_a_recording_of_nothing_says_what_to_do(tmp_path: Path) -> None:
 def test_golden_errors(path: Path) -> None:
     with pytest.raises(InputError) as caught:
         file.load(path)
-    told = str(caught.value).replace(f"{path.parent}/", "")
-    assert told + "\n" == path.with_suffix(".txt").read_text()
+    reported = str(caught.value).replace(f"{path.parent}/", "")
+    assert reported + "\n" == path.with_suffix(".txt").read_text()
 
 
 def test_there_are_golden_errors() -> None:
@@ -109,8 +109,8 @@ def test_a_path_is_like_itself_and_not_like_another(tmp_path: Path, paris: Path)
     }
     later = replace(one.outbound.found, median_ns=replace(again.outbound.found.median_ns, value=45 * MS, low=45 * MS))
     moved = replace(again, outbound=replace(again.outbound, delay_ns=again.outbound.delay_ns + MS, found=later))
-    told = [row.what for row in compare_profiles.compared(one, moved, 10_000) if not row.alike]
-    assert told == ["median delay", "shape (KS)"]
+    reported = [row.what for row in compare_profiles.compared(one, moved, 10_000) if not row.alike]
+    assert reported == ["median delay", "shape (KS)"]
 
 
 def test_a_profile_goes_onto_a_lane(paris: Path) -> None:
@@ -176,8 +176,8 @@ def test_a_profile_that_is_none_is_told_at_its_line(paris: Path, tmp_path: Path)
     with pytest.raises(InputError) as wrong:
         loader.loads(text, "x.yaml", tmp_path)
     assert [mistake.where for mistake in wrong.value.mistakes] == [f"x.yaml:{line}" for line in range(4, 9)]
-    told = [mistake.text.replace(f"{tmp_path}/", "") for mistake in wrong.value.mistakes]
-    assert told == [
+    reported = [mistake.text.replace(f"{tmp_path}/", "") for mistake in wrong.value.mistakes]
+    assert reported == [
         "nowhere cannot be read: No such file or directory; longhaul record writes path profiles",
         "other.yaml is no path profile of format 1: longhaul record writes them",
         "odd.yaml: outbound.delay: '5' has no unit: write 5ms for milliseconds",
