@@ -121,7 +121,7 @@ def test_against_another_path_the_answer_is_no(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         ([], "name a HOST, a --lane, or a folder for --again"),
         (["a", "--lane", "b"], "name a HOST, a --lane, or a folder for --again"),
@@ -210,7 +210,7 @@ def test_a_profile_is_played_on_a_lane(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["berlin"], "berlin: no such lane; there are california, london, japan"),
         (["london", "--trace", "--dry-run"], "--trace excludes --confirm and --dry-run"),

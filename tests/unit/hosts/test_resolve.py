@@ -89,7 +89,7 @@ def test_written_and_read_again() -> None:
 def test_a_cell_between_ssh_hosts_keeps_their_addresses() -> None:
     topology = loader.loads(OVER_SSH)
     names = topology.sites[:2]
-    axes = grid.Axes(lane=names, profile=("default",), rate=(10**9,))
+    axes = grid.Axes(lane=names, tcp_profile=("default",), rate=(10**9,))
     near, far = grid.cells(grid.placed(topology, names, in_lab=False), axes, {"default": grid.tcp_profiles.DEFAULT})
     assert (near.topology.hub_host, near.lane.host, far.lane.ports) == (
         "root@hub",
@@ -127,7 +127,7 @@ def test_ssh_is_asked_to_be_quiet_quick_and_never_to_take_a_host_for_an_option()
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reported"),
     [
         ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
          "its host key has changed: find out why, then ssh-keygen -R it (Host key verification failed.)"),

@@ -85,7 +85,7 @@ def test_a_port_of_either_end_is_looked_for_at_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flow", "told"),
+    ("flow", "reported"),
     [
         ("f: {match: {}}", "flow f: match says nothing: every packet would belong to it"),
         ("f: {match: {protocol: icmp, port: 1}}", "flow f: only tcp and udp have ports"),
