@@ -69,8 +69,8 @@ BUGS = [
     ),
     Bug(
         "what was asked for cleared at the start",
-        "emulator/control/intent_store.py", 'self._file, self._old = folder / WISHES, folder / "topology.yaml"',
-        'self._file, self._old = folder / WISHES, folder / "topology.yaml"; self._file.unlink(missing_ok=True)',
+        "emulator/control/intent_store.py", "        self.folder = folder\n",
+        "        self.folder = folder; (folder / INTENT_FILE).unlink(missing_ok=True)\n",
         "unit/control/test_watchdog_loop.py::test_after_a_reboot_it_brings_the_lanes_up_even_if_drift_is_only_reported",
     ),
     Bug(
