@@ -76,33 +76,50 @@ else:
 class KeyframeForm(_KeyframeSettings):
     """What holds from a time on."""
 
-    at: Duration = Field(description="time since the schedule's start")
-    ramp: YesNo | None = Field(default=None, description="yes: reached in a straight line from the key before")
-    rtt: Rtt | None = Field(default=None, description="round-trip time, for tracks of both directions")
-    down: YesNo | None = Field(default=None, description="yes: everything is lost, until a key says no")
+    at: Duration = Field(description="time since the schedule's start", examples=["0s", "90min"])
+    ramp: YesNo | None = Field(
+        default=None, description="yes: the values change in a straight line from the key before"
+    )
+    rtt: Rtt | None = Field(default=None, description="round-trip time, split evenly; for tracks of both directions")
+    down: YesNo | None = Field(default=None, description="yes: everything is lost until a key says no")
 
 
 class TrackForm(Form):
     """Keys, or a trace, of some lanes."""
 
-    lanes: Annotated[tuple[str, ...], BeforeValidator(_lanes), WithJsonSchema({"examples": ["all", ["london"]]})] = ()
-    direction: Annotated[str, text_field(one_of("both", "outbound", "inbound"), "a direction")] = "both"
+    lanes: Annotated[tuple[str, ...], BeforeValidator(_lanes), WithJsonSchema({})] = Field(
+        default=(),
+        description="lanes that the track changes; default all",
+        examples=["all", "london", ["london", "tokyo"]],
+    )
+    direction: Annotated[str, text_field(one_of("both", "outbound", "inbound"), "a direction")] = Field(
+        default="both", description="direction that it changes; default both", examples=["both", "outbound", "inbound"]
+    )
     keys: tuple[KeyframeForm, ...] = ()
     trace: Annotated[
         tuple[tuple[Any, ...], int | None] | None,
         BeforeValidator(_trace),
-        WithJsonSchema({"type": "string", "examples": ["lte.csv", "verizon.down"]}),
-    ] = Field(default=None, description="a .csv with time,delay,jitter,loss,rate; else a mahimahi link trace")
+        WithJsonSchema({"type": "string", "examples": ["lte.csv", "cable.down"]}),
+    ] = Field(
+        default=None,
+        description="instead of keys, a file: CSV (time and delay, rtt, jitter, loss or rate), or else a mahimahi trace",
+    )
 
 
 class ScheduleForm(Form):
     """Changes over time, all lanes on one clock."""
 
     start: Annotated[Start, text_field(parse_start, "a start"), WithJsonSchema({"type": "string"})] = Field(
-        default=NOW, description="now, 10s (after the run begins), 06:00 (daily, UTC) or 2026-01-31T06:00:00Z"
+        default=NOW,
+        description="time 0 of the schedule: now (default), so much later, every day at a time (UTC), or at one moment",
+        examples=["now", "10s", "06:00", "2026-01-31T06:00:00Z"],
     )
-    loop: Duration | None = Field(default=None, description="starts anew after this time")
-    step: Duration = Field(default=STEP_NS, description="how often ramps change")
+    loop: Duration | None = Field(
+        default=None,
+        description="the schedule begins again after this time; without it the last key holds",
+        examples=["1min"],
+    )
+    step: Duration = Field(default=STEP_NS, description="how often ramps change; default 1s", examples=["100ms"])
     tracks: tuple[TrackForm, ...]
 
 

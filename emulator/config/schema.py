@@ -102,34 +102,52 @@ class PortsForm(Form):
 
     hub: Word
     site: Word
-    vlan: Count | None = Field(default=None, description="802.1Q tag: many lanes share the two ports, one tag each")
+    vlan: Count | None = Field(
+        default=None, description="802.1Q tag: many lanes share two ports, with one tag each", examples=[10]
+    )
 
 
 class DefaultsForm(_Common):
     """What holds for every lane that does not say otherwise."""
 
-    mtu: Count | None = Field(default=None, description="of both ports, 1500 unless said")
-    line_rate: Rate | None = Field(default=None, description="speed of the ports, 10Gbit unless said")
+    mtu: Count | None = Field(default=None, description="MTU of both ports; default 1500", examples=[9000])
+    line_rate: Rate | None = Field(default=None, description="speed of both ports; default 10Gbit", examples=["25Gbit"])
 
 
 class MatchForm(Form):
     """Which packets belong to a flow, whichever way they go; all that is said must be so."""
 
-    hub: Net | None = Field(default=None, description="address or network at the hub's end")
-    site: Net | None = Field(default=None, description="address or network at the site's end")
-    protocol: Protocol | None = Field(default=None, description="tcp, udp, icmp, icmp6 or a number")
-    port: Count | None = Field(default=None, description="of either end, tcp or udp")
-    hub_port: Count | None = Field(default=None, description="at the hub's end")
-    site_port: Count | None = Field(default=None, description="at the site's end")
-    dscp: CodePoint | None = Field(default=None, description="a name such as ef or af41, or a number")
-    vlan: Count | None = Field(default=None, description="802.1Q tag that the packets carry through the lane")
+    hub: Net | None = Field(
+        default=None,
+        description="address or network at the hub's end",
+        examples=["10.77.0.1", "10.0.0.0/8", "fd00::/64"],
+    )
+    site: Net | None = Field(default=None, description="address or network at the site's end", examples=["10.77.0.3"])
+    protocol: Protocol | None = Field(
+        default=None,
+        description="protocol by name (tcp, udp, icmp, icmp6) or number",
+        examples=["tcp", "udp", "icmp", "icmp6", "132"],
+    )
+    port: Count | None = Field(default=None, description="TCP or UDP port of either end", examples=[5201])
+    hub_port: Count | None = Field(default=None, description="TCP or UDP port at the hub's end", examples=[443])
+    site_port: Count | None = Field(default=None, description="TCP or UDP port at the site's end", examples=[443])
+    dscp: CodePoint | None = Field(
+        default=None,
+        description="code point of the type-of-service byte, by name or number",
+        examples=["ef", "af41", "cs1", "10"],
+    )
+    vlan: Count | None = Field(
+        default=None,
+        description="802.1Q tag that the packets carry through the lane; without this key only untagged packets match",
+        examples=[20],
+    )
 
 
 class FlowForm(_Common):
     """A way of their own for some packets. It has the lane's delay unless it says its own, and nothing else of it."""
 
     match: MatchForm
-    rtt: Rtt | None = Field(default=None, description="round-trip time; the lane's unless said")
+    rtt: Rtt | None = Field(default=None, description="round-trip time; default: the lane's")
     outbound: DirectionForm = DirectionForm()
     inbound: DirectionForm = DirectionForm()
 
@@ -158,26 +176,40 @@ class LaneForm(DefaultsForm):
     """The lane between the hub and one site."""
 
     rtt: Rtt | None = Field(
-        default=None, description="round-trip time, split evenly: 32ms, {from: new-york, to: tokyo}, {access: lte}"
+        default=None,
+        description="round-trip time: Longhaul splits it evenly over both directions, to the nanosecond",
+        examples=["32ms", "1.5s", {"from": "new-york", "to": "tokyo"}, {"access": "lte"}],
     )
-    outbound: DirectionForm = Field(default=DirectionForm(), description="hub to site: its own delay, or any key above")
-    inbound: DirectionForm = Field(default=DirectionForm(), description="site to hub: the same")
-    ports: PortsForm | None = Field(default=None, description="two real ports: {hub: eth1, site: eth2}; else virtual")
-    disabled: Switch = Field(default=False, description="keeps delay, jitter and loss on file, without effect")
-    host: Destination | None = Field(default=None, description="the machine behind the site port, for ssh")
-    address: Address | None = Field(default=None, description="the site's in the subnet, the next in order unless said")
+    outbound: DirectionForm = Field(
+        default=DirectionForm(), description="keys of the direction from the hub to the site"
+    )
+    inbound: DirectionForm = Field(
+        default=DirectionForm(), description="keys of the direction from the site to the hub"
+    )
+    ports: PortsForm | None = Field(
+        default=None, description="two real ports, {hub: eth1, site: eth2}; without it the lane is virtual"
+    )
+    disabled: Switch = Field(
+        default=False, description="true: everything except the bottleneck has no effect, but stays in the file"
+    )
+    host: Destination | None = Field(
+        default=None, description="SSH destination of the machine behind the site port", examples=["root@tokyo"]
+    )
+    address: Address | None = Field(
+        default=None,
+        description="address of the site in the subnet; default: the hub has the first, the sites the next in order",
+        examples=["10.77.0.9"],
+    )
     flows: dict[str, FlowForm] = Field(
         default={},
-        description="packets with impairments of their own, by name; the first that matches counts",
+        description="packets with impairments of their own, by name; the first flow that matches counts",
         json_schema_extra={"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}},
     )
     path_profile: Annotated[
         dict[str, Any] | None,
         BeforeValidator(_path_profile),
         WithJsonSchema({"type": "string", "examples": ["paris"]}),
-    ] = Field(
-        default=None, description="what longhaul record wrote of a path; what the lane says itself goes before it"
-    )
+    ] = Field(default=None, description="folder that `longhaul record` wrote; keys of the lane go before what it holds")
 
 
 class TopologyForm(Form):
@@ -185,19 +217,22 @@ class TopologyForm(Form):
 
     model_config = ConfigDict(title="Longhaul topology")
 
-    name: Word
-    hub: Word = Field(description="the local data centre, at the middle of the star")
-    hub_host: Destination | None = Field(default=None, description="the machine behind the hub ports, for ssh")
-    subnet: Subnet | None = Field(default=None, description="addresses of the hub's and the sites' hosts")
-    seed: Count | None = Field(default=None, description="drives every random impairment")
+    name: Word = Field(description="name of the topology", examples=["new-york"])
+    hub: Word = Field(description="name of the local data centre, the middle of the star")
+    hub_host: Destination | None = Field(
+        default=None, description="SSH destination of the machine behind the hub ports", examples=["root@hub.lab"]
+    )
+    subnet: Subnet | None = Field(default=None, description="network of the hosts' addresses; default 10.77.0.0/24")
+    seed: Count | None = Field(default=None, description="seed of every random impairment", examples=[7])
     on_drift: OnDrift | None = Field(
-        default=None, description="what the daemon does when somebody changes a lane: report (the default) or restore"
+        default=None, description="what the daemon does about drift: report (default) only logs it, restore repairs it"
     )
     datapath: Datapath | None = Field(
-        default=None, description="what impairs: netem, the wire engine, or auto: netem where the kernel has it"
+        default=None, description="netem, wire (the wire engine), or auto (default): netem where the kernel has it"
     )
     on_failure: OnFailure | None = Field(
-        default=None, description="when an engine dies, its lane is cut or lets all pass"
+        default=None,
+        description="when a lane's engine dies: cut (default) lets nothing pass, pass everything, unimpaired",
     )
     defaults: DefaultsForm = DefaultsForm()
     lanes: dict[str, LaneForm] = Field(

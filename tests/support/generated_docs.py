@@ -19,7 +19,6 @@ from emulator.config import loader
 PART = re.compile(r"(?P<head><!-- generated: (?P<name>[^>]*?) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 COMMON_OPTIONS = {"--json", "-h, --help"}
 VALUES = {
-    "rtt": ["32ms", "1.5s", "{from: new-york, to: tokyo}", "{access: lte}"],
     "jitter": ["5ms"],
     "distribution": ["uniform", "normal", "pareto", "paretonormal", "[-8192, 0, 16384]"],
     "loss": ["0.01%", "1% burst 5", "gilbert 1% 20% 80% 0.1%", "4-state 1% 20% 5% 50% 0.1%"],
@@ -27,13 +26,6 @@ VALUES = {
     "rate": ["10Gbit", "100Mbit", "none"],
     "buffer": ["8MiB", "100p", "5ms", "auto"],
     "delay": ["16ms", "250us"],
-    "seed": ["7"],
-    "start": ["now", "10s", "06:00", "2026-01-31T06:00:00Z"],
-    "loop": ["1min"],
-    "step": ["100ms"],
-    "at": ["0s", "90min"],
-    "trace": ["lte.csv", "cable.down"],
-    "direction": ["both", "outbound", "inbound"],
 }
 """Values of keys whose schema shows fewer."""
 
@@ -103,6 +95,8 @@ def meaning(known: dict[str, dict[str, Any]], key: str, schema: dict[str, Any]) 
 
 def values(schema: dict[str, Any]) -> Iterator[str]:
     """The values of a key that its schema shows, as they are written in YAML."""
+    if "examples" in schema:
+        schema = {"examples": schema["examples"]}
     for one in schema.get("anyOf", [schema]):
         if one.get("type") == "boolean":
             yield from ("true", "false")
