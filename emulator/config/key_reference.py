@@ -34,7 +34,7 @@ def markdown() -> str:
 
 def _cells(key: Key) -> list[str]:
     words = ", ".join(f"`{one.word}`" for one in key.choices)
-    value = words or f"{KINDS[key.kind].expected}: `{key.example}`"
+    value = words or f"{KINDS[key.kind].expected}: `{key.examples[0]}`"
     where = ["one direction alone" if key.one_way else "lane, direction, flow, defaults"]
     where += ["needs `rate`"] * key.needs_rate + ["schedule"] * key.schedulable
     rest = "left out" if key.at_rest is None else f"`{key.at_rest}`"

@@ -102,7 +102,7 @@ class TrackForm(Form):
         WithJsonSchema({"type": "string", "examples": ["lte.csv", "cable.down"]}),
     ] = Field(
         default=None,
-        description="instead of keys, a file: CSV (time and delay, rtt, jitter, loss or rate), or else a mahimahi trace",
+        description="instead of keys, a file: .csv with time, delay, rtt, jitter, loss or rate; else a mahimahi trace",
     )
 
 

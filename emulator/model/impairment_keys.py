@@ -26,6 +26,9 @@ class Kind:
     metavar: str
 
 
+TABLE = [-8192, 0, 16384]
+"""A table of numbers, as the schema shows it."""
+
 KINDS = {
     "time": Kind("a time", "TIME"),
     "rate": Kind("a rate", "RATE"),
@@ -76,7 +79,7 @@ class Key:
     help: str
     parse: Callable[[str], Any] = str
     format: Callable[..., Any] = str
-    example: str = ""
+    examples: tuple[str, ...] = ()
     choices: tuple[Choice, ...] = ()
     range: Range | None = None
     extra_units: Mapping[str, str] = field(default_factory=dict)
@@ -129,12 +132,12 @@ class Key:
         """The JSON Schema of its value."""
         words = [one.word for one in self.choices]
         if self.table:
-            return {"anyOf": [{"type": "string", "examples": words}, {"type": "array"}]}
+            return {"anyOf": [{"type": "string", "examples": words}, {"type": "array", "examples": [TABLE]}]}
         if words:
             return {"type": "string", "enum": words}
         if self.kind == "count":
-            return {"type": "integer", "examples": [int(self.example)]}
-        return {"type": "string", "examples": [self.example]}
+            return {"type": "integer", "examples": [int(one) for one in self.examples]}
+        return {"type": "string", "examples": list(self.examples)}
 
     def _chosen(self, text: str) -> Any:
         for one in self.choices:
@@ -231,18 +234,19 @@ _PACKETS = Range(1e-4, 100)
 
 KEYS: tuple[Key, ...] = (
     Key(
-        "delay", ("delay_ns",), "time", "Delay", "one-way delay, instead of half the RTT",
-        units.parse_duration_ns, _time, "16ms",
+        "delay", ("delay_ns",), "time", "Delay", "one-way delay; without it half the RTT",
+        units.parse_duration_ns, _time, ("16ms", "250us"),
         range=Range(0, 2e8, log=False), schedulable=True, everyday=True, one_way=True,
     ),
     Key(
-        "jitter", ("jitter_ns",), "time", "Jitter", "spread of each direction's delay",
-        units.parse_duration_ns, _time, "2ms",
+        "jitter", ("jitter_ns",), "time", "Jitter",
+        "spread of each direction's delay; packets keep their order unless order is free",
+        units.parse_duration_ns, _time, ("5ms",),
         range=Range(0, 5e7, log=False), schedulable=True, everyday=True,
     ),
     Key(
         "distribution", ("distribution",), "choice", "Jitter shape",
-        "the jitter's shape: uniform (default), normal, pareto, paretonormal; in a file also a table of numbers",
+        "distribution of the jitter: uniform (default), normal, pareto, paretonormal; in a file also a table",
         format=_shape, table=jitter_distribution.parse,
         choices=(
             Choice("uniform", "uniform", "uniform"), Choice("normal", "normal", "normal"),
@@ -250,39 +254,43 @@ KEYS: tuple[Key, ...] = (
         ),
     ),
     Key(
-        "order", ("keep_order",), "choice", "Order", "keep (default): jitter never reorders; free: it does",
+        "order", ("keep_order",), "choice", "Order",
+        "keep (default): no packet overtakes another, whatever the jitter; free: jitter may reorder",
         choices=(Choice("keep", True, "kept, whatever the jitter"), Choice("free", False, "free: jitter may reorder")),
     ),
     Key(
         "loss", ("loss_p32", "loss_model"), "loss", "Loss",
-        "losing a packet, per direction, never halved: 1%, '1% burst 5', 'gilbert P R 1-H 1-K', "
-        "'4-state P13 P31 P32 P23 P14'",
-        parse_loss, _loss, "1% burst 5", range=_PACKETS, schedulable=True, everyday=True,
+        "loss of packets in each direction: at random, in bursts (1% burst 5), or by a model (gilbert P R 1-H 1-K, "
+        "4-state P13 P31 P32 P23 P14)",
+        parse_loss, _loss, ("0.01%", "1% burst 5", "gilbert 1% 20% 80% 0.1%", "4-state 1% 20% 5% 50% 0.1%"),
+        range=_PACKETS, schedulable=True, everyday=True,
     ),
     Key(
         "duplicate", ("duplicate_p32",), "share", "Duplicated", "probability that a packet comes twice",
-        units.parse_probability_p32, _share, "0.01%", range=_PACKETS,
+        units.parse_probability_p32, _share, ("0.1%",), range=_PACKETS,
     ),
     Key(
         "corrupt", ("corrupt_p32", "ber_e15"), "share", "Corrupted",
-        "one bit flipped: 0.1% of the packets, or ber 1e-9",
-        parse_corruption, _corruption, "ber 1e-9", range=_PACKETS, extra_units={"bit errors": "ber"},
+        "one bit flipped: in a share of the packets, or by a bit error rate",
+        parse_corruption, _corruption, ("0.1%", "ber 1e-9"), range=_PACKETS, extra_units={"bit errors": "ber"},
     ),
     Key(
-        "reorder", ("reorder_p32",), "share", "Reordered", "probability of overtaking all that are on their way",
-        units.parse_probability_p32, _share, "0.01%", range=_PACKETS,
+        "reorder", ("reorder_p32",), "share", "Reordered", "probability that a packet overtakes all that are in flight",
+        units.parse_probability_p32, _share, ("0.1%",), range=_PACKETS,
     ),
     Key(
-        "ecn", ("ecn",), "choice", "ECN", "mark instead of losing, where the flow can take it",
+        "ecn", ("ecn",), "choice", "ECN",
+        "mark (ECN) the packets that loss or an active queue would drop, where the sender supports it",
         choices=(Choice("no", False, "off: packets are dropped"), Choice("yes", True, "on: marked where they can be")),
     ),
     Key(
-        "rate", ("rate_bps",), "rate", "Rate", "bottleneck per direction; 'none' for the ports' own speed",
-        parse_rate_bps, _rate, "10Gbit", range=Range(1e6, 1e11), schedulable=True, everyday=True,
+        "rate", ("rate_bps",), "rate", "Rate", "rate of each direction's bottleneck; none: the speed of the ports",
+        parse_rate_bps, _rate, ("10Gbit", "100Mbit", "none"), range=Range(1e6, 1e11), schedulable=True, everyday=True,
     ),
     Key(
-        "buffer", ("buffer",), "size", "Buffer", "the bottleneck's queue: 8MiB, 100p, 5ms; 'auto' for one BDP",
-        parse_buffer, _buffer, "8MiB",
+        "buffer", ("buffer",), "size", "Buffer",
+        "queue of the bottleneck in bytes, packets or time; auto (default): one BDP, at least 1 ms",
+        parse_buffer, _buffer, ("8MiB", "100p", "5ms", "auto"),
         range=Range(2**13, 2**30), extra_units={"ms": "", "p": ""}, needs_rate=True, everyday=True,
     ),
     Key(
@@ -295,16 +303,18 @@ KEYS: tuple[Key, ...] = (
         needs_rate=True, formerly="queue",
     ),
     Key(
-        "overhead", ("overhead_bytes",), "octets", "Overhead", "bytes that every packet counts more at the rate",
-        units.parse_size_bytes, _size, "22B", range=Range(1, 255), needs_rate=True,
+        "overhead", ("overhead_bytes",), "octets", "Overhead",
+        "bytes that the bottleneck adds to the size of every packet",
+        units.parse_size_bytes, _size, ("22B",), range=Range(1, 255), needs_rate=True,
     ),
     Key(
-        "cells", ("atm",), "choice", "Cells", "atm: packets fill cells of 53 bytes for 48 (DSL); none (default)",
+        "cells", ("atm",), "choice", "Cells",
+        "atm: the bottleneck sends cells of 53 bytes for 48 of a packet (DSL); none (default)",
         choices=(Choice("none", False, "none"), Choice("atm", True, "ATM: 53 bytes for 48")), needs_rate=True,
     ),
     Key(
-        "seed", ("seed",), "count", "Seed", "of this direction's dice; else from the topology's",
-        units.parse_count, lambda seed: seed, "7", one_way=True,
+        "seed", ("seed",), "count", "Seed", "seed of this direction; default: derived from the topology's seed",
+        units.parse_count, lambda seed: seed, ("7",), one_way=True,
     ),
 )  # fmt: skip
 

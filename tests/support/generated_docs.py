@@ -18,16 +18,6 @@ from emulator.config import loader
 
 PART = re.compile(r"(?P<head><!-- generated: (?P<name>[^>]*?) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 COMMON_OPTIONS = {"--json", "-h, --help"}
-VALUES = {
-    "jitter": ["5ms"],
-    "distribution": ["uniform", "normal", "pareto", "paretonormal", "[-8192, 0, 16384]"],
-    "loss": ["0.01%", "1% burst 5", "gilbert 1% 20% 80% 0.1%", "4-state 1% 20% 5% 50% 0.1%"],
-    "corrupt": ["0.1%", "ber 1e-9"],
-    "rate": ["10Gbit", "100Mbit", "none"],
-    "buffer": ["8MiB", "100p", "5ms", "auto"],
-    "delay": ["16ms", "250us"],
-}
-"""Values of keys whose schema shows fewer."""
 
 
 def regenerated(text: str) -> str:
@@ -79,9 +69,8 @@ def forms() -> dict[str, dict[str, Any]]:
 def key_rows(form: str) -> list[tuple[str, list[str], str]]:
     """Each key of a form: its name, example values, and meaning. Of a direction only what a lane has not."""
     known = forms()
-    more = {} if form == "SweepForm" else VALUES
     rows = [
-        (key, more.get(key) or list(values(schema)), meaning(known, key, schema))
+        (key, list(values(schema)), meaning(known, key, schema))
         for key, schema in known[form].items()
         if form != "DirectionForm" or key not in known["LaneForm"]
     ]

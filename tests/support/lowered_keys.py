@@ -19,7 +19,7 @@ def ignored() -> list[str]:
 def texts(key: Key) -> list[str]:
     """Values that are not at rest: every word, or the example."""
     words = [one.word for one in key.choices]
-    return words[1:] or [key.example]
+    return words[1:] or [text for text in key.examples if key.read(text) != key.rest]
 
 
 def _lowered(key: Key, text: str | None) -> object:
