@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from emulator.model.impairment_keys import KEYS, KINDS, Key
+from emulator.model.impairment_keys import KEYS, Key
 
-COLUMNS = ("Key", "Value", "Meaning", "Without effect", "Where")
+COLUMNS = ("key", "values", "meaning", "without effect", "where")
 
 
 def rows() -> list[dict[str, Any]]:
@@ -33,8 +33,8 @@ def markdown() -> str:
 
 
 def _cells(key: Key) -> list[str]:
-    words = ", ".join(f"`{one.word}`" for one in key.choices)
-    value = words or f"{KINDS[key.kind].expected}: `{key.examples[0]}`"
+    shown = [one.word for one in key.choices] or key.examples
+    value = " ".join(f"`{text}`" for text in shown) + (" or a table" if key.table else "")
     where = ["one direction alone" if key.one_way else "lane, direction, flow, defaults"]
     where += ["needs `rate`"] * key.needs_rate + ["schedule"] * key.schedulable
     rest = "left out" if key.at_rest is None else f"`{key.at_rest}`"

@@ -44,7 +44,7 @@ def test_every_command_has_its_options() -> None:
 
 def test_every_form_of_a_topology_file_has_its_keys() -> None:
     shown = {name.removeprefix("keys ") for name in PARTS if name.startswith("keys ")}
-    assert shown == forms().keys() - {"DefaultsForm", "FlowForm", "PortsForm"}
+    assert shown == forms().keys() - {"DefaultsForm", "DirectionForm", "FlowForm", "PortsForm"}
 
 
 @pytest.mark.parametrize("name", sorted(PARTS))

@@ -14,7 +14,8 @@ import click
 import yaml
 
 from emulator.cli.main import cli
-from emulator.config import loader
+from emulator.config import key_reference, loader
+from emulator.model.impairment_keys import KEYS
 
 PART = re.compile(r"(?P<head><!-- generated: (?P<name>[^>]*?) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 COMMON_OPTIONS = {"--json", "-h, --help"}
@@ -26,10 +27,12 @@ def regenerated(text: str) -> str:
 
 
 def part_of(name: str) -> str:
-    """One generated part, by its name: "options set", "keys LaneForm", "endpoints"."""
+    """One generated part, by its name: "options set", "keys LaneForm", "impairments", "endpoints"."""
     kind, _, rest = name.partition(" ")
     if kind == "options":
         return options(rest)
+    if kind == "impairments":
+        return key_reference.markdown() + "\n"
     return keys(rest) if kind == "keys" else endpoints()
 
 
@@ -100,8 +103,13 @@ def flow(value: Any) -> str:
 
 
 def keys(form: str) -> str:
-    """The table of a form's keys."""
-    rows = [(f"`{key}`", " ".join(f"`{value}`" for value in shown), text) for key, shown, text in key_rows(form)]
+    """The table of a form's keys, but the impairments, which have a table of their own."""
+    impairments = set() if form in ("SweepForm", "TopologyForm") else {key.name for key in KEYS}
+    rows = [
+        (f"`{key}`", " ".join(f"`{value}`" for value in shown), text)
+        for key, shown, text in key_rows(form)
+        if key not in impairments
+    ]
     return table(("key", "values", "meaning"), rows) + "\n"
 
 
