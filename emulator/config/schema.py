@@ -177,7 +177,7 @@ class LaneForm(DefaultsForm):
 
     rtt: Rtt | None = Field(
         default=None,
-        description="round-trip time: Longhaul splits it evenly over both directions, to the nanosecond",
+        description="round-trip time, split evenly over both directions, to the nanosecond",
         examples=["32ms", "1.5s", {"from": "new-york", "to": "tokyo"}, {"access": "lte"}],
     )
     outbound: DirectionForm = Field(
