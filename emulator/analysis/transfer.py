@@ -43,6 +43,7 @@ class Transfer:
     duration_s: float
     intervals: tuple[Interval, ...]
     retransmits: int | None = None
+    retransmitted_bytes: int | None = None
     sender_cpu_percent: float = 0.0
     receiver_cpu_percent: float = 0.0
     threads: int = 1

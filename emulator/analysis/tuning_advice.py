@@ -42,11 +42,11 @@ def measured_windows(seen: Evidence) -> Windows:
     receive, send = allowed.receive_bytes, allowed.send_bytes
     assert receive is not None
     assert send is not None
-    if seen.rwnd_share > verdict.LIMITED_SHARE:
-        receive = seen.peer_window_bytes
-    if seen.sndbuf_share > verdict.LIMITED_SHARE:
-        send = seen.in_flight_bytes
-    return Windows(max(receive, seen.peer_window_bytes), max(send, seen.in_flight_bytes))
+    if seen.sockets.rwnd_share > verdict.LIMITED_SHARE:
+        receive = seen.sockets.peer_window_bytes
+    if seen.sockets.sndbuf_share > verdict.LIMITED_SHARE:
+        send = seen.sockets.in_flight_bytes
+    return Windows(max(receive, seen.sockets.peer_window_bytes), max(send, seen.sockets.in_flight_bytes))
 
 
 def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction) -> Advice | None:
@@ -55,11 +55,11 @@ def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction
         case verdict.SEND_BUFFER:
             law = prediction.after(verdict.SEND_BUFFER)
             return _buffer(
-                path, "tcp_wmem max", seen.sender.send_bytes, seen.in_flight_bytes, law.bytes_per_s, law.name
+                path, "tcp_wmem max", seen.sender.send_bytes, seen.sockets.in_flight_bytes, law.bytes_per_s, law.name
             )
         case verdict.RECEIVE_WINDOW:
             law = prediction.after(verdict.RECEIVE_WINDOW)
-            now, window = seen.receiver.receive_bytes, seen.peer_window_bytes
+            now, window = seen.receiver.receive_bytes, seen.sockets.peer_window_bytes
             return _buffer(path, "tcp_rmem max", now, window, law.bytes_per_s, law.name)
         case verdict.CONGESTION_WINDOW:
             return _loss(path, seen, prediction)
@@ -67,7 +67,7 @@ def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction
             now_s = seen.transfer.duration_s
             longer = f"{max(seen.wanted_duration_s, 2 * now_s):.0f} s"
             return Advice("duration", f"{now_s:g} s", longer, prediction.bytes_per_s, prediction.limit)
-        case verdict.EMULATOR if seen.memory_pressures or seen.memory_short:
+        case verdict.EMULATOR if seen.machine.memory_pressures or seen.memory_short:
             pages = math.ceil(16 * path.streams * max(seen.sender.send_bytes, path.bdp_bytes) / 4096)
             return Advice("tcp_mem", "too little", f"{pages} pages", prediction.bytes_per_s, prediction.limit)
     return None
@@ -90,7 +90,7 @@ def _loss(path: TcpPath, seen: Evidence, prediction: Prediction) -> Advice:
     rest = [law for law in prediction.laws if law.name not in (MATHIS, CUBIC)]
     if not path.congestion_control.startswith("bbr"):
         return Advice("congestion control", path.congestion_control, "bbr", rest[0].bytes_per_s, rest[0].name)
-    streams = path.streams * math.ceil(rest[0].bytes_per_s / max(1.0, seen.steady_bytes_per_s))
+    streams = path.streams * math.ceil(rest[0].bytes_per_s / max(1.0, seen.throughput.steady_bytes_per_s))
     return Advice("streams", str(path.streams), str(streams), rest[0].bytes_per_s, rest[0].name)
 
 

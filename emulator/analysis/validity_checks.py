@@ -27,23 +27,23 @@ def find(path: TcpPath, seen: Evidence) -> list[Caveat]:
 
 
 def _limit(_: TcpPath, seen: Evidence) -> str:
-    drops = seen.drops_limit
+    drops = seen.queues.drops_limit
     return f"the emulator's own queue dropped {drops} packets (limit)" if drops else ""
 
 
 def _memory(_: TcpPath, seen: Evidence) -> str:
-    times = seen.memory_pressures
+    times = seen.machine.memory_pressures
     if not times:
         return "TCP was short of memory before the cell began: raise tcp_mem" if seen.memory_short else ""
     return f"TCP ran into memory pressure {times} times: raise tcp_mem"
 
 
 def _impossible(path: TcpPath, seen: Evidence) -> str:
-    most = max(seen.peer_window_bytes, seen.most_in_flight_bytes)
+    most = max(seen.sockets.peer_window_bytes, seen.sockets.most_in_flight_bytes)
     ceiling = min(path.line_bytes_per_s, path.streams * window_bytes_per_s(most, path.rtt_ns))
-    if seen.steady_bytes_per_s <= CEILING_TOLERANCE * ceiling:
+    if seen.throughput.steady_bytes_per_s <= CEILING_TOLERANCE * ceiling:
         return ""
-    return f"{seen.steady_bytes_per_s / MIB:.1f} MiB/s exceeds the possible {ceiling / MIB:.1f} MiB/s"
+    return f"{seen.throughput.steady_bytes_per_s / MIB:.1f} MiB/s exceeds the possible {ceiling / MIB:.1f} MiB/s"
 
 
 def _rtt(path: TcpPath, seen: Evidence) -> str:
@@ -56,7 +56,10 @@ def _retransmits(path: TcpPath, seen: Evidence) -> str:
     """The retransmissions that are explained: TCP also resends segments that were only late, the more the more packets
     were dropped, and a few at random; and the first segment of each connection, when its answer cannot arrive in
     time."""
-    drops, first = seen.drops_buffer + (seen.drops_limit or 0), path.streams if path.rtt_ns >= FIRST_TIMEOUT_NS else 0
+    drops, first = (
+        seen.queues.drops_buffer + (seen.queues.drops_limit or 0),
+        path.streams if path.rtt_ns >= FIRST_TIMEOUT_NS else 0,
+    )
     dropped_segments = drops * seen.drop_segments
     if path.loss or seen.retransmits <= first + dropped_segments * (1 + SPURIOUS_SHARE) + 2 * sqrt(dropped_segments):
         return ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emulator.analysis import tcp_path
+from emulator.analysis.observed import MachineUse, Queues, Sockets
 from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Transfer
 
@@ -32,39 +34,74 @@ class Buffers:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What the sender's kernel, the lane's queues and the tools measured during one cell.
+class Throughput:
+    """Rates of payload at the receiver: over the steady part, which begins at `steady_from_s`, the run, its first 10 s.
 
-    Shares refer to the streams' busy time in the steady part. Windows are those of one stream: the peer's offer, and
-    the unacknowledged bytes, mean and maximum. `drops_limit` None means that the kernel cannot distinguish them.
-    `cached_metrics` counts the peers that the kernel remembered before the test, `drift` lists changes by others.
-    `memory_pressures` counts how often TCP ran short of tcp_mem, `memory_short` says that it was so from the start.
-    `drop_segments` is how many segments one counted drop may have held. `core_percent` is the load of the core that was
-    busiest in the steady part, whatever process used it.
+    `settled` is false while the last half still drifts.
+    """
+
+    steady_bytes_per_s: float
+    steady_from_s: float
+    settled: bool
+    mean_bytes_per_s: float
+    first_10s_bytes_per_s: float
+
+    @classmethod
+    def of(cls, transfer: Transfer) -> Throughput:
+        """What the receiver's intervals say. Raises ValueError without intervals."""
+        steady = tcp_path.steady(transfer.intervals)
+        first_10s = tcp_path.mean_until(transfer.intervals, 10)
+        return cls(steady.bytes_per_s, steady.from_s, steady.settled, transfer.bytes_per_s, first_10s)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the sender's kernel, the lane's queues and the tools saw during one cell.
+
+    `cached_metrics` counts the peers that the kernel remembered before the test, `drift` tells what others changed.
+    `memory_short` says that TCP was short of tcp_mem before it began. `drop_segments` is how many segments one counted
+    drop may have held.
     """
 
     transfer: Transfer
-    steady_bytes_per_s: float
-    settled: bool
-    rwnd_share: float
-    sndbuf_share: float
-    peer_window_bytes: int
-    in_flight_bytes: int
-    most_in_flight_bytes: int
-    retransmits: int
-    drops_limit: int | None
-    drops_buffer: int
+    throughput: Throughput
+    sockets: Sockets
+    queues: Queues
+    machine: MachineUse
     drop_segments: int
-    memory_pressures: int
     memory_short: bool
     rtt_before_ns: int
     rtt_tolerance_ns: int
     wanted_duration_s: float
     sender: Buffers
     receiver: Buffers
-    core_percent: float
     cached_metrics: int
     drift: tuple[str, ...]
+
+    @property
+    def retransmits(self) -> int:
+        """Segments that were sent again."""
+        return self.transfer.retransmits or 0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is made of a cell: what theory allows, what limited it, what would lift it, and what speaks against it.
+
+    `laws` holds what each law allows (those that apply), `predicted_limit` names the least. `kind` is one of KINDS. An
+    empty `invalid` means that nothing speaks against the numbers; `findings` are all that the checks said.
+    """
+
+    predicted_bytes_per_s: float
+    predicted_mean_bytes_per_s: float
+    predicted_limit: str
+    laws: dict[str, float]
+    kind: str
+    limiter: str
+    evidence: str
+    advice: str
+    invalid: tuple[str, ...]
+    findings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -78,7 +115,7 @@ class Verdict:
 
 def judge(path: TcpPath, seen: Evidence) -> Verdict:
     """Decide which of KINDS limited the streams."""
-    of_line = seen.steady_bytes_per_s / path.line_bytes_per_s
+    of_line = seen.throughput.steady_bytes_per_s / path.line_bytes_per_s
     if of_line >= LINE_SHARE:
         return Verdict(LINE, LINE, f"{of_line:.1%} of what the line carries")
     return _emulator(seen) or _windows(path, seen) or _congestion(path, seen) or _rest(seen, of_line)
@@ -89,31 +126,31 @@ def busy(seen: Evidence) -> str:
     used = seen.transfer.cpu_percent
     if used >= CPU_PERCENT * seen.transfer.threads:
         return f"{seen.transfer.program} used {used:.0f} % of a core"
-    if seen.core_percent >= CPU_PERCENT:
-        return f"a core was busy for {seen.core_percent:.0f} % of the time"
+    if seen.machine.core_percent >= CPU_PERCENT:
+        return f"a core was busy for {seen.machine.core_percent:.0f} % of the time"
     return ""
 
 
 def _emulator(seen: Evidence) -> Verdict | None:
-    if seen.drops_limit:
-        return Verdict(EMULATOR, "emulator (limit)", f"its own queue dropped {seen.drops_limit} packets")
-    if seen.memory_pressures or seen.memory_short:
-        times = f"{seen.memory_pressures} times" if seen.memory_pressures else "before it began"
+    if seen.queues.drops_limit:
+        return Verdict(EMULATOR, "emulator (limit)", f"its own queue dropped {seen.queues.drops_limit} packets")
+    if seen.machine.memory_pressures or seen.memory_short:
+        times = f"{seen.machine.memory_pressures} times" if seen.machine.memory_pressures else "before it began"
         return Verdict(EMULATOR, "emulator (memory)", f"TCP ran short of tcp_mem {times}")
     return None
 
 
 def _windows(path: TcpPath, seen: Evidence) -> Verdict | None:
-    if seen.sndbuf_share > LIMITED_SHARE and seen.sndbuf_share >= seen.rwnd_share:
-        if of_cpu := _behind_the_window(path, seen, seen.in_flight_bytes):
+    if seen.sockets.sndbuf_share > LIMITED_SHARE and seen.sockets.sndbuf_share >= seen.sockets.rwnd_share:
+        if of_cpu := _behind_the_window(path, seen, seen.sockets.in_flight_bytes):
             return of_cpu
-        text = f"the sender waited for its own buffer {seen.sndbuf_share:.0%} of the time"
-        return Verdict(SEND_BUFFER, f"send buffer, {_mib(seen.in_flight_bytes)} in flight", text)
-    if seen.rwnd_share > LIMITED_SHARE:
-        if of_cpu := _behind_the_window(path, seen, seen.peer_window_bytes):
+        text = f"the sender waited for its own buffer {seen.sockets.sndbuf_share:.0%} of the time"
+        return Verdict(SEND_BUFFER, f"send buffer, {_mib(seen.sockets.in_flight_bytes)} in flight", text)
+    if seen.sockets.rwnd_share > LIMITED_SHARE:
+        if of_cpu := _behind_the_window(path, seen, seen.sockets.peer_window_bytes):
             return of_cpu
-        text = f"the sender waited for the receiver's window {seen.rwnd_share:.0%} of the time"
-        return Verdict(RECEIVE_WINDOW, f"receive window {_mib(seen.peer_window_bytes)}", text)
+        text = f"the sender waited for the receiver's window {seen.sockets.rwnd_share:.0%} of the time"
+        return Verdict(RECEIVE_WINDOW, f"receive window {_mib(seen.sockets.peer_window_bytes)}", text)
     return None
 
 
@@ -121,7 +158,7 @@ def _behind_the_window(path: TcpPath, seen: Evidence, window_bytes: int) -> Verd
     """A busy CPU drains the window slowly, so the window is full: at the idle path's RTT it would carry far more."""
     carries = path.streams * window_bytes_per_s(window_bytes, seen.rtt_before_ns)
     reason = busy(seen)
-    if not reason or seen.steady_bytes_per_s > LIMITED_SHARE * carries:
+    if not reason or seen.throughput.steady_bytes_per_s > LIMITED_SHARE * carries:
         return None
     return Verdict(CPU, CPU, f"{reason}, which filled the window; the window could carry {carries / MIB:.4g} MiB/s")
 
@@ -130,8 +167,9 @@ def _congestion(path: TcpPath, seen: Evidence) -> Verdict | None:
     if path.loss:
         text = f"{seen.retransmits} segments retransmitted at a loss of {path.loss:.4%}"
         return Verdict(CONGESTION_WINDOW, "congestion window (loss)", text)
-    if seen.drops_buffer:
-        text = f"{seen.drops_buffer} packets dropped by the full bottleneck buffer, {seen.retransmits} retransmitted"
+    if seen.queues.drops_buffer:
+        dropped = seen.queues.drops_buffer
+        text = f"{dropped} packets dropped by the full bottleneck buffer, {seen.retransmits} retransmitted"
         return Verdict(CONGESTION_WINDOW, "congestion window (buffer drops)", text)
     return None
 
@@ -139,7 +177,7 @@ def _congestion(path: TcpPath, seen: Evidence) -> Verdict | None:
 def _rest(seen: Evidence, of_line: float) -> Verdict:
     if reason := busy(seen):
         return Verdict(CPU, CPU, reason)
-    if not seen.settled:
+    if not seen.throughput.settled:
         return Verdict(SLOW_START, SLOW_START, "the rate was still rising when the run ended")
     return Verdict(UNKNOWN, UNKNOWN, f"no window, buffer or line limited it: {of_line:.1%} of the line")
 

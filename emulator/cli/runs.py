@@ -121,5 +121,5 @@ def _listed(run: RunFolder) -> dict[str, Any]:
         found = run.measured(asked)
     except InputError as error:
         return {"run": str(run.path), **row, "trouble": str(error)}
-    invalid = sum(bool(result.invalid) for result in found.values())
+    invalid = sum(bool(result.judgement.invalid) for result in found.values())
     return {"run": str(run.path), **row, "measured": len(found), "invalid": invalid, "trouble": ""}

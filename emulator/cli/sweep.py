@@ -81,7 +81,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         found = {spec.id: found[spec.id] for spec in asked.specs if spec.id in found}
         _conclude(asked.specs, found, failures, folder, given["as_json"])
     regressed = _against(old, found, given["as_json"]) if before else False
-    if failures or regressed or any(result.invalid for result in found.values()):
+    if failures or regressed or any(result.judgement.invalid for result in found.values()):
         ctx.exit(EXIT_NOT_AS_ASKED)
 
 

@@ -6,16 +6,16 @@ import dataclasses
 import json
 import math
 import statistics
+import typing
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from emulator import units
 from emulator.analysis import confidence, tcp_path, throughput_models, tuning_advice
-from emulator.analysis.latency_histogram import Latency
-from emulator.analysis.tcp_path import Interval
-from emulator.analysis.transfer import SenderSample
-from emulator.analysis.verdict import Buffers
+from emulator.analysis.observed import Delays, MachineUse, Queues, Sockets
+from emulator.analysis.transfer import Transfer
+from emulator.analysis.verdict import Buffers, Judgement, Throughput
 from emulator.config import loader
 from emulator.hosts.tools import workloads
 from emulator.hosts.tools.workload import Load, Workload
@@ -24,8 +24,9 @@ from emulator.model.impairment import Impairment
 from emulator.model.sweep_axes import BOTH, INBOUND, OUTBOUND
 from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Lane, Topology
+from emulator.system import dataclass_json
 
-FORMAT = 3
+FORMAT = 4
 INTERVALS = 50
 KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
 """What the kernel allows when a profile does not say (tcp_rmem, tcp_wmem up to Linux 6.12)."""
@@ -150,7 +151,7 @@ class CellSpec:
         """For a file or the lab's command line."""
         return {
             "topology": loader.dumps(self.topology),
-            "profile": json.loads(json.dumps(asdict(self.profile))),
+            "tcp_profile": json.loads(json.dumps(asdict(self.profile))),
             "streams": self.streams,
             "congestion_control": self.congestion_control,
             "duration_s": self.duration_s,
@@ -163,7 +164,11 @@ class CellSpec:
     def from_json(cls, value: Mapping[str, Any]) -> CellSpec:
         """The inverse of `to_json`. Raises InputError, KeyError, TypeError."""
         values = dict(value)
-        profile: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("profile").items()}
+        if "profile" in values:  # until format 3
+            values["tcp_profile"] = values.pop("profile")
+        profile: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("tcp_profile").items()
+        }
         topology = loader.loads(values.pop("topology"), "cell")
         if "workload" in values:  # there was one kind only, before
             values["workload"] = workloads.from_json(values["workload"])
@@ -172,86 +177,40 @@ class CellSpec:
 
 @dataclass(frozen=True)
 class DirectionResult:
-    """One direction of a cell that was measured both ways at once; called as in `CellResult`."""
+    """One direction of a cell that was measured both ways at once, in the groups of `CellResult`."""
 
     direction: str
-    steady_bytes_per_s: float
-    settled: bool
-    mean_bytes_per_s: float
-    predicted_bytes_per_s: float
-    kind: str
-    limiter: str
-    evidence: str
-    advice: str
-    retransmits: int
-    received_bytes: int
-    drops_limit: int | None
-    drops_buffer: int
-    drops_loss: int | None
-    intervals: tuple[Interval, ...]
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> DirectionResult:
-        """The inverse of `dataclasses.asdict`. Raises TypeError."""
-        return cls(**{**value, "intervals": tuple(Interval(**i) for i in value["intervals"])})
+    throughput: Throughput
+    transfer: Transfer
+    queues: Queues
+    judgement: Judgement
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """What one cell measured. Throughputs are payload at the receiver; windows are of one stream.
+    """What one cell measured, in groups. Throughputs are payload at the receiver; windows are of one stream.
 
-    `window_bytes` is the mean in flight over the steady part, `drops_limit` None where loss makes it unknowable.
-    `laws` holds what each law allows (those that apply), `predicted_limit` names the least. `core_percent` is of the
-    busiest core, whoever it worked for. An empty `invalid` means that nothing speaks against the numbers. Of a cell
-    measured both ways `ways` holds each, and the rest is the slower one's (`bothways`). `repeats` are the steady means
-    of all measurements of the cell; of several this is the median one, with their mean as its steady figure (`merge`).
-    `datapath` is what impaired: netem or wire.
+    Of a cell measured both ways `ways` holds each, and the rest is the slower one's (`merge.joined`). `repeats` are
+    the steady means of all measurements of the cell; of several this is the median one, with their mean as its steady
+    figure (`merge.merge`).
     """
 
     spec: CellSpec
-    rtt_ns: int
-    steady_bytes_per_s: float
-    steady_from_s: float
-    settled: bool
-    mean_bytes_per_s: float
-    first_10s_bytes_per_s: float
-    predicted_bytes_per_s: float
-    predicted_mean_bytes_per_s: float
-    predicted_limit: str
-    laws: dict[str, float]
-    kind: str
-    limiter: str
-    evidence: str
-    advice: str
-    invalid: tuple[str, ...]
-    window_bytes: int
-    peer_window_bytes: int
-    send_buffer_bytes: int
-    rwnd_share: float
-    sndbuf_share: float
-    loaded_rtt_ns: int
-    idle: Latency | None
-    loaded: Latency | None
-    retransmits: int
-    sent_bytes: int | None
-    retransmitted_bytes: int
-    received_bytes: int
-    drops_limit: int | None
-    drops_buffer: int
-    drops_loss: int | None
-    counters: dict[str, int]
-    sender_cpu_percent: float
-    receiver_cpu_percent: float
-    core_percent: float
-    kernel: str
-    tool: str
+    throughput: Throughput
+    transfer: Transfer
+    sockets: Sockets
+    queues: Queues
+    machine: MachineUse
+    delays: Delays
+    judgement: Judgement
     notes: tuple[str, ...]
-    findings: tuple[str, ...]
     ways: tuple[DirectionResult, ...]
     repeats: tuple[float, ...]
-    intervals: tuple[Interval, ...]
-    ramp: tuple[SenderSample, ...]
-    datapath: str = "netem"
+
+    @property
+    def steady_bytes_per_s(self) -> float:
+        """The figure that a cell is compared by."""
+        return self.throughput.steady_bytes_per_s
 
     @property
     def half_width_bytes_per_s(self) -> float:
@@ -261,7 +220,8 @@ class CellResult:
     @property
     def ways_ns(self) -> tuple[int | None, int | None]:
         """The median idle delay outbound and inbound, as far as they are known; the probes go the way of the data."""
-        there, back = (self.idle.there_ns, self.idle.back_ns) if self.idle else (None, None)
+        idle = self.delays.idle
+        there, back = (idle.there_ns, idle.back_ns) if idle else (None, None)
         return (there, back) if self.spec.direction == OUTBOUND else (back, there)
 
     @property
@@ -273,21 +233,13 @@ class CellResult:
         return f"after {len(self.repeats)} repeats the mean is only known to {share:.1%} (99 % confidence)"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything; intervals as [start_s, end_s, bytes], the ramp as [end_s, cwnd_bytes, rtt_ns]."""
-        flat = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        lists = {name: [list(dataclasses.astuple(i)) for i in flat[name]] for name in ("intervals", "ramp")}
-        delays = {name: flat[name] and asdict(flat[name]) for name in ("idle", "loaded")}
-        ways = [asdict(way) for way in self.ways]
-        return {**flat, "format": FORMAT, "spec": self.spec.to_json(), **lists, **delays, "ways": ways}
+        """Everything, group by group, with the format's number."""
+        groups = {f.name: dataclass_json.to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)[1:]}
+        return {"format": FORMAT, "spec": self.spec.to_json(), **groups}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CellResult:
         """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
-        values = {k: v for k, v in value.items() if k != "format"}
-        values["spec"] = CellSpec.from_json(values["spec"])
-        values["intervals"] = tuple(Interval(*i) for i in values["intervals"])
-        values["ramp"] = tuple(SenderSample(*i) for i in values["ramp"])
-        values["ways"] = tuple(DirectionResult.from_json(way) for way in values["ways"])
-        values |= {key: tuple(values[key]) for key in ("invalid", "notes", "findings", "repeats")}
-        values |= {key: Latency.from_json(values[key]) if values[key] else None for key in ("idle", "loaded")}
-        return cls(**values)
+        kinds = typing.get_type_hints(cls)
+        groups = {f.name: dataclass_json.read(kinds[f.name], value[f.name]) for f in dataclasses.fields(cls)[1:]}
+        return cls(CellSpec.from_json(value["spec"]), **groups)

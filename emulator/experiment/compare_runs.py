@@ -33,7 +33,7 @@ class CellComparison:
     @property
     def regressed(self) -> bool:
         """Whether it got slower beyond the uncertainty, or a sound cell became invalid."""
-        spoilt = bool(self.after.invalid) and not self.before.invalid
+        spoilt = bool(self.after.judgement.invalid) and not self.before.judgement.invalid
         return spoilt or (self.differs and self.share < 0)
 
     @property

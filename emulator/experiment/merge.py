@@ -1,38 +1,51 @@
-"""A cell whose data flows both ways at once: the results of the two directions as one. Pure.
+"""Several results as one: the two directions of a cell that flows both ways at once, and the repeats of a cell. Pure.
 
-The slower direction's figures are the cell's; both directions' stand beside them, and each is judged by itself.
+Of two directions the slower one's figures are the cell's; both stand beside them, and each is judged by itself.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
+from emulator.analysis.verdict import Judgement, Throughput
 from emulator.experiment.cell_result import CellResult, CellSpec, DirectionResult
 
 
 def joined(spec: CellSpec, results: Sequence[CellResult]) -> CellResult:
     """The result of the cell from those of its directions."""
-    slower = min(results, key=lambda result: result.steady_bytes_per_s)
-    limiters = {result.limiter for result in results}
-    limits = "; ".join(f"{result.spec.direction}: {result.limiter}" for result in results)
-    direction = slower.spec.direction
+    slower = min(results, key=_steady)
     return replace(
         slower,
         spec=spec,
-        settled=all(result.settled for result in results),
-        limiter=slower.limiter if len(limiters) == 1 else limits,
-        evidence=f"{direction}: {slower.evidence}",
-        advice=f"{direction}: {slower.advice}" if slower.advice else "",
-        invalid=_reported([(result.spec.direction, "", reason) for result in results for reason in result.invalid]),
-        findings=_reported([
-            (result.spec.direction, f"{name}: ", sentence)
-            for result in results
-            for name, _, sentence in (finding.partition(": ") for finding in result.findings)
-        ]),
+        throughput=replace(slower.throughput, settled=all(result.throughput.settled for result in results)),
+        judgement=_joined_judgement(slower, results),
         ways=tuple(_way(result) for result in results),
+    )
+
+
+def _joined_judgement(slower: CellResult, results: Sequence[CellResult]) -> Judgement:
+    """The slower direction's, with what speaks against either."""
+    direction, own = slower.spec.direction, slower.judgement
+    judged = [(result.spec.direction, result.judgement) for result in results]
+    limits = "; ".join(f"{name}: {judgement.limiter}" for name, judgement in judged)
+    return replace(
+        own,
+        limiter=own.limiter if len({judgement.limiter for _, judgement in judged}) == 1 else limits,
+        evidence=f"{direction}: {own.evidence}",
+        advice=f"{direction}: {own.advice}" if own.advice else "",
+        invalid=_reported([(name, "", reason) for name, judgement in judged for reason in judgement.invalid]),
+        findings=_reported([
+            (name, f"{check}: ", sentence)
+            for name, judgement in judged
+            for check, _, sentence in (finding.partition(": ") for finding in judgement.findings)
+        ]),
     )  # fmt: skip
+
+
+def _steady(result: CellResult) -> float:
+    return result.steady_bytes_per_s
 
 
 def _reported(said: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
@@ -47,5 +60,37 @@ def _reported(said: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
 
 
 def _way(result: CellResult) -> DirectionResult:
-    names = [field.name for field in dataclasses.fields(DirectionResult) if field.name != "direction"]
-    return DirectionResult(direction=result.spec.direction, **{name: getattr(result, name) for name in names})
+    groups = (result.throughput, result.transfer, result.queues, result.judgement)
+    return DirectionResult(result.spec.direction, *groups)
+
+
+def merge(results: Sequence[CellResult]) -> CellResult:
+    """The repeats of one cell as one result: the median one, with the mean of all as its steady figure.
+
+    What speaks against any of them speaks against the mean.
+    """
+    middle = sorted(results, key=_steady)[(len(results) - 1) // 2]
+    if len(results) == 1:
+        return middle
+    invalid = dict.fromkeys(reason for result in results for reason in result.judgement.invalid)
+    return replace(
+        middle,
+        throughput=_mean([result.throughput for result in results], middle.throughput),
+        judgement=replace(middle.judgement, invalid=tuple(invalid)),
+        ways=tuple(
+            replace(way, throughput=_mean([result.ways[n].throughput for result in results], way.throughput))
+            for n, way in enumerate(middle.ways)
+        ),
+        repeats=tuple(map(_steady, results)),
+    )
+
+
+def _mean(all: Sequence[Throughput], middle: Throughput) -> Throughput:
+    """The means of all, with the median one's steady part."""
+    return replace(
+        middle,
+        steady_bytes_per_s=statistics.fmean(one.steady_bytes_per_s for one in all),
+        mean_bytes_per_s=statistics.fmean(one.mean_bytes_per_s for one in all),
+        first_10s_bytes_per_s=statistics.fmean(one.first_10s_bytes_per_s for one in all),
+        settled=min(one.settled for one in all),
+    )

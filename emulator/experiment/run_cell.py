@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
+from emulator.analysis.observed import Delays, MachineUse, Queues
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Buffers
@@ -91,24 +92,20 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
         with probes.beside(spec.duration_s) as loaded:
             transfers, answer, watched = _stream(spec, sender, receiver)
     after = appliance.status()
-    drops = list(starmap(_increase, zip(_queues(spec, status), _queues(spec, after), strict=True)))
+    pairs = zip(_queues(spec, status), _queues(spec, after), strict=True)
+    queues = [_increase(earlier, later, after.datapath) for earlier, later in pairs]
     common = Measured(
-        rtt_ns=min(ping.parse(echo.stdout).rtts_ns),
         transfer=transfers[0],
-        seen=ss.summarize(watched.looks[0]),
-        drops=drops[0],
-        counters=nstat.increase(before, _counters(hub, site)),
+        sockets=ss.summarize(watched.looks[0]),
+        queues=queues[0],
+        machine=MachineUse(os.uname().release, nstat.increase(before, _counters(hub, site)), watched.core_percent),
+        delays=Delays(min(ping.parse(echo.stdout).rtts_ns), idle, loaded[0]),
         memory_short=short,
-        core_percent=watched.core_percent,
         sender=_buffers(sender),
         receiver=_buffers(receiver),
         cached_metrics=cached[0],
         drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
-        idle=idle,
-        loaded=loaded[0],
-        kernel=os.uname().release,
         rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns(),
-        datapath=after.datapath,
         late=engine_lateness.between(
             status.lanes, after.lanes, max(time_tolerance.rtt_tolerance_ns(), spec.lane.rtt_ns // 100)
         ),
@@ -119,8 +116,8 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
         back = replace(
             common,
             transfer=transfers[1],
-            seen=ss.summarize(watched.looks[1]),
-            drops=drops[1],
+            sockets=ss.summarize(watched.looks[1]),
+            queues=queues[1],
             sender=_buffers(receiver),
             receiver=_buffers(sender),
             cached_metrics=cached[1],
@@ -182,18 +179,15 @@ def _counters(hub: Host, site: Host) -> dict[str, int]:
     return {name: sum(end[name] for end in ends) for name in nstat.WATCHED}
 
 
-def _increase(before: DirectionCounters, after: DirectionCounters) -> tuple[int | None, int, int | None]:
-    """Packets dropped in between: by the emulator's limit, by the full buffer, by the loss asked for."""
+def _increase(before: DirectionCounters, after: DirectionCounters, datapath: str) -> Queues:
+    """What the queues dropped in between."""
 
     def grown(one: int | None, other: int | None) -> int | None:
         return None if one is None or other is None else other - one
 
     buffer = after.drops_buffer - before.drops_buffer
-    return (
-        grown(before.drops_limit, after.drops_limit),
-        buffer,
-        grown(before.drops_loss, after.drops_loss),
-    )
+    limit, loss = grown(before.drops_limit, after.drops_limit), grown(before.drops_loss, after.drops_loss)
+    return Queues(limit, buffer, loss, datapath)
 
 
 def look_interval_s(duration_s: int, rtt_ns: int) -> float:

@@ -21,7 +21,7 @@ from typing import Any
 from emulator.analysis import confidence
 from emulator.errors import InputError
 from emulator.experiment.cell_result import FORMAT, CellResult, CellSpec
-from emulator.experiment.repeats import merge
+from emulator.experiment.merge import merge
 from emulator.experiment.result_migrations import migrated
 from emulator.system import atomic_file
 

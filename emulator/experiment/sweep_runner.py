@@ -17,7 +17,7 @@ from emulator.analysis import confidence
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
 from emulator.experiment import grid
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.experiment.repeats import merge
+from emulator.experiment.merge import merge
 from emulator.experiment.run_folder import Execution, RunFolder
 
 LAB_MEMORY_GIB = 8

@@ -101,8 +101,8 @@ def _contents(sections: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping[str, CellResult]) -> str:
-    kernels = sorted({result.kernel for result in found.values()})
-    tools = sorted({result.tool for result in found.values()})
+    kernels = sorted({result.machine.kernel for result in found.values()})
+    tools = sorted({result.transfer.tool for result in found.values()})
     clock = "virtual time" if machine.get("virtual_time") else "real time"
     most = facts.get("most_repeats", 1)
     order = "longest first, equal ones in random order" if facts.get("in_lab") else "in random order"
@@ -166,7 +166,10 @@ def _published(published: published_results.Published | None) -> str:
 
 def _evidence(found: Mapping[str, CellResult]) -> Table:
     header = ("cell", "limited by", "because", "which setting would raise it")
-    rows = tuple((id, result.kind, result.evidence, result.advice or "-") for id, result in found.items())
+    rows = tuple(
+        (id, result.judgement.kind, result.judgement.evidence, result.judgement.advice or "-")
+        for id, result in found.items()
+    )
     return Table("Evidence and advice", header, rows, header)
 
 

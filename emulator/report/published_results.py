@@ -63,9 +63,10 @@ def theirs(cell: CellResult) -> float | None:
         both = None if rest_ns else FOUNDING.get(rtt_ms)
         return both[_is_max(cell)] * MB if both else None
     if cell.spec.topology.name == TRANSCONTINENTAL_1G:
+        offered_bytes = cell.sockets.peer_window_bytes
         fitting = (
             mbit * MB / 8 for (window_bytes, streams), mbit in TRANSCONTINENTAL.items()
-            if streams == cell.spec.streams and abs(cell.peer_window_bytes - window_bytes) < WINDOW_SLACK * window_bytes
+            if streams == cell.spec.streams and abs(offered_bytes - window_bytes) < WINDOW_SLACK * window_bytes
         )  # fmt: skip
         return next(fitting, None)
     return None
@@ -91,7 +92,11 @@ def _founding(cells: Sequence[CellResult]) -> Table:
     for cell in sorted(cells, key=_is_max):
         rtt_s, published = cell.spec.lane.rtt_ns / 1e9, theirs(cell)
         flights = (_in_flight(published, rtt_s), _in_flight(cell.steady_bytes_per_s, rtt_s))
-        ours = (cell.first_10s_bytes_per_s, cell.steady_bytes_per_s, cell.predicted_bytes_per_s)
+        ours = (
+            cell.throughput.first_10s_bytes_per_s,
+            cell.steady_bytes_per_s,
+            cell.judgement.predicted_bytes_per_s,
+        )
         shown = "-" if published is None else mib(published)
         row = (cell.spec.profile.name, f"{rtt_s * 1000:g} ms", shown, *map(mib, ours), *flights)
         rows.append((*row, _why_founding(cell, published)))
@@ -110,7 +115,7 @@ def _why_founding(cell: CellResult, published: float | None) -> str:
     """How far our first 10 s differ from the published 10 s, and why, where the difference is relevant."""
     if published is None:
         return "not published"
-    share = cell.first_10s_bytes_per_s / published - 1
+    share = cell.throughput.first_10s_bytes_per_s / published - 1
     rtt_ms = cell.spec.lane.rtt_ns / 1e6
     if _is_max(cell):
         why = "their limit of 1000 packets" if rtt_ms >= LIMIT_FROM_MS else "unknown"
@@ -119,6 +124,12 @@ def _why_founding(cell: CellResult, published: float | None) -> str:
     else:
         why = "fewer bytes in flight than their window: they must have lost packets"
     return _difference(share, why)
+
+
+def _ours(cell: CellResult) -> tuple[float, float, float]:
+    """The first 10 s, the steady part and the prediction, in bytes/s."""
+    first_10s = cell.throughput.first_10s_bytes_per_s
+    return first_10s, cell.steady_bytes_per_s, cell.judgement.predicted_bytes_per_s
 
 
 def _difference(share: float, why: str) -> str:
@@ -131,10 +142,14 @@ def _transcontinental(cells: Sequence[CellResult]) -> Table:
     rows = []
     for cell in cells:
         published = theirs(cell)
-        ours = (cell.first_10s_bytes_per_s, cell.steady_bytes_per_s, cell.predicted_bytes_per_s)
+        ours = (
+            cell.throughput.first_10s_bytes_per_s,
+            cell.steady_bytes_per_s,
+            cell.judgement.predicted_bytes_per_s,
+        )
         shown = "-" if published is None else f"{published * 8 / MB:g}"
         mbits = [f"{value * 8 / MB:.1f}" for value in ours]
-        window = f"{cell.peer_window_bytes / 1024:.0f} KiB"
+        window = f"{cell.sockets.peer_window_bytes / 1024:.0f} KiB"
         rows.append((window, str(cell.spec.streams), shown, *mbits, _why_transcontinental(cell, published)))
     header = ("effective window", "streams", "theirs", "ours, first 10 s", "ours, steady", "theory", "difference")
     return Table("1 Gbit/s, 71 ms: Mbit/s", header, tuple(rows), ("difference",))
@@ -143,4 +158,4 @@ def _transcontinental(cells: Sequence[CellResult]) -> Table:
 def _why_transcontinental(cell: CellResult, published: float | None) -> str:
     if published is None:
         return "not published"
-    return _difference(cell.steady_bytes_per_s / published - 1, f"ours is limited by {cell.limiter}")
+    return _difference(cell.steady_bytes_per_s / published - 1, f"ours is limited by {cell.judgement.limiter}")

@@ -21,7 +21,7 @@ def sentences(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> lis
 
 
 def _measured(specs: Sequence[CellSpec], cells: Sequence[CellResult]) -> str:
-    invalid = sum(bool(cell.invalid) for cell in cells)
+    invalid = sum(bool(cell.judgement.invalid) for cell in cells)
     least, most = (choose(len(cell.repeats) for cell in cells) for choose in (min, max))
     often = "once" if most == 1 else f"{most} times" if least == most else f"{least} to {most} times"
     said = f"{len(cells)} of {len(specs)} cells were measured, each {often}; {invalid or 'none'} of them invalid."
@@ -32,20 +32,20 @@ def _measured(specs: Sequence[CellSpec], cells: Sequence[CellResult]) -> str:
 
 
 def _dropped(cells: Sequence[CellResult]) -> str:
-    by_limit = sum(cell.drops_limit or 0 for cell in cells)
-    unknown = sum(cell.drops_limit is None for cell in cells)
+    by_limit = sum(cell.queues.drops_limit or 0 for cell in cells)
+    unknown = sum(cell.queues.drops_limit is None for cell in cells)
     said = f"The emulator's own limit dropped {by_limit or 'no'} packets"
     return f"{said}; it is unknown in {unknown} of {len(cells)} cells, which have loss." if unknown else f"{said}."
 
 
 def _rtt(cells: Sequence[CellResult]) -> str:
-    worst = max(abs(cell.rtt_ns - cell.spec.lane.rtt_ns) for cell in cells)
+    worst = max(abs(cell.delays.rtt_ns - cell.spec.lane.rtt_ns) for cell in cells)
     return f"The measured RTT of every cell is within {worst / 1000:.1f} us of the requested one."
 
 
 def _column(name: str, cells: Sequence[CellResult]) -> str:
     inside = sorted((c for c in cells if c.spec.column == name), key=lambda c: c.spec.lane.rtt_ns)
-    kinds = Counter(cell.kind for cell in inside).most_common()
+    kinds = Counter(cell.judgement.kind for cell in inside).most_common()
     limits = ", ".join(f"{kind} ({number})" if len(kinds) > 1 else kind for kind, number in kinds)
     ends = [f"{mib(c.steady_bytes_per_s)} MiB/s at {units.format_duration(c.spec.lane.rtt_ns)}" for c in inside]
     reach = ends[0] if len(ends) == 1 else f"from {ends[0]} to {ends[-1]}"
@@ -63,7 +63,7 @@ def certificate(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> T
         asked = (lane.outbound.delay_ns, lane.inbound.delay_ns)
         ways = [text for pair in zip(asked, (there, back), strict=True) for text in map(_ms, pair)]
         name = label(cell.spec, several_lanes(specs))
-        rows.setdefault(name, (name, _ms(cell.rtt_ns), *ways))
+        rows.setdefault(name, (name, _ms(cell.delays.rtt_ns), *ways))
     return Table("RTT asked against measured, idle, each lane and RTT once", CERTIFICATE, tuple(rows.values()))
 
 

@@ -46,7 +46,7 @@ def mib(bytes_per_s: float) -> str:
 
 def steady_text(result: CellResult) -> str:
     """The steady mean with its marks."""
-    mark = INVALID_MARK if result.invalid else "" if result.settled else UNSETTLED_MARK
+    mark = INVALID_MARK if result.judgement.invalid else "" if result.throughput.settled else UNSETTLED_MARK
     return mark + mib(result.steady_bytes_per_s)
 
 
@@ -94,16 +94,16 @@ def details(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[
 def _details_row(result: CellResult, named: bool, *, both: bool) -> tuple[str, ...]:
     return (
         label(result.spec, named),
-        f"{result.rtt_ns / 1e6:.3f} ms",
+        f"{result.delays.rtt_ns / 1e6:.3f} ms",
         steady_text(result),
         uncertainty(result),
-        mib(result.first_10s_bytes_per_s),
-        mib(result.predicted_bytes_per_s),
-        f"{result.loaded.p99_ns / 1e6:.3f} ms" if result.loaded else "-",
-        "unknown" if result.drops_limit is None else str(result.drops_limit),
-        str(result.drops_buffer),
+        mib(result.throughput.first_10s_bytes_per_s),
+        mib(result.judgement.predicted_bytes_per_s),
+        f"{result.delays.loaded.p99_ns / 1e6:.3f} ms" if result.delays.loaded else "-",
+        "unknown" if result.queues.drops_limit is None else str(result.queues.drops_limit),
+        str(result.queues.drops_buffer),
         *(_of_way(result, way, mib, "-") for way in WAYS if both),
-        result.limiter,
+        result.judgement.limiter,
     )
 
 
@@ -115,7 +115,7 @@ def uncertainty(result: CellResult) -> str:
 
 def objections(specs: Sequence[CellSpec], found: Mapping[str, CellResult], failures: Mapping[str, str]) -> list[str]:
     """Problems of the run: invalid cells with reasons, failed cells and uncertain means, and notes."""
-    said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.invalid]
+    said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.judgement.invalid]
     said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
     said += [f"{id}: {result.unsure}" for id, result in found.items() if result.unsure]
     notes = dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)
@@ -124,16 +124,16 @@ def objections(specs: Sequence[CellSpec], found: Mapping[str, CellResult], failu
 
 def advice(found: Mapping[str, CellResult]) -> list[str]:
     """For each cell whose throughput a setting can raise: that setting."""
-    return [f"{id}: {result.advice}" for id, result in found.items() if result.advice]
+    return [f"{id}: {result.judgement.advice}" for id, result in found.items() if result.judgement.advice]
 
 
 def findings(found: Mapping[str, CellResult]) -> list[str]:
     """What the validity checks found that does not void the cell: one line for each kind, with its cells."""
     by_name: dict[str, list[str]] = {}
     for id, result in found.items():
-        for text in result.findings:
+        for text in result.judgement.findings:
             name, _, sentence = text.partition(": ")
-            if sentence not in result.invalid:
+            if sentence not in result.judgement.invalid:
                 by_name.setdefault(name, []).append(f"{id}, {sentence}")
     return [f"{name} in {len(all)} of {len(found)} cells: {all[0]}" for name, all in by_name.items()]
 
@@ -196,7 +196,7 @@ def _of_way(result: CellResult, direction: str, show: Callable[[float], str], no
     """The steady mean in one direction; `nothing` where no data was sent in it."""
     if result.spec.direction == direction:
         return show(result.steady_bytes_per_s)
-    return next((show(way.steady_bytes_per_s) for way in result.ways if way.direction == direction), nothing)
+    return next((show(way.throughput.steady_bytes_per_s) for way in result.ways if way.direction == direction), nothing)
 
 
 def csv_text(results: Sequence[CellResult]) -> str:
@@ -206,11 +206,11 @@ def csv_text(results: Sequence[CellResult]) -> str:
     writer.writeheader()
     for result in results:
         spec, path = result.spec, result.spec.path
-        idle, loaded = result.idle, result.loaded
+        idle, loaded = result.delays.idle, result.delays.loaded
         own = {
             "lane": spec.lane.name,
             "rtt_asked_ns": spec.lane.rtt_ns,
-            "rtt_measured_ns": result.rtt_ns,
+            "rtt_measured_ns": result.delays.rtt_ns,
             "rate_bps": path.rate_bps,
             "profile": spec.profile.name,
             "streams": spec.streams,
@@ -230,7 +230,9 @@ def csv_text(results: Sequence[CellResult]) -> str:
             "back_ns": idle.back_ns if idle else "",
             **{f"{way}_bytes_per_s": _of_way(result, way, str, "") for way in WAYS},
             "steady_gbit_per_s": round(result.steady_bytes_per_s * 8 / 1e9, 6),
-            "invalid": "; ".join(result.invalid),
+            "window_bytes": result.sockets.in_flight_bytes,
+            "invalid": "; ".join(result.judgement.invalid),
         }
-        writer.writerow({name: getattr(result, name, "") for name in CSV_COLUMNS} | own)
+        groups = (result.throughput, result.transfer, result.sockets, result.queues, result.judgement)
+        writer.writerow({name: value for group in groups for name, value in vars(group).items()} | own)
     return out.getvalue()

@@ -43,6 +43,11 @@ def from_plain(kind: type[T], plain: Any) -> T:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
 
 
+def read(kind: Any, plain: Any) -> Any:
+    """A value of any type with type hints: as `from_plain`, for unions and tuples too. Raises ValueError, TypeError."""
+    return _read(kind, plain)
+
+
 def _read(kind: Any, plain: Any) -> Any:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):

@@ -17,7 +17,7 @@ NAMED = {
     "emulator/cli/record.py": "tells the user what must run at the far end",
 }
 """Who may name the tool besides, and why."""
-COUNTING = re.compile(r"sum_received|sum_sent|server_output|get-server-output|bidir|blksize|snd_cwnd|cpu_utilization")
+COUNTING = re.compile(r"sum_received|sum_sent|server_output|get-server-output|--bidir|blksize|snd_cwnd|cpu_utilization")
 
 
 def product() -> dict[str, str]:

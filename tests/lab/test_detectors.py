@@ -23,47 +23,52 @@ pytestmark = pytest.mark.usefixtures("tcp_memory_as_before")
 
 
 def heard(result: CellResult) -> set[str]:
-    return {text.partition(": ")[0] for text in result.findings}
+    return {text.partition(": ")[0] for text in result.judgement.findings}
 
 
 def test_a_sound_cell_is_silent_and_its_delays_are_exact(tmp_path: Path) -> None:
     result = measure(spec(duration_s=4), tmp_path)
     assert heard(result) <= {"sender-figure"}
-    assert (result.invalid, result.kind, result.drops_limit) == ((), "line", 0)
-    assert result.idle is not None
-    assert (result.idle.tool, result.idle.count, result.idle.lost, result.idle.corrected) == ("irtt", 20, 0, 0)
-    assert 20_000_000 <= result.idle.p50_ns < 20_010_000
-    assert result.loaded is not None
+    assert (result.judgement.invalid, result.judgement.kind, result.queues.drops_limit) == ((), "line", 0)
+    assert result.delays.idle is not None
+    assert (
+        result.delays.idle.tool,
+        result.delays.idle.count,
+        result.delays.idle.lost,
+        result.delays.idle.corrected,
+    ) == ("irtt", 20, 0, 0)
+    assert 20_000_000 <= result.delays.idle.p50_ns < 20_010_000
+    assert result.delays.loaded is not None
     # The queue holds one BDP, 20 ms.
-    assert 20_000_000 < result.loaded.p99_ns < 45_000_000
+    assert 20_000_000 < result.delays.loaded.p99_ns < 45_000_000
 
 
 @pytest.mark.parametrize("rtt_ms", [650, 800, 2500])
 def test_a_satellites_rtt_is_measured_as_it_is(tmp_path: Path, rtt_ms: int) -> None:
     """Longer than the grid of echoes, ARP's waiting and irtt's patience for a connection."""
     result = measure(spec(rtt_ms=rtt_ms, duration_s=8), tmp_path)
-    assert (result.invalid, round(result.rtt_ns / 1e4)) == ((), rtt_ms * 100)
-    assert result.idle is not None
-    assert result.idle.lost == 0
-    assert rtt_ms * 1_000_000 <= result.idle.p50_ns < rtt_ms * 1_001_000
+    assert (result.judgement.invalid, round(result.delays.rtt_ns / 1e4)) == ((), rtt_ms * 100)
+    assert result.delays.idle is not None
+    assert result.delays.idle.lost == 0
+    assert rtt_ms * 1_000_000 <= result.delays.idle.p50_ns < rtt_ms * 1_001_000
 
 
 def test_drops_by_limit(tmp_path: Path) -> None:
     result = measure(spec(profile=SMALL), tmp_path, netem("delay 10ms limit 4"))
     assert {"drops-by-limit", "changed"} <= heard(result)
-    assert any("the emulator's own queue dropped" in reason for reason in result.invalid)
+    assert any("the emulator's own queue dropped" in reason for reason in result.judgement.invalid)
 
 
 def test_an_rtt_that_is_not_as_set(tmp_path: Path) -> None:
     result = measure(spec(duration_s=1), tmp_path, netem("delay 10.02ms limit 5000"))
     assert "rtt-not-as-set" in heard(result)
-    assert any(reason.startswith("the RTT was 20.02") for reason in result.invalid)
+    assert any(reason.startswith("the RTT was 20.02") for reason in result.judgement.invalid)
 
 
 def test_retransmits_where_nothing_may_be_lost(tmp_path: Path) -> None:
     # The bottleneck drops some too, as always.
     result = measure(spec(), tmp_path, netem("delay 10ms loss 1% limit 5000"))
-    assert result.retransmits > result.drops_buffer > 0
+    assert result.transfer.retransmits > result.queues.drops_buffer > 0
     assert "retransmits-without-loss" in heard(result)
 
 
@@ -107,9 +112,12 @@ def test_tcp_memory_that_was_short_before_it_began(tmp_path: Path) -> None:
 
         roomy = Profile("roomy", (4096, 4 * MIB, 4 * MIB), (4096, 4 * MIB, 4 * MIB))
         result = measure(spec(20, 10, roomy, duration_s=1), tmp_path, hoard)
-    assert result.counters["TcpExtTCPMemoryPressures"] == 0
-    assert "TCP was short of memory before the cell began: raise tcp_mem" in result.invalid
-    assert (result.kind, result.evidence) == ("emulator", "TCP ran short of tcp_mem before it began")
+    assert result.machine.counters["TcpExtTCPMemoryPressures"] == 0
+    assert "TCP was short of memory before the cell began: raise tcp_mem" in result.judgement.invalid
+    assert (result.judgement.kind, result.judgement.evidence) == (
+        "emulator",
+        "TCP ran short of tcp_mem before it began",
+    )
 
 
 def test_cached_metrics(tmp_path: Path) -> None:
@@ -136,13 +144,13 @@ def test_only_one_end_tuned(tmp_path: Path) -> None:
 
     result = measure(spec(rtt_ms=100, duration_s=2), tmp_path, untune)
     assert "one-end-tuned" in heard(result)
-    assert result.kind == "receive window"
+    assert result.judgement.kind == "receive window"
 
 
 def test_the_senders_figure_is_too_high(tmp_path: Path) -> None:
     result = measure(spec(profile=tcp_profiles.DEFAULT, rtt_ms=100, duration_s=2), tmp_path)
     assert "sender-figure" in heard(result)
-    assert result.sent_bytes > 1.02 * result.received_bytes
+    assert result.transfer.sent_bytes > 1.02 * result.transfer.received_bytes
 
 
 @pytest.mark.parametrize(
@@ -167,9 +175,15 @@ def test_both_ways_at_once(tmp_path: Path) -> None:
     outbound, inbound = result.ways
     assert (outbound.direction, inbound.direction) == ("outbound", "inbound")
     # Each carries the other's acknowledgements beside its data.
-    assert inbound.steady_bytes_per_s == result.steady_bytes_per_s
-    assert 0.7 * 5e6 / 8 < inbound.steady_bytes_per_s < 5e6 / 8 < outbound.steady_bytes_per_s < 10e6 / 8
-    assert min(outbound.drops_buffer, inbound.drops_buffer) > 0
+    assert inbound.throughput.steady_bytes_per_s == result.steady_bytes_per_s
+    assert (
+        0.7 * 5e6 / 8
+        < inbound.throughput.steady_bytes_per_s
+        < 5e6 / 8
+        < outbound.throughput.steady_bytes_per_s
+        < 10e6 / 8
+    )
+    assert min(outbound.queues.drops_buffer, inbound.queues.drops_buffer) > 0
 
 
 @pytest.mark.parametrize("direction", ["outbound", "inbound"])
@@ -180,7 +194,7 @@ def test_one_way_delays_prove_the_split(tmp_path: Path, direction: str) -> None:
         outbound=replace(one.lane.outbound, delay_ns=30_000_000),
         inbound=replace(one.lane.inbound, delay_ns=50_000_000),
     )
-    idle = measure(replace(one, topology=one.topology.with_lane(lane)), tmp_path).idle
+    idle = measure(replace(one, topology=one.topology.with_lane(lane)), tmp_path).delays.idle
     assert idle is not None
     assert idle.there_ns is not None
     assert idle.back_ns is not None

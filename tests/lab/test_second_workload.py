@@ -95,11 +95,11 @@ def one(monkeypatch: pytest.MonkeyPatch) -> CellSpec:
 
 def test_another_workload_is_measured_judged_and_reported(one: CellSpec, tmp_path: Path) -> None:
     result = measure(one, tmp_path)
-    assert (result.kind, result.invalid) == ("line", ())
+    assert (result.judgement.kind, result.judgement.invalid) == ("line", ())
     assert 0.95 < result.steady_bytes_per_s / one.path.line_bytes_per_s <= 1
-    assert result.received_bytes == 3_600_000
-    assert (result.tool, result.sent_bytes) == ("send 1", None)
-    assert result.retransmits == result.counters["TcpRetransSegs"]
+    assert result.transfer.received_bytes == 3_600_000
+    assert (result.transfer.tool, result.transfer.sent_bytes) == ("send 1", None)
+    assert result.transfer.retransmits == result.machine.counters["TcpRetransSegs"]
     again = CellResult.from_json(json.loads(json.dumps(result.to_json())))
     assert again == result
     assert again.spec.workload == SendBytes(3_600_000)

@@ -21,10 +21,10 @@ def test_the_limiter_is_a_window(kind: str, one: CellSpec, spoil: Spoil | None, 
 
 def test_advice_that_is_taken_lifts_the_cell_as_promised(tmp_path: Path) -> None:
     before = measure(spec(10, 100, sends(64)), tmp_path)
-    setting, _, rest = before.advice.partition(" from ")
-    assert (setting, before.kind) == ("tcp_wmem max", verdict.SEND_BUFFER)
+    setting, _, rest = before.judgement.advice.partition(" from ")
+    assert (setting, before.judgement.kind) == ("tcp_wmem max", verdict.SEND_BUFFER)
     wanted_mib = float(rest.split(" to ")[1].split(" MiB")[0])
     promised_mib = float(rest.split(": ")[1].split(" MiB/s")[0])
     after = measure(spec(10, 100, sends(round(wanted_mib * 1024)), duration_s=5), tmp_path)
-    assert after.kind != verdict.SEND_BUFFER
+    assert after.judgement.kind != verdict.SEND_BUFFER
     assert after.steady_bytes_per_s / MIB == pytest.approx(promised_mib, rel=0.05)

@@ -56,4 +56,6 @@ def cells(*kinds: str) -> Sequence[object]:
 def judge(kind: str, one: CellSpec, spoil: Spoil | None, folder: Path) -> None:
     """Measure one cell and see that the verdict is the one it was built for."""
     result = measure(one, folder, spoil)
-    assert (result.kind, result.evidence) == (kind, result.evidence), result.limiter
+    assert (result.judgement.kind, result.judgement.evidence) == (kind, result.judgement.evidence), (
+        result.judgement.limiter
+    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import is_dataclass, replace
+from typing import Any, TypeVar
 
 from emulator.analysis.latency_histogram import Latency
+from emulator.analysis.observed import MEMORY_PRESSURES, Delays, MachineUse, Queues, Sockets
 from emulator.analysis.tcp_path import Interval, TcpPath
 from emulator.analysis.transfer import SenderSample, Transfer
-from emulator.analysis.verdict import Buffers, Evidence
+from emulator.analysis.verdict import Buffers, Evidence, Judgement, Throughput
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
@@ -16,6 +17,7 @@ from emulator.model.impairment import Impairment
 from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Lane, Topology
 
+T = TypeVar("T")
 MS = 10**6
 MIB = 2**20
 PATH = TcpPath(10**10, 32 * MS)
@@ -33,25 +35,25 @@ TRANSFER = Transfer(
 )
 SEEN = Evidence(
     transfer=TRANSFER,
-    steady_bytes_per_s=85 * MIB,
-    settled=True,
-    rwnd_share=0.1,
-    sndbuf_share=0.2,
-    peer_window_bytes=3 * MIB,
-    in_flight_bytes=5 * MIB // 2,
-    most_in_flight_bytes=3 * MIB,
-    retransmits=0,
-    drops_limit=0,
-    drops_buffer=0,
+    throughput=Throughput(85 * MIB, 1.0, settled=True, mean_bytes_per_s=84.9 * MIB, first_10s_bytes_per_s=84.9 * MIB),
+    sockets=Sockets(
+        in_flight_bytes=5 * MIB // 2,
+        most_in_flight_bytes=3 * MIB,
+        peer_window_bytes=3 * MIB,
+        send_buffer_bytes=4 * MIB,
+        rtt_ns=32 * MS,
+        rwnd_share=0.1,
+        sndbuf_share=0.2,
+    ),
+    queues=Queues(drops_limit=0, drops_buffer=0, drops_loss=0),
+    machine=MachineUse("6.12.117", {}, core_percent=40.0),
     drop_segments=1,
-    memory_pressures=0,
     memory_short=False,
     rtt_before_ns=32 * MS,
     rtt_tolerance_ns=10_000,
     wanted_duration_s=9.5,
     sender=Buffers(6 * MIB, 4 * MIB),
     receiver=Buffers(6 * MIB, 4 * MIB),
-    core_percent=40.0,
     cached_metrics=0,
     drift=(),
 )
@@ -60,9 +62,19 @@ SEEN = Evidence(
 
 def seen(**changes: Any) -> Evidence:
     """`SEEN` with some fields changed, each in the group that has it."""
-    own = {field.name for field in fields(Evidence)}
-    transfer = replace(TRANSFER, **{name: changes.pop(name) for name in list(changes) if name not in own})
-    return replace(SEEN, transfer=transfer, **changes)
+    return changed(SEEN, **changes)
+
+
+def changed(one: T, /, **changes: Any) -> T:
+    """A value with some fields changed, each in itself or in the group of its that has it."""
+    if (times := changes.pop("memory_pressures", None)) is not None:
+        changes["counters"] = {MEMORY_PRESSURES: times}
+    own = {name: changes.pop(name) for name in list(changes) if name in vars(one)}
+    for name, group in vars(one).items():
+        inside = {key: changes.pop(key) for key in list(changes) if is_dataclass(group) and key in vars(group)}
+        own |= {name: replace(group, **inside)} if inside else {}  # type: ignore[type-var]
+    assert not changes, changes
+    return replace(one, **own)  # type: ignore[type-var]
 
 
 def cell_spec(
@@ -83,48 +95,54 @@ def cell_result(spec: CellSpec | None = None, steady_bytes_per_s: float = 87.5 *
     spec = spec or cell_spec()
     return CellResult(
         spec=spec,
-        rtt_ns=spec.lane.rtt_ns,
-        steady_bytes_per_s=steady_bytes_per_s,
-        steady_from_s=1.0,
-        settled=True,
-        mean_bytes_per_s=steady_bytes_per_s * 0.98,
-        first_10s_bytes_per_s=steady_bytes_per_s * 0.97,
-        predicted_bytes_per_s=steady_bytes_per_s * 1.01,
-        predicted_mean_bytes_per_s=steady_bytes_per_s * 0.99,
-        predicted_limit="send buffer",
-        laws={"send buffer": steady_bytes_per_s * 1.01, "line": 1140 * MIB},
-        kind="send buffer",
-        limiter="send buffer, 2.8 MiB in flight",
-        evidence="the sender waited for its own buffer 100% of the time",
-        advice="tcp_wmem max from 4 MiB to 55 MiB: 1140 MiB/s, then line",
-        invalid=(),
-        window_bytes=2_936_012,
-        peer_window_bytes=4_713_600,
-        send_buffer_bytes=4_194_304,
-        rwnd_share=0.0,
-        sndbuf_share=1.0,
-        loaded_rtt_ns=32_100_000,
-        idle=latency(spec.lane.rtt_ns),
-        loaded=latency(spec.lane.rtt_ns + MS),
-        retransmits=0,
-        sent_bytes=920 * MIB,
-        retransmitted_bytes=0,
-        received_bytes=917 * MIB,
-        drops_limit=0,
-        drops_buffer=0,
-        drops_loss=0,
-        counters={"TcpRetransSegs": 0},
-        sender_cpu_percent=0.0,
-        receiver_cpu_percent=0.0,
-        core_percent=0.0,
-        kernel="6.12.117",
-        tool="iperf 3.18",
+        throughput=Throughput(
+            steady_bytes_per_s=steady_bytes_per_s,
+            steady_from_s=1.0,
+            settled=True,
+            mean_bytes_per_s=steady_bytes_per_s * 0.98,
+            first_10s_bytes_per_s=steady_bytes_per_s * 0.97,
+        ),
+        transfer=Transfer(
+            program="iperf3",
+            tool="iperf 3.18",
+            received_bytes=917 * MIB,
+            received_s=10.0,
+            sent_bytes=920 * MIB,
+            duration_s=10,
+            intervals=(Interval(0, 1, 40 * MIB), Interval(1, 2, 88 * MIB)),
+            retransmits=0,
+            retransmitted_bytes=0,
+            ramp=(SenderSample(1.0, 2 * MIB, spec.lane.rtt_ns), SenderSample(2.0, 3 * MIB, spec.lane.rtt_ns)),
+        ),
+        sockets=Sockets(
+            in_flight_bytes=2_936_012,
+            most_in_flight_bytes=2_936_012,
+            peer_window_bytes=4_713_600,
+            send_buffer_bytes=4_194_304,
+            rtt_ns=32_100_000,
+            rwnd_share=0.0,
+            sndbuf_share=1.0,
+        ),
+        queues=Queues(drops_limit=0, drops_buffer=0, drops_loss=0),
+        machine=MachineUse("6.12.117", {"TcpRetransSegs": 0}, core_percent=0.0),
+        delays=Delays(spec.lane.rtt_ns, latency(spec.lane.rtt_ns), latency(spec.lane.rtt_ns + MS)),
+        judgement=Judgement(
+            predicted_bytes_per_s=steady_bytes_per_s * 1.01,
+            predicted_mean_bytes_per_s=steady_bytes_per_s * 0.99,
+            predicted_limit="send buffer",
+            laws={"send buffer": steady_bytes_per_s * 1.01, "line": 1140 * MIB},
+            kind="send buffer",
+            limiter="send buffer, 2.8 MiB in flight",
+            evidence="the sender waited for its own buffer 100% of the time",
+            advice="tcp_wmem max from 4 MiB to 55 MiB: 1140 MiB/s, then line",
+            invalid=(),
+            findings=(
+                "sender-figure: the sender counted 3.0 MiB more than arrived: only the receiver's figure is valid",
+            ),
+        ),
         notes=(),
-        findings=("sender-figure: the sender counted 3.0 MiB more than arrived: only the receiver's figure is valid",),
         ways=(),
         repeats=(steady_bytes_per_s,),
-        intervals=(Interval(0, 1, 40 * MIB), Interval(1, 2, 88 * MIB)),
-        ramp=(SenderSample(1.0, 2 * MIB, spec.lane.rtt_ns), SenderSample(2.0, 3 * MIB, spec.lane.rtt_ns)),
     )
 
 

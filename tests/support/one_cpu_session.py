@@ -47,11 +47,11 @@ def main() -> None:
     with closing(local(Path("/run/state"), "cpusession", guard=lambda _: None)) as appliance:
         result = measured(one, appliance)
     found = {
-        "kind": result.kind,
-        "evidence": result.evidence,
-        "findings": result.findings,
-        "core_percent": result.core_percent,
-        "iperf3_percent": max(result.sender_cpu_percent, result.receiver_cpu_percent),
+        "kind": result.judgement.kind,
+        "evidence": result.judgement.evidence,
+        "findings": result.judgement.findings,
+        "core_percent": result.machine.core_percent,
+        "iperf3_percent": max(result.transfer.sender_cpu_percent, result.transfer.receiver_cpu_percent),
         "line_share": result.steady_bytes_per_s / one.path.line_bytes_per_s,
     }
     sys.stdout.write(json.dumps(found))

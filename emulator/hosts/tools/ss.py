@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from emulator.analysis.observed import Sockets
 from emulator.errors import MeasureError
 
 _WORD = re.compile(r"\b([a-z_]+):(\d+)(us|ms)?")
@@ -77,20 +78,7 @@ def _socket(addresses: str, details: str) -> Socket:
     )
 
 
-@dataclass(frozen=True)
-class SocketSummary:
-    """What a series of readings of the same streams shows; shares refer to their busy time."""
-
-    in_flight_bytes: int
-    most_in_flight_bytes: int
-    peer_window_bytes: int
-    send_buffer_bytes: int
-    rtt_ns: int
-    rwnd_share: float
-    sndbuf_share: float
-
-
-def summarize(looks: Sequence[Sequence[Socket]]) -> SocketSummary:
+def summarize(looks: Sequence[Sequence[Socket]]) -> Sockets:
     """Means over all readings for one stream. Raises MeasureError when no reading shows the streams at work.
 
     The kernel's own sndbuf_limited misses a writer that sleeps until a third of its buffer is free. But a stream that
@@ -105,7 +93,7 @@ def summarize(looks: Sequence[Sequence[Socket]]) -> SocketSummary:
         for name in ("busy_us", "rwnd_limited_us", "sndbuf_limited_us")
     )
     starved = sum(s.app_limited for s in sockets) / len(sockets)
-    return SocketSummary(
+    return Sockets(
         in_flight_bytes=round(_mean([s.in_flight_bytes for s in sockets])),
         most_in_flight_bytes=max(s.in_flight_bytes for s in sockets),
         peer_window_bytes=round(_mean([s.peer_window_bytes for s in sockets])),

@@ -21,7 +21,7 @@ IDLE, LOADED = style.COLOURS[0], style.COLOURS[1]
 
 def chosen(cells: Sequence[CellResult]) -> list[CellResult]:
     """At most two rows of three charts; the RTTs of each column are well apart."""
-    columns = style.columns_of(cell for cell in cells if cell.idle and cell.loaded)
+    columns = style.columns_of(cell for cell in cells if cell.delays.idle and cell.delays.loaded)
     some = style.spread(list(columns.values()), style.LINES)
     each = max(1, style.LINES // max(1, len(some)))
     return [cell for inside in some for cell in style.spread(inside, each)]
@@ -50,13 +50,16 @@ def histograms(cells: Sequence[CellResult], canvas: Canvas) -> None:
 
 
 def _one(axes: Axes, cell: CellResult) -> list[Any]:
-    assert cell.idle
-    assert cell.loaded
-    low = min(value for series in (cell.idle, cell.loaded) for value, _ in series.histogram) / 1e6
-    high = max(value for series in (cell.idle, cell.loaded) for value, _ in series.histogram) / 1e6
+    assert cell.delays.idle
+    assert cell.delays.loaded
+    low = min(value for series in (cell.delays.idle, cell.delays.loaded) for value, _ in series.histogram) / 1e6
+    high = max(value for series in (cell.delays.idle, cell.delays.loaded) for value, _ in series.histogram) / 1e6
     width = max((high - low) * 1.02, LEAST_SHARE * style.rtt_ms(cell), LEAST_MS)
     edges = [low + width * (place - 1) / BINS for place in range(BINS + 2)]
-    drawn = [_bars(axes, edges, cell.idle, IDLE, "idle"), _bars(axes, edges, cell.loaded, LOADED, "under load")]
+    drawn = [
+        _bars(axes, edges, cell.delays.idle, IDLE, "idle"),
+        _bars(axes, edges, cell.delays.loaded, LOADED, "under load"),
+    ]
     axes.set(ylim=(0, 100))
     axes.ticklabel_format(useOffset=False)
     return drawn

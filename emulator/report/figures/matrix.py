@@ -73,7 +73,7 @@ def certificate(cells: Sequence[CellResult], canvas: Canvas) -> None:
 def _differences_us(cell: CellResult) -> list[float]:
     lane, (there, back) = cell.spec.lane, cell.ways_ns
     return [
-        (cell.rtt_ns - lane.rtt_ns) / 1000,
+        (cell.delays.rtt_ns - lane.rtt_ns) / 1000,
         math.nan if there is None else (there - lane.outbound.delay_ns) / 1000,
         math.nan if back is None else (back - lane.inbound.delay_ns) / 1000,
     ]

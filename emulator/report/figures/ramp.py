@@ -70,13 +70,13 @@ def over_time(cells: Sequence[CellResult], canvas: Canvas) -> None:
 
 def _rates(cell: CellResult) -> list[tuple[float, float]]:
     """(seconds, MiB/s) at the receiver, without values that a logarithmic axis cannot show."""
-    whole = tcp_path.whole(cell.intervals)
+    whole = tcp_path.whole(cell.transfer.intervals)
     return [(i.end_s, i.bytes_per_s / MIB) for i in whole if i.bytes_per_s / MIB >= LEAST_MIB]
 
 
 def _windows(cell: CellResult) -> list[tuple[float, float]]:
     """(seconds, MiB) summed over all streams."""
-    return [(m.end_s, m.cwnd_bytes / MIB) for m in cell.ramp if m.cwnd_bytes / MIB >= LEAST_MIB]
+    return [(m.end_s, m.cwnd_bytes / MIB) for m in cell.transfer.ramp if m.cwnd_bytes / MIB >= LEAST_MIB]
 
 
 def _logarithmic(axes: Axes, label: str, values: Sequence[float]) -> None:

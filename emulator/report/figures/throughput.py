@@ -51,10 +51,10 @@ def _column(axes: Axes, cells: Sequence[CellResult], name: str, number: int, zer
     x, y = _points(far)
     low, high = ([max(1e-3, v + sign * w) for v, w in zip(y, widths, strict=True)] for sign in (-1, 1))
     axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
-    curve = model_curve.theory(model_curve.ModelPoint(cell.spec.lane.rtt_ns, cell.laws) for cell in far)
+    curve = model_curve.theory(model_curve.ModelPoint(cell.spec.lane.rtt_ns, cell.judgement.laws) for cell in far)
     # On top, because theory and measurement mostly coincide.
     axes.plot([ns / 1e6 for ns, _ in curve], [v / MIB for _, v in curve], ":", color=style.INK, zorder=3)
-    for cell in (cell for cell in cells if cell.invalid):
+    for cell in (cell for cell in cells if cell.judgement.invalid):
         axes.plot(style.rtt_ms(cell) or zero, cell.steady_bytes_per_s / MIB, "x", color=style.BAD, markersize=10)
     return [measured, *_published(axes, cells, look, name, zero)]
 
@@ -119,7 +119,7 @@ def by_column(cells: Sequence[CellResult], canvas: Canvas) -> None:
     values = [cell.steady_bytes_per_s / MIB for cell in cells]
     widths = [cell.half_width_bytes_per_s / MIB if len(cell.repeats) > 1 else 0.0 for cell in cells]
     axes.barh(places, values, height=0.55, color=style.COLOURS[0], xerr=widths, ecolor=style.INK, label="measured")
-    theory = [cell.predicted_bytes_per_s / MIB for cell in cells]
+    theory = [cell.judgement.predicted_bytes_per_s / MIB for cell in cells]
     marks = [axes.plot(theory, places, "|", color=style.COLOURS[1], markersize=22, markeredgewidth=2, label="theory")]
     theirs = [(value / MIB, n) for n, cell in enumerate(cells) if (value := published_results.theirs(cell)) is not None]
     if theirs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.made_results import PATH, SEEN, seen
+from support.made_results import PATH, SEEN, changed, seen
 
 from emulator.analysis import throughput_models, tuning_advice
 from emulator.analysis.tcp_path import TcpPath
@@ -22,42 +22,42 @@ def given(path: TcpPath, seen: Evidence) -> str:
 
 def test_a_send_buffer_is_raised_to_what_the_receiver_allows() -> None:
     # 4.5 MiB of window at the receiver; of the 4 MiB buffer 2.5 MiB were in flight.
-    seen = replace(SEEN, sndbuf_share=1.0)
+    seen = changed(SEEN, sndbuf_share=1.0)
     assert given(PATH, seen) == "tcp_wmem max from 4 MiB to 8 MiB: 140.6 MiB/s, then receive window"
 
 
 def test_a_send_buffer_alone_is_raised_to_the_line() -> None:
     tuned = Buffers(512 * MIB, 512 * MIB)
-    seen = replace(SEEN, sndbuf_share=1.0, receiver=tuned, in_flight_bytes=4 * MIB)
+    seen = changed(SEEN, sndbuf_share=1.0, receiver=tuned, in_flight_bytes=4 * MIB)
     assert given(replace(PATH, rtt_ns=22 * MS), seen) == "tcp_wmem max from 4 MiB to 26 MiB: 1140 MiB/s, then line"
 
 
 def test_a_receive_window_is_raised() -> None:
-    seen = replace(SEEN, rwnd_share=1.0, sender=Buffers(512 * MIB, 512 * MIB))
+    seen = changed(SEEN, rwnd_share=1.0, sender=Buffers(512 * MIB, 512 * MIB))
     assert given(PATH, seen) == "tcp_rmem max from 6 MiB to 73 MiB: 1140 MiB/s, then line"
 
 
 def test_where_no_buffer_is_large_enough_more_streams_are() -> None:
     path = TcpPath(10**11, 346 * MS)
-    seen = replace(SEEN, sndbuf_share=1.0, receiver=Buffers(2**30, 2**30), in_flight_bytes=4 * MIB)
-    many = replace(seen, peer_window_bytes=8 * 2**30, steady_bytes_per_s=11 * MIB)
+    seen = changed(SEEN, sndbuf_share=1.0, receiver=Buffers(2**30, 2**30), in_flight_bytes=4 * MIB)
+    many = changed(seen, peer_window_bytes=8 * 2**30, steady_bytes_per_s=11 * MIB)
     assert given(path, many).startswith("streams from 1 to 4 of the largest buffers")
 
 
 def test_loss_wants_bbr_and_bbr_wants_streams() -> None:
-    lossy, seen = replace(PATH, loss=1e-4), replace(SEEN, receiver=Buffers(2**29, 2**29), sender=Buffers(2**29, 2**29))
+    lossy, seen = replace(PATH, loss=1e-4), changed(SEEN, receiver=Buffers(2**29, 2**29), sender=Buffers(2**29, 2**29))
     assert given(lossy, seen) == "congestion control from cubic to bbr: 1140 MiB/s, then line"
     bbr = replace(lossy, congestion_control="bbr")
     assert given(bbr, seen) == "streams from 1 to 14: 1140 MiB/s, then line"
 
 
 def test_a_slow_start_wants_time() -> None:
-    seen = replace(SEEN, settled=False, wanted_duration_s=40, receiver=Buffers(2**29, 2**29))
+    seen = changed(SEEN, settled=False, wanted_duration_s=40, receiver=Buffers(2**29, 2**29))
     assert given(PATH, seen).startswith("duration from 10 s to 40 s: ")
 
 
 def test_memory_wants_pages() -> None:
-    assert given(PATH, replace(SEEN, memory_pressures=1)).startswith("tcp_mem from too little to ")
+    assert given(PATH, changed(SEEN, memory_pressures=1)).startswith("tcp_mem from too little to ")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.made_results import cell_result, cell_spec
+from support.made_results import cell_result, cell_spec, changed
 
 from emulator.experiment import compare_runs
 from emulator.experiment.cell_result import CellResult
@@ -25,8 +25,8 @@ def of(*means: float) -> CellResult:
         (of(100.0, 102.0, 98.0), of(99.0, 97.0, 101.0), "same"),
         (of(100.0), of(99.0), "same"),
         (of(100.0), of(95.0), "REGRESSION"),
-        (of(100.0), replace(of(100.0), invalid=("drops",)), "REGRESSION"),
-        (replace(of(100.0), invalid=("drops",)), replace(of(100.0), invalid=("drops",)), "same"),
+        (of(100.0), changed(of(100.0), invalid=("drops",)), "REGRESSION"),
+        (changed(of(100.0), invalid=("drops",)), changed(of(100.0), invalid=("drops",)), "same"),
     ],
 )
 def test_words(before: CellResult, after: CellResult, word: str) -> None:

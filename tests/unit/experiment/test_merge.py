@@ -8,12 +8,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.made_results import MIB, MS, cell_result, cell_spec
+from support.made_results import MIB, MS, cell_result, cell_spec, changed
 
 from emulator.experiment.cell_result import CellResult
 from emulator.experiment.grid import with_bottleneck
-from emulator.experiment.merge import joined
-from emulator.experiment.repeats import merge
+from emulator.experiment.merge import joined, merge
 from emulator.report import tables
 
 BOTH = replace(cell_spec(), direction="both")
@@ -22,38 +21,38 @@ BOTH = replace(cell_spec(), direction="both")
 def both(outbound_mib: float, inbound_mib: float) -> CellResult:
     """Outbound held back by the send buffer, inbound by the line, both with an RTT that is not as set."""
     there, back = (
-        replace(cell_result(way, mib * MIB), invalid=("the RTT was 33 ms",))
+        changed(cell_result(way, mib * MIB), invalid=("the RTT was 33 ms",))
         for way, mib in zip(BOTH.ways, (outbound_mib, inbound_mib), strict=True)
     )
-    there = replace(there, findings=("rtt-not-as-set: the RTT was 33 ms", "cpu: busy"))
-    back = replace(back, findings=("rtt-not-as-set: the RTT was 33 ms",), kind="line", limiter="line", settled=False)
+    there = changed(there, findings=("rtt-not-as-set: the RTT was 33 ms", "cpu: busy"))
+    back = changed(back, findings=("rtt-not-as-set: the RTT was 33 ms",), kind="line", limiter="line", settled=False)
     return joined(BOTH, [there, back])
 
 
 def test_the_slower_direction_is_the_cells_and_both_are_kept() -> None:
     result = both(90, 100)
-    assert (result.spec, result.steady_bytes_per_s, result.kind) == (BOTH, 90 * MIB, "send buffer")
-    assert [(way.direction, way.steady_bytes_per_s, way.kind) for way in result.ways] == [
+    assert (result.spec, result.steady_bytes_per_s, result.judgement.kind) == (BOTH, 90 * MIB, "send buffer")
+    assert [(way.direction, way.throughput.steady_bytes_per_s, way.judgement.kind) for way in result.ways] == [
         ("outbound", 90 * MIB, "send buffer"),
         ("inbound", 100 * MIB, "line"),
     ]
-    assert result.limiter == "outbound: send buffer, 2.8 MiB in flight; inbound: line"
-    assert result.evidence.startswith("outbound: the sender waited")
-    assert result.advice.startswith("outbound: tcp_wmem max from")
-    assert not result.settled
-    assert (both(90, 80).kind, both(90, 80).evidence.partition(":")[0]) == ("line", "inbound")
+    assert result.judgement.limiter == "outbound: send buffer, 2.8 MiB in flight; inbound: line"
+    assert result.judgement.evidence.startswith("outbound: the sender waited")
+    assert result.judgement.advice.startswith("outbound: tcp_wmem max from")
+    assert not result.throughput.settled
+    assert (both(90, 80).judgement.kind, both(90, 80).judgement.evidence.partition(":")[0]) == ("line", "inbound")
 
 
 def test_what_is_said_of_both_is_said_once() -> None:
     result = both(90, 100)
-    assert result.invalid == ("the RTT was 33 ms",)
-    assert result.findings == ("rtt-not-as-set: the RTT was 33 ms", "cpu: outbound: busy")
+    assert result.judgement.invalid == ("the RTT was 33 ms",)
+    assert result.judgement.findings == ("rtt-not-as-set: the RTT was 33 ms", "cpu: outbound: busy")
 
 
 def test_repeats_are_merged_in_each_direction() -> None:
     result = merge([both(90, 100), both(80, 104), both(70, 96)])
     assert result.steady_bytes_per_s == pytest.approx(80 * MIB)
-    assert [way.steady_bytes_per_s / MIB for way in result.ways] == pytest.approx([80, 100])
+    assert [way.throughput.steady_bytes_per_s / MIB for way in result.ways] == pytest.approx([80, 100])
 
 
 def test_it_survives_json() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.folders import CAPTURES
-from support.made_results import cell_result, cell_spec, execution
+from support.made_results import cell_result, cell_spec, changed, execution
 
 from emulator.errors import InputError
 from emulator.experiment.cell_result import FORMAT, CellResult, CellSpec
@@ -36,7 +36,7 @@ def test_a_spec_survives_json() -> None:
 def test_a_result_survives_json() -> None:
     result = cell_result()
     assert CellResult.from_json(through_json(result.to_json())) == result
-    unknowable = replace(result, drops_limit=None, invalid=("because",))
+    unknowable = changed(result, drops_limit=None, invalid=("because",))
     assert CellResult.from_json(through_json(unknowable.to_json())) == unknowable
 
 
@@ -94,12 +94,38 @@ def test_runs_are_listed(folder: RunFolder) -> None:
 def test_a_run_of_format_1_is_read(folder: RunFolder) -> None:
     old = json.loads((CAPTURES / "result-format-1.json").read_text())
     result = CellResult.from_json(migrated(old))
-    assert (result.kind, result.spec.repeat, result.spec.direction) == ("send buffer", 0, "outbound")
+    assert (result.judgement.kind, result.spec.repeat, result.spec.direction) == ("send buffer", 0, "outbound")
     assert result.repeats == (result.steady_bytes_per_s,)
     (folder.path / f"cells/{result.spec.id}.json").write_text(json.dumps(old))
     assert folder.repeats(result.spec, 1) == [result]
     assert result.spec.workload == workloads.STREAMS
     assert CellResult.from_json(migrated(result.to_json() | {"format": FORMAT})) == result
+
+
+def test_a_result_of_format_3_is_read() -> None:
+    old = json.loads((CAPTURES / "result-format-3.json").read_text())
+    assert CellResult.from_json(migrated(old)) == replace(
+        cell_result(cell_spec()),
+        transfer=replace(cell_result(cell_spec()).transfer, received_s=pytest.approx(10.69, 1e-3)),
+    )
+
+
+def test_both_directions_of_a_result_of_format_3_are_read() -> None:
+    old = json.loads((CAPTURES / "result-format-3-both.json").read_text())
+    result = CellResult.from_json(migrated(old))
+    assert [(way.direction, way.throughput.steady_bytes_per_s) for way in result.ways] == [
+        (way["direction"], way["steady_bytes_per_s"]) for way in old["ways"]
+    ]
+    assert [way.judgement.limiter for way in result.ways] == [way["limiter"] for way in old["ways"]]
+    assert [len(way.transfer.intervals) for way in result.ways] == [2, 2]
+    assert CellResult.from_json(through_json(result.to_json())) == result
+
+
+def test_a_result_of_format_2_is_read() -> None:
+    """It had no directions, and knew no busiest core."""
+    newer = json.loads((CAPTURES / "result-format-3.json").read_text())
+    old = {key: value for key, value in newer.items() if key not in ("ways", "core_percent")} | {"format": 2}
+    assert CellResult.from_json(migrated(old)) == CellResult.from_json(migrated(newer))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +135,7 @@ def test_a_run_of_format_1_is_read(folder: RunFolder) -> None:
         ("[]", "cannot be read, it is spoilt or cut off: 'list' object has no attribute 'get'"),
         (
             '{"format": 99}',
-            "is of format 99; this version reads 1 to 3: use the Longhaul that wrote it, or a newer one",
+            "is of format 99; this version reads 1 to 4: use the Longhaul that wrote it, or a newer one",
         ),
         ('{"format": 2}', "cannot be read as a result: 'spec'; delete it"),
     ],

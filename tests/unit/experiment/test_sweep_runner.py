@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.made_results import MIB, MS, cell_spec, execution
+from support.made_results import MIB, MS, cell_spec, changed, execution
 
 from emulator.errors import LabStalled, MeasureError, MissingError
 from emulator.experiment import sweep_runner
@@ -143,11 +143,11 @@ def test_large_pipes_get_large_labs() -> None:
 def test_merged_repeats_keep_what_speaks_against_any(folder: RunFolder) -> None:
     def runner(spec: CellSpec) -> Execution:
         done = execution(spec)
-        spoilt: CellResult = replace(
+        spoilt: CellResult = changed(
             done.result, invalid=("drops",) if spec.repeat == 1 else (), settled=spec.repeat != 2
         )
         return replace(done, result=spoilt)
 
     (outcome,) = run(folder, runner, SPECS[:1])
     assert outcome.result is not None
-    assert (outcome.result.invalid, outcome.result.settled) == (("drops",), False)
+    assert (outcome.result.judgement.invalid, outcome.result.throughput.settled) == (("drops",), False)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
-from support.made_results import MIB, MS, cell_result, cell_spec
+from support.made_results import MIB, MS, cell_result, cell_spec, changed
 
 from emulator.experiment.cell_result import CellResult
 from emulator.hosts import tcp_profiles
@@ -60,7 +59,7 @@ def test_a_ramp_of_many_columns_has_a_panel_for_each_rtt() -> None:
 
 def test_a_cell_whose_ramp_was_not_seen_is_not_drawn() -> None:
     seen, unseen = cells([1])
-    assert ramp.drawable([seen, replace(unseen, ramp=())]) == [seen]
+    assert ramp.drawable([seen, changed(unseen, ramp=())]) == [seen]
 
 
 def test_histograms_show_every_column_and_what_is_known() -> None:
@@ -68,7 +67,7 @@ def test_histograms_show_every_column_and_what_is_known() -> None:
     assert [cell.spec.id for cell in delays.chosen(many)] == [
         f"lane-{rtt}ms-{profile}-1" for profile in ("default", "max") for rtt in (1, 4, 16)
     ]
-    assert delays.chosen([replace(cell, loaded=None) for cell in many]) == []
+    assert delays.chosen([changed(cell, loaded=None) for cell in many]) == []
 
 
 def test_the_heat_map_has_a_panel_for_each_profile_and_holes_where_no_cell_is() -> None:

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from support.made_results import MIB, MS, cell_result, cell_spec, execution
+from support.made_results import MIB, MS, cell_result, cell_spec, changed, execution
 
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Asked, RunFolder
@@ -52,7 +52,7 @@ def grid() -> tuple[list[CellSpec], dict[str, CellResult]]:
     specs = [replace(spec, topology=replace(spec.topology, name="founding-10g")) for spec in plain]
     found = {spec.id: cell_result(spec, (n + 1) * 100 * MIB) for n, spec in enumerate(specs)}
     spoilt = specs[2].id
-    found[spoilt] = replace(found[spoilt], invalid=("<script>alert(1)</script>",), repeats=(1e8, 1.1e8))
+    found[spoilt] = changed(found[spoilt], invalid=("<script>alert(1)</script>",), repeats=(1e8, 1.1e8))
     return specs, found
 
 
@@ -107,7 +107,7 @@ def test_a_run_folder_is_rendered(tmp_path: Path, figures: list[draw.Figure], mo
     written = write.write_all(folder, [spec], {spec.id: cell_result(spec)}, ["said"])
     assert written[0] == folder.path / "report.html"
     assert all(path.stat().st_size > 1000 for path in written)
-    assert (folder.path / "table.md").read_text().endswith("only the receiver's figure counts\n")
+    assert (folder.path / "table.md").read_text().endswith("only the receiver's figure is valid\n")
     assert (folder.path / "table.csv").read_text().count("\n") == 2
 
 
@@ -145,10 +145,10 @@ def test_why_ours_is_not_theirs(rtt_ms: int, profile: str, mib: int, difference:
 
 def test_the_transcontinental_result_stands_beside_ours() -> None:
     spec = cell_spec(71 * MS, streams=7)
-    result = replace(cell_result(spec, 103.3e6), peer_window_bytes=1_020_000)
+    result = changed(cell_result(spec, 103.3e6), peer_window_bytes=1_020_000)
     assert published("transcontinental-1g", spec, result).table.rows[0][:5] == ("996 KiB", "7", "826", "801.6", "826.4")
     assert published("transcontinental-1g", spec, result).table.rows[0][-1] == "none"
-    lost = replace(result, peer_window_bytes=2**19)
+    lost = changed(result, peer_window_bytes=2**19)
     assert published("transcontinental-1g", spec, lost).table.rows[0][-1] == "not published"
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from support.folders import GOLDEN
-from support.made_results import cell_result, cell_spec
+from support.made_results import cell_result, cell_spec, changed
 
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.hosts import tcp_profiles
@@ -23,8 +21,8 @@ def cells() -> tuple[list[CellSpec], dict[str, CellResult]]:
     sound, wrong, drifting = (
         cell_result(spec, mib * MIB) for spec, mib in zip(specs, (87.5, 1140.1, 8.25), strict=False)
     )
-    wrong = replace(wrong, invalid=("the emulator's own queue dropped 4 packets (limit)",), limiter="line")
-    drifting = replace(drifting, settled=False, notes=("office: initrwnd only lowers",))
+    wrong = changed(wrong, invalid=("the emulator's own queue dropped 4 packets (limit)",), limiter="line")
+    drifting = changed(drifting, settled=False, notes=("office: initrwnd only lowers",))
     return specs, {result.spec.id: result for result in (sound, wrong, drifting)}
 
 
@@ -68,7 +66,7 @@ def test_advice_and_findings_are_told_once(cells: tuple[list[CellSpec], dict[str
 
 def test_uncertainty_is_told(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
     specs, found = cells
-    sure = replace(found[specs[0].id], repeats=(99.0, 100.0, 101.0), steady_bytes_per_s=100.0)
+    sure = changed(found[specs[0].id], repeats=(99.0, 100.0, 101.0), steady_bytes_per_s=100.0)
     assert tables.uncertainty(sure) == "5.7%"
     assert tables.objections(specs, {"a": sure}, {}) == [
         "a: after 3 repeats the mean is only known to 5.7% (99 % confidence)"

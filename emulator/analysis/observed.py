@@ -1,0 +1,61 @@
+"""What was seen while a cell was measured, in groups: sockets, queues, the machine, delays. Values; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.analysis.latency_histogram import Latency
+
+MEMORY_PRESSURES = "TcpExtTCPMemoryPressures"
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """The sender's sockets over the steady part; windows are of one stream, shares are of the streams' busy time.
+
+    `in_flight_bytes` is the mean of what was not acknowledged, `peer_window_bytes` what the receiver offered.
+    """
+
+    in_flight_bytes: int
+    most_in_flight_bytes: int
+    peer_window_bytes: int
+    send_buffer_bytes: int
+    rtt_ns: int
+    rwnd_share: float
+    sndbuf_share: float
+
+
+@dataclass(frozen=True)
+class Queues:
+    """Packets that the lane's queues dropped: by the emulator's limit, by the full buffer, by the loss asked for.
+
+    None means that the kernel cannot tell. `datapath` is what impaired: netem or wire.
+    """
+
+    drops_limit: int | None
+    drops_buffer: int
+    drops_loss: int | None
+    datapath: str = "netem"
+
+
+@dataclass(frozen=True)
+class MachineUse:
+    """The kernel, by how much its TCP counters grew, and how busy the busiest core was, whoever it worked for."""
+
+    kernel: str
+    counters: dict[str, int]
+    core_percent: float
+
+    @property
+    def memory_pressures(self) -> int:
+        """How often TCP ran short of tcp_mem."""
+        return self.counters.get(MEMORY_PRESSURES, 0)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Round-trip times: the least of the echoes before the streams, and the probes on the idle and the loaded lane."""
+
+    rtt_ns: int
+    idle: Latency | None
+    loaded: Latency | None
