@@ -54,9 +54,17 @@ def test_all_that_is_read_at_run_time_is_inside(wheel: Path) -> None:
     assert "emulator/engine/longhaul-wire" in inside
 
 
+def main_prints(arguments: list[str]) -> str:
+    """What the clone's own command prints."""
+    command = [sys.executable, "-m", "emulator", *arguments]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
 def test_it_runs_without_the_clone(longhaul: Callable[..., str]) -> None:
     assert longhaul("--version") == f"longhaul, version {__version__}\n"
     assert "netem" in longhaul("lab", "run", "--", "longhaul", "plan", "new-york")
+    assert longhaul("docs", "tutorial") == main_prints(["docs", "tutorial"])
+    assert "man pages in man1" in longhaul("docs", "--man", "man1")
 
 
 def test_its_lab_is_the_one_of_the_clone(longhaul: Callable[..., str]) -> None:
