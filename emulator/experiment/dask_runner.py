@@ -1,6 +1,6 @@
-"""Cells farmed out to a Dask cluster: its workers boot the labs, and the results are the same bytes as of labs here.
+"""Runs cells on a Dask cluster: its workers boot the labs, and the results have the same bytes as from local labs.
 
-The threads of `sweep.run_cells` wait for the workers instead of for labs of their own. Where a worker dies another one
+The threads of `sweep_runner.run_cells` wait for the workers instead of local labs. If a worker dies, another one
 measures its cell.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distributed import Client, LocalCluster
 
 LOCAL = "local"
-"""Instead of an address: a cluster in this very process, one worker for each CPU."""
+"""Instead of an address: a cluster in this process, with one worker for each CPU."""
 _PATIENCE_S = 10
 
 
@@ -29,7 +29,7 @@ _PATIENCE_S = 10
 def farm(scheduler: str) -> Iterator[tuple[sweep_runner.Runner, int]]:
     """A runner on the cluster at an address such as tcp://host:8786, and how many labs it runs at once.
 
-    Raises MissingError where Dask, the scheduler or its workers are not there.
+    Raises MissingError when Dask, the scheduler or its workers are missing.
     """
     with _client(scheduler) as client:
         try:
@@ -44,16 +44,16 @@ def _runner(client: Client) -> sweep_runner.Runner:
     from distributed import KilledWorker
 
     def run(spec: CellSpec) -> Execution:
-        # Impure: no answer of an earlier sweep is taken for it.
+        # Impure: Dask must not reuse the answer of an earlier sweep.
         future = client.submit(_answer, __version__, json.dumps(spec.to_json()), pure=False)
         try:
             return sweep_runner.read_answer(spec, *future.result())
         except LonghaulError:
             raise
         except KilledWorker as error:
-            raise MeasureError(f"{spec.id}: one worker after another died of it: {error}") from error
+            raise MeasureError(f"{spec.id}: every worker that ran it died: {error}") from error
         except Exception as error:
-            # Dask's own, or whatever a worker fails with that is not as it should be.
+            # An error of Dask, or an unexpected failure of a worker.
             raise MissingError(f"the cluster could not measure {spec.id}: {type(error).__name__}: {error}") from error
 
     return run
@@ -76,7 +76,7 @@ def _client(scheduler: str) -> Iterator[Client]:
 
 
 def _local_cluster() -> LocalCluster:
-    """Workers in threads: a lab is a process of its own anyway."""
+    """Workers in threads: a lab is a separate process anyway."""
     from distributed import LocalCluster
 
     return LocalCluster(
@@ -85,7 +85,7 @@ def _local_cluster() -> LocalCluster:
 
 
 def _answer(version: str, spec: str) -> tuple[bytes, bytes]:
-    """What the cell's lab said; at the worker."""
+    """Run the cell's lab at the worker and return its output."""
     if version != __version__:
         raise MissingError(f"a worker has Longhaul {__version__}, this is {version}: install the same one there")
     return sweep_runner.lab_answer(CellSpec.from_json(json.loads(spec)))

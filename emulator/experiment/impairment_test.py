@@ -1,4 +1,4 @@
-"""Measure every impairment of every virtual lane, both directions, and of its flows: asked, measured, verdict."""
+"""Measures every impairment of every virtual lane and its flows in both directions: asked, measured, verdict."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from emulator.model.topology import Lane, LaneEnds, Topology
 from emulator.plan.netem_lowering import frame_bytes, jitter_reach_ns, lower
 
 SETTLE_NS = 2_000_000_000
-"""What the last frame may take beyond all delays and queues."""
+"""The most that the last frame may take beyond all delays and queues."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """One row of one lane's direction; with `flow` of that flow's packets, else of all that belong to none."""
+    """One row of one lane's direction; with `flow` for that flow's packets, else for those of no flow."""
 
     lane: str
     direction: str
@@ -30,14 +30,14 @@ class Proof:
     flow: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The row for programs."""
         said = {"lane": self.lane, "flow": self.flow, "direction": self.direction}
         return said | {**asdict(self.row), "passed": self.row.passed}
 
 
 @dataclass(frozen=True)
 class _Way:
-    """One direction as some packets see it: `lane` has what is done to them, and no flows."""
+    """One direction as some packets see it: `lane` holds their impairments and no flows."""
 
     lane: Lane
     name: str
@@ -47,12 +47,12 @@ class _Way:
 
     @property
     def wish(self) -> Impairment:
-        """What is done to them."""
+        """The packets' impairments."""
         return self.lane.outbound if self.outbound else self.lane.inbound
 
     @property
     def outbound(self) -> bool:
-        """Whether it goes from the hub to the site."""
+        """Whether the direction goes from the hub to the site."""
         return self.name == "outbound"
 
     @property
@@ -61,18 +61,18 @@ class _Way:
         return smallest_bytes(self.packet)
 
     def stream(self, count: int, every_ns: int, frame_bytes: int, *, ect: bool = False) -> FrameFlow:
-        """Frames that take it."""
+        """Frames that take this direction."""
         return FrameFlow(*self.ends, count, every_ns, frame_bytes, ect, self.packet, self.outbound)
 
     def proof(self, row: ImpairmentCheck) -> Proof:
-        """A row of it."""
+        """One row about this direction."""
         return Proof(self.lane.name, self.name, row, self.flow)
 
 
 def _ways(topology: Topology, lanes: Collection[str]) -> list[_Way]:
-    """Both directions of every lane that has a host at its end, as the rest's packets and then each flow's see them.
+    """Both directions of every lane with hosts, as the packets of no flow and then those of each flow see them.
 
-    Raises InputError where earlier flows leave a flow no packet.
+    Raises InputError when earlier flows leave a flow no packet.
     """
     return [
         _Way(way, name, ends, packet, flow)
@@ -89,21 +89,21 @@ def _both_ways(ends: LaneEnds) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _seen(lane: Lane) -> Iterator[tuple[Lane, Packet, str | None]]:
-    """The lane as the rest's packets see it and as each flow's, such a packet, and the flow's name."""
+    """The lane as packets of no flow and of each flow see it, such a packet, and the flow's name."""
     matches = [flow.match for flow in lane.flows]
     for index, (way, flow) in enumerate(zip(lane.ways, (None, *lane.flows), strict=True)):
         packet = specimen(matches, index - 1 if flow else None)
         if packet is None:
             where = f"lanes.{lane.name}.flows.{flow.name if flow else ''}"
-            raise InputError.single("no packet belongs to it: the flows before it take all", path=where)
+            raise InputError.single("no packet reaches this flow: earlier flows match all of them", path=where)
         yield way, packet, flow.name if flow else None
 
 
 def prove(topology: Topology, packets: int, slack_ns: int, lanes: Collection[str] = ()) -> list[Proof]:
     """Send `packets` frames over each direction, all at once, then a train over each bottleneck, one by one.
 
-    On a lane with flows so many for each flow, and for what belongs to none. `slack_ns`: by how much a delay may be
-    measured wrong. `lanes` are those to measure, all unless said. Raises MissingError without the hosts, InputError.
+    A lane with flows gets as many for each flow and for the rest. `slack_ns` is the measurement error of a delay.
+    `lanes` are the lanes to measure, by default all. Raises MissingError without the hosts, InputError.
     """
     every = _ways(topology, lanes)
     singles = [
@@ -124,7 +124,7 @@ def prove(topology: Topology, packets: int, slack_ns: int, lanes: Collection[str
 
 
 def _switched(w: _Way) -> int:
-    """The size of the single frames where the hub's switch stands behind the lane."""
+    """The frames' size when the hub's switch is behind the lane; None otherwise."""
     return 0 if w.outbound else w.smallest_bytes
 
 

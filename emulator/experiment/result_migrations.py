@@ -1,4 +1,4 @@
-"""Results of older formats in today's."""
+"""Converts results of older formats to the current one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The procedure of RFC 6349 over a lane that is up: path MTU, baseline RTT, bottleneck, then TCP each way and both."""
+"""The procedure of RFC 6349 over an active lane: path MTU, baseline RTT, bottleneck, then TCP in each direction and
+in both."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ IP_ICMP_BYTES = 28
 ECHOES = 10
 UDP_SECONDS = 2
 UDP_EXCESS = 1.05
-"""Offered, of the rate asked for: enough to keep the bottleneck busy, too little to fill its queue."""
+"""The offered share of the configured rate: it keeps the bottleneck busy without filling its queue."""
 INTERVAL_S = 0.1
 _TIMEOUT_S = 60.0
 
@@ -28,7 +29,7 @@ Say = Callable[[str], None]
 
 
 def run(topology: Topology, lane: Lane, ends: tuple[Host, Host], duration_s: int, streams: int, say: Say) -> Survey:
-    """Go through the whole procedure between `ends`, hub and site; `say` hears of every step. Raises MeasureError."""
+    """Run the whole procedure between `ends`, hub and site; report each step to `say`. Raises MeasureError."""
     hub, site = ends
     addresses = {end.host: str(end.address.ip) for end in topology.ends(lane.name)}
     say("path MTU")
@@ -55,7 +56,7 @@ def run(topology: Topology, lane: Lane, ends: tuple[Host, Host], duration_s: int
 
 
 def path_mtu(host: Host, address: str) -> int:
-    """The largest packet that comes back unbroken (RFC 4821's search, with echoes). Raises MeasureError."""
+    """The largest packet that returns unfragmented (RFC 4821's search, with echoes). Raises MeasureError."""
     if not _passes(host, address, LEAST_MTU):
         raise MeasureError(f"{address} does not answer packets of {LEAST_MTU} bytes: is the topology up?")
     low, high = LEAST_MTU, 65535
@@ -83,7 +84,7 @@ def _connections(count: int) -> str:
 
 
 def _tests(name: str, pairs: Sequence[Ends], load: Load, mtu: int, *, precise: bool) -> list[TcpTest]:
-    """One test of TCP, or one each way at the same time, with the RTT watched beside it."""
+    """One TCP test, or one in each direction at the same time, while the RTT is measured."""
     first = pairs[0]
     with contextlib.ExitStack() as stack:
         probes = stack.enter_context(

@@ -1,4 +1,4 @@
-"""The certificate: every pair of hosts pinged, asked against measured."""
+"""The certificate: pings every pair of hosts and compares requested and measured RTT."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 AT_ONCE = 8
-"""Pairs that are pinged at the same time where time is real: sshd allows ten sessions a connection. In virtual time
-one pair goes alone: waiting costs nothing there, and every clock reading of another program moves the clock by 768 ns.
-"""
+"""Pairs pinged at the same time in real time: sshd allows ten sessions for each connection. In virtual time one pair
+runs alone: waiting costs nothing there, and every clock reading of another program advances the clock by 768 ns."""
 
 _TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The RTT between two hosts: asked for, and the minimum, median and 99th percentile of what was measured.
+    """The RTT between two hosts: requested, and the measured minimum, median and 99th percentile.
 
-    `allowed_ns` is how far each may be from the first; with loss on the way `lost` echoes are no fault.
+    `allowed_ns` is the allowed difference of each; on a path with loss, `lost` echoes are no failure.
     """
 
     one: str
@@ -52,7 +51,7 @@ class Pair:
 
     @property
     def passed(self) -> bool:
-        """Whether minimum, median and 99th percentile are as asked, and no echo was lost without reason."""
+        """Whether minimum, median and 99th percentile are within tolerance, and no echo was lost without reason."""
         measured = (self.min_ns, self.median_ns, self.p99_ns)
         near = all(abs(value - self.asked_ns) <= self.allowed_ns for value in measured)
         return near and (self.lossy or not self.lost)
@@ -60,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was asked, what the kernel holds, what was measured, and with what."""
+    """The requested settings, what the kernel holds, the measurements, and the tools."""
 
     topology: Topology
     kernel: str
@@ -74,11 +73,11 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether every pair is as asked, and the machine was prompt enough for that to be believed."""
+        """Whether every pair passed, and the machine was prompt enough for valid figures."""
         return all(pair.passed for pair in self.pairs) and all(late.passed for late in self.late)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything; the topology as the YAML that brings it up again."""
+        """Everything as JSON; the topology as the YAML that brings it up again."""
         return {
             "format": FORMAT,
             "passed": self.passed,
@@ -96,7 +95,7 @@ class Certificate:
 
 
 def certificate(before: Status, after: Status, count: int, tolerance_ns: int, found: Sequence[Pair]) -> Certificate:
-    """What the pairs show of the topology that was up, from a look before and one after they were measured."""
+    """The certificate of the pairs of an active topology, from observations before and after the measurement."""
     assert before.topology
     return Certificate(
         before.topology, os.uname().release, __version__, count, tolerance_ns, installed(before.lanes), tuple(found),
@@ -105,9 +104,9 @@ def certificate(before: Status, after: Status, count: int, tolerance_ns: int, fo
 
 
 def pairs(topology: Topology, sites: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Every pair of hosts that reach one another, those with one of `sites` only when there are any.
+    """Every pair of hosts that reach one another; with `sites`, only pairs with one of them.
 
-    Two sites are a compound path: by the hub, over both lanes. Raises InputError when there are no hosts.
+    The path between two sites leads through the hub, over both lanes. Raises InputError when there are no hosts.
     """
     found = [pair for group in resolve.groups(topology) for pair in combinations(group, 2)]
     return [pair for pair in found if not sites or set(pair) & set(sites)]
@@ -116,7 +115,7 @@ def pairs(topology: Topology, sites: Sequence[str] = ()) -> list[tuple[str, str]
 def measure(
     topology: Topology, count: int, tolerance_ns: int, at_once: int = AT_ONCE, sites: Sequence[str] = ()
 ) -> Iterator[Pair]:
-    """Ping the pairs of hosts, several at once, and yield each as it is known. Raises MeasureError, MissingError."""
+    """Ping the pairs of hosts, several at once, and yield each when it is known. Raises MeasureError, MissingError."""
     with resolve.reached(topology) as hosts:
         precise = {name: ping.is_precise(host) for name, host in hosts.items()}
         wanted = pairs(topology, sites)
@@ -143,7 +142,7 @@ def _warm_up(topology: Topology, hosts: Mapping[str, Host], pairs: Sequence[tupl
 
 
 def judge(topology: Topology, one: str, other: str, measured: ping.Ping, tolerance_ns: int) -> Pair:
-    """Asked against measured, of the flows that the echoes belong to; jitter on the way widens what is allowed."""
+    """Compare requested and measured RTT for the flows of the echoes; jitter on the path widens the tolerance."""
     ends = [(site, far) for site, far in ((one, other), (other, one)) if site != topology.hub]
     lanes = [way(topology.lane(site), _echo(topology, far, site)) for site, far in ends]
     directions = [direction for lane in lanes for direction in (lane.outbound, lane.inbound)]
@@ -162,7 +161,7 @@ def judge(topology: Topology, one: str, other: str, measured: ping.Ping, toleran
 
 
 def _echo(topology: Topology, far: str, site: str) -> Packet:
-    """An echo on the lane of a site; `far` is the host that is at its hub's end or beyond."""
+    """An echo on the lane of a site; `far` is the host at its hub's end or beyond."""
     return Packet(topology.address(far).ip, topology.address(site).ip, PROTOCOLS["icmp"])
 
 

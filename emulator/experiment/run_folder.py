@@ -1,9 +1,9 @@
-"""Run folders on disk: versioned JSON, each file written whole or not at all. Older formats are read too.
+"""Run folders on disk: versioned JSON, each file written atomically. Older formats are read too.
 
-RUN/run.json          what was asked for, when, by which version, in which order
-RUN/topology.yaml     the topology it was asked of
-RUN/cells/ID.N.json   one measurement, written the moment it is there; N counts the repeats of cell ID
-RUN/raw/ID.N.json     what the tools answered: the workload's JSON, the queues before and after, the machine
+RUN/run.json          the request: axes, time, version, order
+RUN/topology.yaml     the topology to measure
+RUN/cells/ID.N.json   one measurement, written as soon as it is complete; N counts the repeats of cell ID
+RUN/raw/ID.N.json     output of the tools: the workload's JSON, the queues before and after, the machine
 RUN/machine.json      kernel, sysctls, queues, offloads and versions where the first cell was measured
 RUN/results.json      all results together, in the grid's order
 """
@@ -28,7 +28,7 @@ from emulator.system import atomic_file
 
 @dataclass(frozen=True)
 class Execution:
-    """One measurement as it came back: the result, and the raw answers of the tools by name."""
+    """One measurement as returned: the result, and the raw output of the tools by name."""
 
     result: CellResult
     raw: dict[str, Any]
@@ -36,7 +36,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run is to do: its cells, where, how often at most each, and the seed of their order."""
+    """What a run must do: its cells, where, the most repeats of each, and the seed of their order."""
 
     specs: tuple[CellSpec, ...]
     in_lab: bool
@@ -45,26 +45,26 @@ class Asked:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole: after a crash the old content or the new one stands there, never a part."""
-    # Threads write too: cells that end at the same moment.
+    """Write a file atomically: after a crash it holds the old or the new content."""
+    # Threads write too: cells may end at the same time.
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     atomic_file.write(path, text.encode(), mode=0o666, draft=draft)
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One execution of a sweep on disk; it can be taken up again."""
+    """One execution of a sweep on disk; it can be resumed."""
 
     path: Path
 
     @classmethod
     def create(cls, path: Path, facts: Mapping[str, Any], asked: Asked) -> RunFolder:
-        """Make the folder and keep what was asked for; `facts` is whatever else is worth knowing."""
+        """Create the folder and save the request; `facts` holds further information."""
         try:
             for part in ("cells", "raw"):
                 (path / part).mkdir(parents=True)
         except OSError as error:
-            raise InputError.single(f"the run folder cannot be made: {error.strerror}", str(path)) from None
+            raise InputError.single(f"cannot create the run folder: {error.strerror}", str(path)) from None
         value = {
             "format": FORMAT,
             **facts,
@@ -77,11 +77,11 @@ class RunFolder:
         return cls(path)
 
     def facts(self) -> dict[str, Any]:
-        """run.json as it stands. Raises InputError when this is no run folder."""
+        """The content of run.json. Raises InputError when this is not a run folder."""
         return _read(self.path / "run.json")
 
     def asked(self) -> Asked:
-        """What was asked for. Raises InputError when this is no run folder."""
+        """The requested cells. Raises InputError when this is not a run folder."""
         file = self.path / "run.json"
         value = _read(file)
         try:
@@ -91,21 +91,21 @@ class RunFolder:
             raise InputError.single(f"cannot be read as a run: {error}", str(file)) from None
 
     def save(self, done: Execution) -> None:
-        """Keep one measurement and what it rests on; the first one tells the machine too."""
+        """Save one measurement and its raw data; the first one also saves the machine's facts."""
         spec = done.result.spec
         name = f"{spec.id}.{spec.repeat}.json"
         (self.path / "raw").mkdir(exist_ok=True)
         write_atomically(self.path / "raw" / name, json.dumps(done.raw) + "\n")
         if "machine" in done.raw and not (self.path / "machine.json").exists():
             write_atomically(self.path / "machine.json", json.dumps(done.raw["machine"], indent=1) + "\n")
-        # Last: a result that is there is whole.
+        # Written last: a result that exists is complete.
         write_atomically(self.path / "cells" / name, json.dumps(done.result.to_json(), indent=1) + "\n")
 
     def repeats(self, spec: CellSpec, most: int) -> list[CellResult]:
-        """The measurements of exactly this cell that are here, first to last. Raises InputError on a spoilt file."""
+        """The measurements of exactly this cell in the folder, in order. Raises InputError for a damaged file."""
         found: list[CellResult] = []
         for repeat in range(most):
-            # Format 1 knew no repeats.
+            # Format 1 had no repeats.
             names = [f"{spec.id}.{repeat}.json", *([f"{spec.id}.json"] if not repeat else [])]
             file = next((path for name in names if (path := self.path / "cells" / name).exists()), None)
             if file is None or (result := _load(file)).spec != spec.again(repeat):
@@ -118,23 +118,23 @@ class RunFolder:
         return {id: merge(all) for id, all in self._all(asked) if _complete(all, asked.most_repeats)}
 
     def measured(self, asked: Asked) -> dict[str, CellResult]:
-        """The results that are here, whether or not repeats are missing, by id."""
+        """The results so far, even of cells with missing repeats, by id."""
         return {id: merge(all) for id, all in self._all(asked) if all}
 
     def _all(self, asked: Asked) -> list[tuple[str, list[CellResult]]]:
         return [(spec.id, self.repeats(spec, asked.most_repeats)) for spec in asked.specs]
 
     def write_results(self, results: Iterable[CellResult]) -> None:
-        """All results in one file."""
+        """Write all results to one file."""
         value = {"format": FORMAT, "cells": [result.to_json() for result in results]}
         write_atomically(self.path / "results.json", json.dumps(value, indent=1) + "\n")
 
     def write(self, name: str, text: str) -> None:
-        """Another file of the run: table.md, table.csv."""
+        """Write another file of the run: table.md, table.csv."""
         write_atomically(self.path / name, text)
 
     def machine(self) -> dict[str, Any]:
-        """What it was measured with; empty before the first cell."""
+        """The machine's facts; empty before the first cell."""
         file = self.path / "machine.json"
         return dict(json.loads(file.read_text("utf-8"))) if file.exists() else {}
 
@@ -144,23 +144,23 @@ def _complete(results: Sequence[CellResult], most: int) -> bool:
 
 
 def run_folders(runs: Path) -> list[RunFolder]:
-    """The runs below a folder, the oldest first; whatever else lies there is left out."""
+    """The runs below a folder, oldest first; it ignores everything else there."""
     return [RunFolder(file.parent) for file in sorted(runs.glob("*/run.json"))]
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """A JSON file of this format or an older one. Raises InputError."""
+    """Read a JSON file of this format or an older one. Raises InputError."""
     try:
         value = json.loads(file.read_text("utf-8"))
         found = value.get("format")
     except FileNotFoundError:
-        raise InputError.single(f"is no run folder, for it has no {file.name}", str(file.parent)) from None
+        raise InputError.single(f"is not a run folder: it has no {file.name}", str(file.parent)) from None
     except OSError as error:
         raise InputError.single(f"cannot be read: {error.strerror}", str(file)) from None
     except (ValueError, AttributeError) as error:
-        raise InputError.single(f"cannot be read, it is spoilt or cut off: {error}", str(file)) from None
+        raise InputError.single(f"cannot be read, it is damaged or truncated: {error}", str(file)) from None
     if found not in range(1, FORMAT + 1):
-        text = f"is of format {found}; this version reads 1 to {FORMAT}: use the Longhaul that wrote it, or a newer one"
+        text = f"has format {found}; this version reads 1 to {FORMAT}: use the Longhaul that wrote it, or a newer one"
         raise InputError.single(text, str(file))
     return dict(value)
 

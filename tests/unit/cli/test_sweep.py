@@ -140,7 +140,7 @@ def test_runs_are_listed_and_told_again(longhaul: Said, tmp_path: Path) -> None:
     ("args", "said"),
     [
         (["compare", "."], "compare: two runs at least are needed to compare"),
-        (["report", "."], ".: is no run folder, for it has no run.json"),
+        (["report", "."], ".: is not a run folder: it has no run.json"),
         (["sweep"], "sweep: say what to measure: a topology file, or RTTs such as --rtt 0,32,346"),
         (["sweep", "--rtt", "1", "--rate", "9"], "--rate: '9' has no unit: " + RATE),
         (["sweep", "--rtt", "1", "--cc", "none"], f"--cc: no such congestion control as 'none'; there are {HERE}"),
