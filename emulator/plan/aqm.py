@@ -1,4 +1,4 @@
-"""What a full buffer does: codel, fq_codel or red below the bottleneck, in the kernel's own integers. Pure.
+"""Active queue management: codel, fq_codel or red below the bottleneck, in the kernel's own integers. Pure.
 
 Sources: net/sched/sch_codel.c, sch_fq_codel.c, sch_red.c (Linux 6.12), tc's q_red.c, RFC 8289 (CoDel).
 """
@@ -20,7 +20,7 @@ RED_MOST_BYTES = 2**20
 
 RED_MOST_WLOG = 9
 RED_AVERAGE_BYTES = 1000
-"""The packet that RED reckons with, as is customary with tc."""
+"""The packet size that RED assumes, as tc's documentation recommends."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ Aqm = Codel | Red
 
 
 def lower(queue: str, *, buffer_bytes: int, frame: int, rate_bytes_per_s: int, rtt_ns: int, ecn: bool) -> Aqm | None:
-    """The queue of that name as deep as the buffer; None for drop-tail, which the bottleneck has of its own."""
+    """The queue of this name with the buffer's depth; None for drop-tail, the bottleneck's default."""
     packets = max(2, buffer_bytes // frame)
     if queue == "red":
         return _red(buffer_bytes, frame, rate_bytes_per_s, ecn=ecn)
@@ -85,17 +85,17 @@ def lower(queue: str, *, buffer_bytes: int, frame: int, rate_bytes_per_s: int, r
 
 
 def ticks_to_us(ticks: int) -> int:
-    """The time to ask for in us, so that the kernel stores these ticks: it rounds down."""
+    """The time in us to send, so that the kernel stores these ticks: it rounds down."""
     return -(-ticks * TICK_NS // 1000)
 
 
 def us_to_ticks(us: int) -> int:
-    """The ticks that the kernel stores when it tells so many us: it rounded down again."""
+    """The ticks behind a time in us that the kernel reports: it rounded down again."""
     return -(-us * 1000 // TICK_NS)
 
 
 def _red(limit: int, frame: int, rate_bytes_per_s: int, *, ecn: bool) -> Red:
-    """RED after Floyd's advice: marks from a twelfth of the buffer to a quarter of it, weight from the burst."""
+    """RED by Floyd's advice: marks from a twelfth of the buffer to a quarter of it, weight from the burst."""
     most = max(min(limit // 4, RED_MOST_BYTES), 4 * frame)
     least = max(most // 3, frame)
     burst = (2 * least + most) // (3 * RED_AVERAGE_BYTES) + 1
@@ -106,7 +106,7 @@ def _red(limit: int, frame: int, rate_bytes_per_s: int, *, ecn: bool) -> Red:
 
 
 def _ewma(least: int, burst: int) -> int:
-    """-log2 of the weight with which a burst may pass (tc_red_eval_ewma), at the most Floyd's 1/512."""
+    """-log2 of the weight that lets a burst pass (tc_red_eval_ewma), at most Floyd's 1/512."""
     room = burst + 1 - least / RED_AVERAGE_BYTES
     return next((w for w in range(1, RED_MOST_WLOG) if room <= (1 - (1 - 2.0**-w) ** burst) * 2**w), RED_MOST_WLOG)
 
@@ -122,6 +122,6 @@ def _scell(wlog: int, rate_bytes_per_s: int) -> int:
 
 
 def red_table(red: Red, rate_bytes_per_s: int) -> bytes:
-    """The fall of the average over idle time, as the kernel looks it up (tc_red_eval_idle_damping)."""
+    """The decay of the average over idle time, as the kernel looks it up (tc_red_eval_idle_damping)."""
     decay = _decay(red.wlog, rate_bytes_per_s)
     return bytes([min(31, int((i << red.scell) * decay)) for i in range(RED_TABLE_SIZE - 1)] + [31])

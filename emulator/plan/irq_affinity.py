@@ -1,6 +1,6 @@
-"""Which cores work for which port: interrupts, receive and transmit steering, one core per 10 Gbit/s. Pure.
+"""Which cores serve which port: interrupts, receive and transmit steering, one core for each 10 Gbit/s. Pure.
 
-The kernel's own words for it: Documentation/networking/scaling.rst of Linux 6.12.
+Source: Documentation/networking/scaling.rst of Linux 6.12.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 CORE_MBPS = 10_000
-"""What one core forwards: the measure that the number of cores of a port is counted in."""
+"""The rate that one core forwards; it determines a port's number of cores."""
 
 
 @dataclass(frozen=True)
 class Tunable:
-    """A port as far as tuning goes. `irqs`: its interrupts in the order of its queues; the others count its queues.
+    """A port's data for tuning. `irqs`: its interrupts in the order of its queues; the other fields count its queues.
 
-    `rps` and `xps` are the values of now, one for each queue; empty where this kernel cannot steer (one CPU).
+    `rps` and `xps` are the present values, one for each queue; empty where this kernel cannot steer (one CPU).
     """
 
     name: str
@@ -29,7 +29,7 @@ class Tunable:
 
 @dataclass(frozen=True)
 class Setting:
-    """One file below the root, what it says, what it is to say, and why."""
+    """One file below the root: its present value, its new value, and the reason."""
 
     path: str
     before: str
@@ -38,14 +38,14 @@ class Setting:
 
 
 def settings(ports: Sequence[Tunable], nodes: Mapping[int, Sequence[int]]) -> list[Setting]:
-    """All that has to be said for these ports, on a machine with these cores by NUMA node; unchanged files included."""
+    """All settings for these ports on a machine with these cores by NUMA node, including unchanged ones."""
     cores = assign(ports, nodes)
     width = max(core for node in nodes.values() for core in node) + 1
     return [one for port in ports for one in _of_port(port, cores[port.name], width)]
 
 
 def assign(ports: Sequence[Tunable], nodes: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
-    """Each port's cores: of its own node, one per 10 Gbit/s, none shared before all have work."""
+    """Each port's cores: of its own node, one for each 10 Gbit/s; ports share cores only when all cores are in use."""
     everywhere = sorted(core for node in nodes.values() for core in node)
     work = dict.fromkeys(everywhere, 0)
     given: dict[str, list[int]] = {}
@@ -65,7 +65,7 @@ def _of_port(port: Tunable, cores: Sequence[int], width: int) -> Iterator[Settin
         yield Setting(f"proc/irq/{irq}/smp_affinity_list", before, str(core), f"interrupt {place + 1} of {port.name}")
     queues = f"sys/class/net/{port.name}/queues"
     for queue, before in enumerate(port.rps):
-        # With an interrupt for each core the work is spread already; a port with fewer needs RPS for the rest.
+        # Interrupts for every core already spread the load; a port with fewer needs RPS for the rest.
         after = [] if len(port.irqs) >= len(cores) else cores
         why = f"{port.name}'s interrupts reach all its cores" if not after else f"{port.name} is received there"
         yield Setting(f"{queues}/rx-{queue}/rps_cpus", before, mask(after, width), why)
@@ -75,7 +75,7 @@ def _of_port(port: Tunable, cores: Sequence[int], width: int) -> Iterator[Settin
 
 
 def mask(cores: Sequence[int], width: int) -> str:
-    """Cores as the kernel writes them on a machine with `width` of them: words of 32 bits in hex, highest first."""
+    """Cores as the kernel writes them on a machine with `width` cores: words of 32 bits in hex, highest first."""
     bits = sum(1 << core for core in cores)
     words = [bits >> 32 * word & 0xFFFFFFFF for word in range(-(-width // 32))]
     digits = min(8, -(-(width - 32 * (len(words) - 1)) // 4))

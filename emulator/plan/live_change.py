@@ -1,6 +1,6 @@
-"""The part of a plan for ports in use: new numbers for the queues that are there. Pure.
+"""The part of a plan for active ports: new numbers for the existing queues. Pure.
 
-All changes go in one message that carries both directions, and never a delete: no packet is lost, and none overtakes
+One message carries all changes of both directions and never a delete: no packet is lost, and none overtakes
 another.
 """
 
@@ -18,14 +18,14 @@ from emulator.plan.qdisc_values import Egress, Netem
 DRAIN_MARGIN_NS = 1_000_000_000
 
 JITTER_REACH = 4
-"""The longest delay of any distribution is this many jitters above the middle."""
+"""The longest delay of any distribution is this many jitters above the delay."""
 
 Changed = tuple[str, int | None, Egress, Egress]
-"""A port, its band if there are flows, its queues as they are, and as they shall be: of the same form."""
+"""A port, its band if it has flows, its present queues and its new ones, which have the same form."""
 
 
 def change_live(changed: list[Changed]) -> Iterator[Step]:
-    """All live changes in one message; then what a smaller queue leaves to tidy up."""
+    """All live changes in one message; then the clean-up that a smaller queue needs."""
     ops = [
         op for port, band, now, goal in changed for op in _queue_ops(port, band, now, holding(goal, now.netem.limit))
     ]
@@ -33,18 +33,18 @@ def change_live(changed: list[Changed]) -> Iterator[Step]:
         yield Step(Together(tuple(ops)), "; ".join(_differences(changed)))
     for name, band, now, goal in changed:
         if now.shaper and not goal.shaper:
-            yield Step(DelShaper(name, band), f"{_called(name, band)} has no bottleneck any more")
+            yield Step(DelShaper(name, band), f"{_called(name, band)} no longer has a bottleneck")
     shrunk = [one for one in changed if one[3].netem.limit < one[2].netem.limit]
     for name, band, now, goal in shrunk:
         within_ns = now.netem.delay_ns + JITTER_REACH * now.netem.jitter_ns + DRAIN_MARGIN_NS
-        yield Step(Drain(name, goal.netem.limit, within_ns, band), "what is queued must find room in the smaller limit")
+        yield Step(Drain(name, goal.netem.limit, within_ns, band), "the queued packets must fit the smaller limit")
     if shrunk:
         tidy = tuple(SetNetem(name, goal.netem, goal.queues, reseed=False, band=band) for name, band, _, goal in shrunk)
-        yield Step(Together(tidy), "the limit that the new RTT needs")
+        yield Step(Together(tidy), "the limit for the new RTT")
 
 
 def _called(name: str, band: int | None) -> str:
-    """A port, or what one of its flows takes."""
+    """A port, or a flow's band of it, for people."""
     return f"{name} flow {band}" if band else name
 
 
@@ -57,12 +57,12 @@ def _queue_ops(name: str, band: int | None, now: Egress, goal: Egress) -> Iterab
     if goal.shaper and goal.aqm != now.aqm:
         yield SetQueue(name, goal.aqm, goal.shaper, band)
     if now.shaper and not goal.shaper:
-        # Emptied at a rate that leaves no queue behind, so that its removal loses nothing.
+        # Drain at a rate that leaves no queue behind, so that deleting the shaper loses nothing.
         yield SetShaper(name, replace(now.shaper, rate_bytes_per_s=10**12, burst_bytes=2**27), band)
 
 
 def _differences(changed: list[Changed]) -> Iterator[str]:
-    """What changes on each port, in the names that the fields have."""
+    """What changes on each port, by the names of the fields."""
     for name, band, now, goal in changed:
         words = [] if now.alike else ["its TX queues differ"]
         words += _netem_differences(now.netem, goal.netem) if now.alike else []
@@ -83,5 +83,5 @@ def _netem_differences(now: Netem, goal: Netem) -> Iterator[str]:
 
 
 def _shape(netem: Netem) -> str:
-    """What the fingerprint in `cell_overhead` stands for."""
+    """What the fingerprint in `cell_overhead` means."""
     return (name_of(netem.distribution) if netem.distribution else "table") if netem.cell_overhead else "none"

@@ -1,4 +1,4 @@
-"""The interfaces of a machine: which may be ports of lanes, why the others may not, and a topology from the free ones.
+"""A machine's interfaces: which can be ports of lanes, why the others cannot, and a topology from the free ones.
 
 Pure.
 """
@@ -21,7 +21,7 @@ PORT_KINDS = ("", "veth", "dummy", "tun")
 
 @dataclass(frozen=True)
 class NicRow:
-    """One interface: what it is, who owns it ("" nobody), and why it may not be used (empty: it may)."""
+    """One interface: its properties, its owner ("" nobody), and why it cannot be used (empty: it can)."""
 
     name: str
     nic: Nic
@@ -32,7 +32,7 @@ class NicRow:
 
 
 def nic_rows(have: State, sessions: Collection[str] = ()) -> list[NicRow]:
-    """Every interface that is no creature of ours, in the order in which people count: eth2 before eth10."""
+    """Every interface that Longhaul did not create, in natural order: eth2 before eth10."""
     named = sorted(have.machine.nics.items(), key=_counting)
     return [_row(name, nic, have, sessions) for name, nic in named if name != "lo"]
 
@@ -51,7 +51,7 @@ def _row(name: str, nic: Nic, have: State, sessions: Collection[str]) -> NicRow:
 
 
 def port_names(names: Sequence[str], have: State) -> list[str]:
-    """The interfaces that these names of any kind mean. Raises InputError when one means none, or several."""
+    """The interfaces behind these names of any kind. Raises InputError when a name means none, or several."""
     found = {name: resolve(name, have) for name in names}
     wrong = {name: ports for name, ports in found.items() if len(ports) != 1}
     if wrong:
@@ -65,7 +65,7 @@ def _counting(item: tuple[str, Nic]) -> tuple[tuple[str, int], ...]:
 
 
 def free_pairs(rows: Sequence[NicRow]) -> list[tuple[NicRow, NicRow]]:
-    """The free ports two by two, in order, each pair of one speed and MTU."""
+    """The free ports in pairs, in order; each pair has one speed and MTU."""
     left = [row for row in rows if not row.reasons]
     pairs = []
     while left:
@@ -83,10 +83,10 @@ def propose(
 ) -> Topology:
     """A star over the pairs of ports, one lane for each site and its RTT. Raises ValueError when pairs are too few.
 
-    `by` says how ports are named: "name", "mac" or "pci", as far as they have one.
+    `by` selects how ports are named: "name", "mac" or "pci", where a port has one.
     """
     if len(rtts_ns) > len(pairs):
-        raise ValueError(f"{len(rtts_ns)} lanes need {2 * len(rtts_ns)} free ports, here are {2 * len(pairs)}")
+        raise ValueError(f"{len(rtts_ns)} lanes need {2 * len(rtts_ns)} free ports; this machine has {2 * len(pairs)}")
     lanes = []
     for (site, rtt_ns), (one, other) in zip(rtts_ns, pairs, strict=False):
         line = one.nic.speed_mbps * 10**6 if one.nic.speed_mbps else LINE_RATE_BPS

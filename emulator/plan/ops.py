@@ -1,6 +1,6 @@
 """The operations that change what we own; each prints as the ip, tc or sysctl commands that would do the same.
 
-Those on queues stand in `queueops`.
+`qdisc_ops` holds the operations on queues.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DelNamespace:
 
 
 NEVER_CS = 2**31 - 1
-"""A bridge's ageing time in 1/100 s: 248 days. Packets for a site that it had forgotten would go to all lanes."""
+"""A bridge's ageing time in 1/100 s: 248 days. It would flood packets for a forgotten site to all lanes."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class AddBridge:
 
 @dataclass(frozen=True)
 class WireBridge:
-    """Silence a bridge, note in its alias what br_netfilter was, and bring it up; or down, for an engine."""
+    """Silence a bridge, save br_netfilter's settings in its alias, and bring it up; or down, for an engine."""
 
     name: str
     nf_origin: tuple[int, int, int] | None = None
@@ -95,7 +95,7 @@ class SetNfCall:
 
 @dataclass(frozen=True)
 class AddVeth:
-    """The pair alone; `HostUp` gives the far end its address."""
+    """Create the pair alone; `HostUp` gives the far end its address."""
 
     veth: Veth
 
@@ -126,7 +126,7 @@ class HostUp:
 
 @dataclass(frozen=True)
 class SetSegments:
-    """How many packets one super-frame leaving the far end may hold."""
+    """Set how many packets one super-frame from the far end may hold."""
 
     veth: Veth
 
@@ -146,7 +146,7 @@ class MarkPort:
 
 @dataclass(frozen=True)
 class QuietPort:
-    """Nothing of the box's own leaves this port any more."""
+    """Stop the machine itself from sending through this port."""
 
     port: str
 
@@ -156,7 +156,7 @@ class QuietPort:
 
 @dataclass(frozen=True)
 class SetOffloads:
-    """Which of MERGING are on: super-frames on, or every packet for itself."""
+    """Set which of MERGING are on: super-frames, or single packets only."""
 
     port: str
     offloads: frozenset[str]
@@ -220,7 +220,7 @@ class Release:
 
 @dataclass(frozen=True)
 class RestorePort:
-    """Give an appliance's port back as it was; the mark goes last."""
+    """Restore an appliance's port as it was; its mark goes last."""
 
     port: str
     altname: str
@@ -246,24 +246,24 @@ Op = (
 
 @dataclass(frozen=True)
 class Step:
-    """One operation of a plan, and why it is in it."""
+    """One operation of a plan and its reason."""
 
     op: Op
     why: str
 
 
 def _offload_words(offloads: frozenset[str]) -> str:
-    """As the arguments of ethtool -K."""
+    """The offloads as arguments of ethtool -K."""
     return " ".join(f"{name} {'on' if name in offloads else 'off'}" for name in MERGING)
 
 
 def alias_of(nf_origin: tuple[int, int, int] | None) -> str:
-    """The alias of our bridges: whose they are, and what br_netfilter was before them."""
+    """The alias of our bridges: our mark, and br_netfilter's former settings."""
     return "longhaul" + ("" if nf_origin is None else "-nf" + "".join(map(str, nf_origin)))
 
 
 def nf_origin_of(alias: str) -> tuple[int, int, int] | None:
-    """The inverse of `alias_of`; an alias of somebody else's says nothing."""
+    """The inverse of `alias_of`; a foreign alias means nothing."""
     digits = alias.removeprefix("longhaul-nf")
     if digits == alias or len(digits) != len(NF_CALL) or not digits.isdigit():
         return None

@@ -1,6 +1,6 @@
-"""A change to a few lanes seen alone: their ports and nothing else. Pure.
+"""A change to a few lanes, planned with their ports alone. Pure.
 
-A change of RTT, rate or buffer touches two queues. To look at the whole machine for that, before and after, costs
+A change of RTT, rate or buffer touches two queues. Observing the whole machine for it, before and after, costs
 tens of times more than the change itself.
 """
 
@@ -20,18 +20,18 @@ def ports_of(lanes: Sequence[Lane]) -> frozenset[str]:
 
 
 def narrow(old: Topology, new: Topology, names: Sequence[str], have: State) -> tuple[State, State] | None:
-    """The ports of the lanes `names` as the new topology wants them, and as the old one did.
+    """The ports of the lanes `names` in the new topology and in the old one.
 
-    `have` is what `Kernel.ports_of` saw. None when the lanes are not as they were asked to be, or when more than their
-    queues changes: then only a look at everything will do.
+    `have` is what `Kernel.ports_of` observed. None when the lanes have drifted, or when more than their queues changes:
+    then the whole machine must be observed.
     """
     if datapath(old, have.machine) == "wire":
         return None  # an engine is no queue of a port
     if old.schedule or new.schedule:
-        return None  # what is wanted depends on more than the lanes
+        return None  # the new state depends on more than the lanes
     lanes = tuple(lane for lane in old.lanes if lane.name in names)
     if any(new.lane(lane.name).flows for lane in lanes):
-        return None  # `Kernel.ports_of` would not see what became of it
+        return None  # `Kernel.ports_of` could not observe the result
     ports = ports_of(lanes)
     if have.ports.keys() != ports or replace(old, lanes=()) != replace(new, lanes=()):
         return None

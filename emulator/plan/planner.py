@@ -1,8 +1,8 @@
 """From any state to any other: the operations, in order. Pure.
 
-Order is the argument of this file. A port gets its queue before it joins its bridge and comes up last; it leaves
-its bridge before its queue goes: no packet ever crosses a lane unimpaired. A live lane that only changes its
-numbers is changed in place (`liveplan`).
+The order matters: a port gets its queue before it joins its bridge and comes up last; it leaves its bridge before
+its queue is deleted. So no packet ever crosses a lane unimpaired. An active lane whose numbers change is changed in
+place (`live_change`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def plan(want: State, have: State) -> list[Step]:
 
 
 def _kept(want: State, have: State, doomed: set[str]) -> dict[str, Port]:
-    """The ports that stay where they are: only their numbers may change."""
+    """The ports that stay: only their numbers may change."""
     return {
         name: port
         for name, port in have.ports.items()
@@ -72,7 +72,7 @@ def _kept(want: State, have: State, doomed: set[str]) -> dict[str, Port]:
 
 
 def _doomed(want: State, have: State) -> set[str]:
-    """The interfaces that go with a veth pair or VLAN which must be removed, or made again."""
+    """The interfaces that disappear with a veth pair or VLAN that must be deleted or created again."""
     gone = [v for name, v in have.veths.items() if not _same_pair(want.veths.get(name), v)]
     vlans = {name for name, vlan in have.vlans.items() if vlan != want.vlans.get(name)}
     return {end for v in gone for end in (v.name, v.peer) if end != HOST_PORT} | vlans
@@ -83,7 +83,7 @@ def _trunks(state: State) -> set[str]:
 
 
 def _same_pair(want: Veth | None, have: Veth) -> bool:
-    """Address, state and segments can be put right in place; the rest needs a new pair."""
+    """Address, state and segments can be changed in place; any other change needs a new pair."""
     like = {"address": None, "peer_up": True, "segments": GSO_SEGMENTS}
     if want is None or have.address not in (None, want.address):
         return False
@@ -96,18 +96,18 @@ def _remove_ports(have: State, kept: Mapping[str, Port], doomed: set[str]) -> It
         if port.bridge:
             yield Step(Release(name), f"{name} leaves {port.bridge}")
         if port.egress:
-            yield Step(DelEgress(name), f"{name} is no port of a lane any more")
+            yield Step(DelEgress(name), f"{name} is no longer a port of a lane")
         if name not in _trunks(have):
             yield from _restore(name, port)
 
 
 def _restore(name: str, port: Port) -> Iterator[Step]:
     if port.altname and port.origin:
-        yield Step(RestorePort(name, port.altname, port.origin), f"{name} goes back as it was")
+        yield Step(RestorePort(name, port.altname, port.origin), f"{name} is restored")
 
 
 def _restore_trunks(have: State, kept: Mapping[str, Port]) -> Iterator[Step]:
-    """Last of all that goes: until then its VLANs stand on it."""
+    """Deleted last: until then VLANs depend on it."""
     for name in sorted(_trunks(have) & have.ports.keys() - kept.keys()):
         yield from _restore(name, have.ports[name])
 
@@ -115,20 +115,20 @@ def _restore_trunks(have: State, kept: Mapping[str, Port]) -> Iterator[Step]:
 def _remove_rest(want: State, have: State) -> Iterator[Step]:
     for name in sorted(have.veths):
         if not _same_pair(want.veths.get(name), have.veths[name]):
-            yield Step(DelVeth(name), "a virtual lane goes" if name not in want.veths else f"{name} is made anew")
+            yield Step(DelVeth(name), "a virtual lane goes" if name not in want.veths else f"{name} is created again")
     for name in sorted(have.vlans):
         if have.vlans[name] != want.vlans.get(name):
-            yield Step(DelVlan(name), "its lane goes" if name not in want.vlans else f"{name} is made anew")
+            yield Step(DelVlan(name), "its lane goes" if name not in want.vlans else f"{name} is created again")
     for name in sorted(have.namespaces - want.namespaces):
         yield Step(DelNamespace(name), "its host is not in the topology")
     if origin := _nf_back(want, have):
-        yield Step(SetNfCall(origin), "br_netfilter goes back as it was")
+        yield Step(SetNfCall(origin), "br_netfilter is restored")
     for name in sorted(have.bridges.keys() - want.bridges.keys()):
         yield Step(DelBridge(name), "its lane is not in the topology")
 
 
 def _nf_back(want: State, have: State) -> tuple[int, int, int] | None:
-    """What br_netfilter must go back to before the last bridge goes that remembers it; None when one stays."""
+    """The br_netfilter settings to restore before the last bridge that stores them goes; None while one stays."""
     origins = {name: bridge.nf_origin for name, bridge in have.bridges.items() if bridge.nf_origin}
     if not origins or origins.keys() & want.bridges.keys():
         return None
@@ -145,7 +145,7 @@ def _add_bridges(want: State, have: State) -> Iterator[Step]:
             yield Step(WireBridge(name, goal.nf_origin, goal.up), f"{name} is a wire and sends nothing itself")
     now = _nf_back(want, have) or have.machine.nf_call
     if want.nf_call is not None and now != want.nf_call:
-        yield Step(SetNfCall(want.nf_call), "a lane is a wire: no firewall looks into it")
+        yield Step(SetNfCall(want.nf_call), "a lane is a wire: no firewall filters its packets")
 
 
 def _add_hosts(want: State, have: State) -> Iterator[Step]:
@@ -157,9 +157,9 @@ def _add_hosts(want: State, have: State) -> Iterator[Step]:
             yield Step(AddVeth(goal), f"{goal.name} to {goal.peer}")
             now = replace(goal, address=None, peer_up=False, segments=GSO_SEGMENTS)
         if goal.segments != now.segments:
-            yield Step(SetSegments(goal), "packets come one by one" if goal.segments == 1 else "super-frames may come")
+            yield Step(SetSegments(goal), "packets pass one by one" if goal.segments == 1 else "super-frames may pass")
         if goal.namespace and (goal.address, goal.peer_up) != (now.address, now.peer_up):
-            yield Step(HostUp(goal), f"{goal.namespace} is at {goal.address}")
+            yield Step(HostUp(goal), f"{goal.namespace} has the address {goal.address}")
 
 
 def _add_vlans(want: State, have: State) -> Iterator[Step]:
@@ -169,7 +169,7 @@ def _add_vlans(want: State, have: State) -> Iterator[Step]:
 
 
 def _add_ports(want: State, kept: Mapping[str, Port], *, trunks: bool) -> Iterator[Step]:
-    """The trunks before the VLANs on them, the ports of bridges after."""
+    """Trunks before the VLANs on them, ports of bridges after."""
     for name in sorted(want.ports):
         if (want.ports[name].bridge is None) == trunks:
             yield from _port(name, want.ports[name], kept.get(name), want.machine)
@@ -183,9 +183,9 @@ def _port(name: str, goal: Port, now: Port | None, machine: Machine) -> Iterator
         up = bool(link and link.up)
         now = Port(None, learning=True, forward_mask=0, up=up, ipv6=ipv6, arp=arp, offloads=offloads)
         if goal.altname:
-            yield Step(MarkPort(name, goal.altname), f"{name} is ours from here on, and this is how it was")
+            yield Step(MarkPort(name, goal.altname), f"{name} belongs to Longhaul now; the mark holds its former state")
     if now.ipv6 or now.arp:
-        yield Step(QuietPort(name), "a port sends nothing of its own")
+        yield Step(QuietPort(name), "the machine itself sends nothing through a port")
     if goal.offloads is not None and goal.offloads != now.offloads:
         yield Step(SetOffloads(name, goal.offloads), _why_offloads(goal.offloads, now.offloads))
     if goal.egress and now.egress is None:
@@ -200,40 +200,40 @@ def _port(name: str, goal: Port, now: Port | None, machine: Machine) -> Iterator
 
 def _why_offloads(goal: frozenset[str], now: frozenset[str] | None) -> str:
     if goal >= (now or frozenset()):
-        return "super-frames do no harm here any more"
+        return "super-frames do no harm here now"
     if "rx-lro" in (now or ()) and goal:
         return "a bridge cannot pass on what LRO merged"
-    return "each packet is impaired by itself, no super-frame is"
+    return "each packet is impaired alone, never a super-frame"
 
 
 def _impair(name: str, goal: Egress) -> Iterator[Step]:
     if goal.queues > 1:
         yield Step(AddQueues(name, goal.queues), f"a delay alone: each of the {goal.queues} TX queues has its own")
     if goal.bands:
-        yield Step(AddBands(name, 1 + len(goal.bands)), "each flow takes a way of its own")
+        yield Step(AddBands(name, 1 + len(goal.bands)), "each flow has its own queue")
     for band, part in goal.places:
         yield Step(SetNetem(name, part.netem, part.queues, band=band), "impaired before the first packet")
         if part.shaper:
             yield Step(SetShaper(name, part.shaper, band), "the bottleneck")
             if part.aqm:
-                yield Step(SetQueue(name, part.aqm, part.shaper, band), "what its buffer does")
+                yield Step(SetQueue(name, part.aqm, part.shaper, band), "how its buffer drops")
     if goal.bands:
-        yield Step(AddFilters(name, goal.form[1]), "the flows' packets are found, and all others take the first band")
+        yield Step(AddFilters(name, goal.form[1]), "filters find the flows' packets; others take the first band")
 
 
 def _rebuild(name: str, goal: Port, now: Port, machine: Machine) -> Iterator[Step]:
-    """From one netem to one for each TX queue, or back: the kernel has no way but to remove the one first."""
+    """Switch between one netem and one for each TX queue: the kernel requires deleting the old form first."""
     assert goal.egress is not None
     form = "one queue" if goal.egress.queues == 1 else f"{goal.egress.queues} TX queues"
     if now.egress and now.egress.bands != goal.egress.bands:
         form = "other flows"
-    yield Step(Release(name), f"{name} changes to {form}: what is in flight on it is lost, and none passes unimpaired")
-    yield Step(DelEgress(name), "the old queues go")
+    yield Step(Release(name), f"{name} changes to {form}: packets in flight are lost, and none passes unimpaired")
+    yield Step(DelEgress(name), "the old queues are deleted")
     yield from _port(name, goal, replace(now, bridge=None, learning=True, forward_mask=0, egress=None), machine)
 
 
 def _change_kept(want: State, kept: Mapping[str, Port]) -> Iterator[Step]:
-    """The queues of the ports that stay."""
+    """The changes to queues of ports that stay."""
     changed: list[Changed] = []
     for name in sorted(kept):
         now, goal = kept[name].egress, want.ports[name].egress
@@ -243,5 +243,5 @@ def _change_kept(want: State, kept: Mapping[str, Port]) -> Iterator[Step]:
             places = zip(now.places, goal.places, strict=True)
             changed += [(name, band, old, new) for (band, old), (_, new) in places if old != new]
         elif now and not goal:
-            yield Step(DelEgress(name), f"{name} is impaired no longer")
+            yield Step(DelEgress(name), f"{name} is no longer impaired")
     yield from change_live(changed)

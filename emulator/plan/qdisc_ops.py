@@ -13,16 +13,16 @@ QUEUE_MAJOR = 0x100
 """The handle of the netem of the first TX queue below a root mq; the next queues' follow."""
 
 AQM_MAJOR = 0x20
-"""The handle of the queue in a bottleneck, if it is not the bottleneck's own; its kind adds to it (AQM_KINDS)."""
+"""The handle of the queue below a bottleneck, if it is not the default one; its kind adds to it (AQM_KINDS)."""
 
 AQM_KINDS = ("bfifo", "codel", "fq_codel", "red")
 
 SHAPER_MAJOR, BAND_SHAPER_MAJOR, BAND_AQM_MAJOR = 0x10, 0x200, 0x300
-"""The handles of the bottleneck; and with flows those of every band's, the queues in them four a band."""
+"""The handles of the bottleneck; with flows, those of every band, and four for the queues of each band."""
 
 
 def netem_place(band: int | None) -> tuple[int | None, int]:
-    """Where a netem stands and its handle's major: at the root (None), or at 1:N for a flow's band from 0."""
+    """The parent of a netem and its handle's major: at the root (None), or at 1:N for a flow's band from 0."""
     return (None, 1) if band is None else (band + 1, QUEUE_MAJOR + band)
 
 
@@ -32,9 +32,9 @@ def shaper_major(band: int | None) -> int:
 
 
 def aqm_major(kind: str, band: int | None) -> int:
-    """The major of the handle of a bottleneck's queue of that kind.
+    """The major of the handle of a bottleneck's queue of this kind.
 
-    Every kind has one of its own: the kernel takes no new kind under an old one's (tc_modify_qdisc).
+    Each kind has its own handle: the kernel refuses a new kind under an old one's handle (tc_modify_qdisc).
     """
     number = AQM_KINDS.index(kind)
     return AQM_MAJOR + number if band is None else BAND_AQM_MAJOR + 4 * band + number
@@ -42,7 +42,8 @@ def aqm_major(kind: str, band: int | None) -> int:
 
 @dataclass(frozen=True)
 class AddBands:
-    """A root with a band for each flow behind the first one, which all packets take that no filter finds."""
+    """Create a root with one band for each flow after the first band, which takes all packets that no filter
+    matches."""
 
     port: str
     bands: int
@@ -53,7 +54,7 @@ class AddBands:
 
 @dataclass(frozen=True)
 class AddFilters:
-    """How the packets of the flows are found: by band from 1, the first that finds a packet takes it."""
+    """Create the flows' filters: by band from 1; the first filter that matches a packet decides."""
 
     port: str
     bands: tuple[tuple[Filter, ...], ...]
@@ -76,7 +77,7 @@ class AddFilters:
 
 @dataclass(frozen=True)
 class AddQueues:
-    """A root that gives every TX queue of a port a place for its own netem."""
+    """Create a root that holds one netem for each TX queue of a port."""
 
     port: str
     queues: int
@@ -87,9 +88,9 @@ class AddQueues:
 
 @dataclass(frozen=True)
 class SetNetem:
-    """The port's netem; with `queues` above 1 that of every TX queue, in one message; with `band` that of a flow.
+    """Set the port's netem; with `queues` above 1 that of every TX queue, in one message; with `band` that of a flow.
 
-    Without `reseed` the random numbers go on where they are: a seed that is sent again starts them anew.
+    Without `reseed` the random numbers continue: a seed in the message would restart them.
     """
 
     port: str
@@ -124,7 +125,7 @@ class SetShaper:
 
 @dataclass(frozen=True)
 class SetQueue:
-    """What the bottleneck does with a full buffer; `queue` None is drop-tail. What the old queue held is lost."""
+    """Set what the bottleneck does with a full buffer; `queue` None is drop-tail. The old queue's packets are lost."""
 
     port: str
     queue: Aqm | None
@@ -137,7 +138,7 @@ class SetQueue:
 
     @property
     def major(self) -> int:
-        """Of its handle."""
+        """The major of its handle."""
         return aqm_major(self.queue.kind if self.queue else "bfifo", self.band)
 
 
@@ -161,9 +162,9 @@ class DelEgress:
 
 @dataclass(frozen=True)
 class Drain:
-    """Wait until at most `packets` stand in the port's queue, so that a smaller limit drops none of them.
+    """Wait until the port's queue holds at most `packets`, so that a smaller limit drops none of them.
 
-    `within_ns` is how long that may take: what stood in the queue leaves within the old delay.
+    `within_ns` is how long this may take: the queued packets leave within the old delay.
     """
 
     port: str
@@ -178,7 +179,7 @@ class Drain:
 
 @dataclass(frozen=True)
 class Together:
-    """Changes of queues that reach the kernel in one message, so that no packet travels between two of them."""
+    """Changes of queues that reach the kernel in one message, so that no packet passes between two of them."""
 
     ops: tuple[SetNetem | SetShaper | SetQueue, ...]
 

@@ -1,6 +1,6 @@
 """The queues of one direction as the kernel stores them: netem, its bottleneck, and a flow's own. Pure values.
 
-What a wish becomes of them is `netem`'s business.
+`netem_lowering` computes them from impairments.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from emulator.plan import aqm
 from emulator.plan.tbf_burst import wire_bytes
 
 ORDER_RATE_BYTES_PER_S = 10**15
-"""Netem keeps packets in order only when it has a rate: each packet then leaves no earlier than the one before.
+"""Netem keeps packets in order only with a rate: each packet then leaves no earlier than the one before.
 
 At 10^15 byte/s even a 64 KiB super-frame takes 65536 * 10^9 // 10^15 = 0 ns (packet_time_ns), so order costs no time.
-It is also what makes a live cut of the RTT safe: without it the packets in flight are overtaken.
+It also makes a live reduction of the RTT safe: without it new packets would overtake those in flight.
 """
 
 
 @dataclass(frozen=True)
 class Netem:
-    """A netem qdisc as the kernel stores it; every field is sent every time, for `change` keeps what it is not told.
+    """A netem qdisc as the kernel stores it; every message holds every field, since `change` keeps omitted ones.
 
     Probabilities and correlations are u32 parts (P32 is one), times ns, rates bytes/s, `limit` packets (skbs).
     `slot` is (min_ns, max_ns, packets, bytes, dist_delay_ns, dist_jitter_ns); `gemodel` is (p, r, h, k1) in the
     kernel's sense of h and k1, `four_state` (p13, p31, p32, p23, p14). `seed` None: the kernel has no seed (before
-    6.6). The kernel does not dump `distribution`, so it is not compared: its fingerprint stands in `cell_overhead`,
-    which netem keeps, dumps and, with no `cell_size`, never uses.
+    6.6). The kernel does not dump `distribution`, so it is not compared: `cell_overhead` holds its fingerprint, which
+    netem keeps, dumps and, without `cell_size`, never uses.
     """
 
     delay_ns: int = 0
@@ -57,7 +57,7 @@ class Netem:
     distribution: jitter_distribution.DistributionTable | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        """As the arguments of tc; what has no say is left out."""
+        """The arguments of tc, without those that have no effect."""
         words = ["netem", f"delay {self.delay_ns}ns"]
         if self.jitter_ns:
             words[-1] += f" {self.jitter_ns}ns"
@@ -89,7 +89,7 @@ class Netem:
 
     @property
     def lossy(self) -> bool:
-        """Whether it drops or marks by chance."""
+        """Whether it drops or marks packets at random."""
         return bool(self.loss_p32 or self.gemodel or self.four_state)
 
 
@@ -114,18 +114,18 @@ class Shaper:
 
     @property
     def burst_wire_bytes(self) -> int:
-        """What the burst takes on the wire, overhead and cells counted."""
+        """The size of a burst on the wire, including overhead and cells."""
         return wire_bytes(self.burst_bytes, self.overhead_bytes, atm=self.atm)
 
 
 @dataclass(frozen=True)
 class Egress:
-    """All that acts on what leaves one port: delay and loss first, then the bottleneck, if there is one.
+    """Everything that acts on packets leaving one port: delay and loss first, then the bottleneck, if there is one.
 
-    `aqm` None: the bottleneck's own queue, which drops what comes when it is full.
-    `queues` above 1: below a root mq, every TX queue has a netem of its own with its own seed (`netem_of_queue`).
-    `alike` False, only ever observed: they differ from each other, or some are missing.
-    `bands` are the flows': below a root prio each has a netem of its own and what hangs on it, the rest the first one.
+    `aqm` None: the bottleneck's own queue, which drops arriving packets when it is full.
+    `queues` above 1: below a root mq, every TX queue has its own netem with its own seed (`netem_of_queue`).
+    `alike` False (observed only): the TX queues differ, or some are missing.
+    `bands` are the flows': below a root prio each has its own netem and children; the first band takes the rest.
     """
 
     netem: Netem
@@ -137,20 +137,20 @@ class Egress:
 
     @property
     def places(self) -> tuple[tuple[int | None, Egress], ...]:
-        """Every netem with what hangs on it, and its band; that is None where there are none."""
+        """Every netem with its children and its band, which is None without bands."""
         if not self.bands:
             return ((None, self),)
         return ((0, replace(self, bands=())), *((i, band.egress) for i, band in enumerate(self.bands, 1)))
 
     @property
     def form(self) -> tuple[int, tuple[tuple[Filter, ...], ...]]:
-        """What cannot change while packets are on their way."""
+        """What cannot change while packets are in flight."""
         return self.queues, tuple(band.filters for band in self.bands)
 
 
 @dataclass(frozen=True)
 class Band:
-    """A flow's part of an egress, and how its packets are found."""
+    """A flow's part of an egress, and the match that selects its packets."""
 
     filters: tuple[Filter, ...]
     egress: Egress

@@ -1,7 +1,7 @@
-"""A topology under its schedule at one moment, and the state that stands for it then. Pure.
+"""A topology under its schedule at one instant, and the kernel state for it. Pure.
 
-What must not change while lanes are in use is the same at all moments: queues as long as the schedule will ever need,
-and the form that every moment can do with. So a change never waits for a queue to drain.
+What must not change on active lanes is equal at all instants: the longest queues that the schedule needs, and a form
+that suits every instant. So a change never waits for a queue to drain.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from emulator.plan.desired_state import wanted
 from emulator.plan.state import Port, State
 
 GRACE_NS = 1_000_000_000
-"""How late whoever plays a schedule may be before the lanes count as changed by somebody else."""
+"""How late a schedule's player may be before the lanes count as changed by somebody else."""
 
 MOST_INSTANTS = 16
 
@@ -27,7 +27,7 @@ def timeline_of(topology: Topology) -> Timeline | None:
 
 
 def began(topology: Topology | None, before: Topology | None, began_ns: int | None, now_ns: int) -> int | None:
-    """When the topology's schedule is at 0, in ns since 1970: it goes on where it is if it was there `before`."""
+    """When the topology's schedule is at 0, in ns since 1970: a schedule that was active `before` continues."""
     if topology is None or topology.schedule is None:
         return None
     if before is not None and before.schedule == topology.schedule and began_ns is not None:
@@ -42,13 +42,14 @@ def is_over(topology: Topology, began_ns: int, now_ns: int) -> bool:
 
 
 def present(topology: Topology, began_ns: int | None, now_ns: int) -> Topology:
-    """The topology as it is to be now; without a schedule always the same."""
+    """The topology as it must be now; without a schedule always the same."""
     timeline = timeline_of(topology)
     return topology if timeline is None else timeline.at(now_ns - (began_ns or 0))
 
 
 def instants(topology: Topology, began_ns: int, now_ns: int) -> list[int]:
-    """The last instants of the schedule at which the lanes may still be, newest first: as long as the grace goes."""
+    """The latest instants of the schedule whose state the lanes may still have, newest first, within the grace
+    period."""
     timeline = timeline_of(topology)
     assert timeline is not None
     found = [now_ns - GRACE_NS - began_ns]
@@ -58,13 +59,13 @@ def instants(topology: Topology, began_ns: int, now_ns: int) -> list[int]:
 
 
 def wanted_at(topology: Topology, scheduled: Topology, have: State) -> State:
-    """The state that one moment of a topology stands for on this machine."""
+    """The kernel state for one instant of a topology on this machine."""
     goal, timeline = wanted(scheduled, have), timeline_of(topology)
     return goal if timeline is None else held(goal, steady(timeline, have))
 
 
 def steady(timeline: Timeline, have: State) -> State:
-    """What must not change while lanes are in use: the longest queues, and the form that every moment can do with."""
+    """What must not change on active lanes: the longest queues, and a form that suits every instant."""
     most, least = (wanted(extreme, have) for extreme in timeline.extremes)
     veths = {n: replace(v, segments=min(v.segments, least.veths[n].segments)) for n, v in most.veths.items()}
     ports = {n: _plainest(port, least.ports[n]) for n, port in most.ports.items()}
@@ -72,7 +73,7 @@ def steady(timeline: Timeline, have: State) -> State:
 
 
 def held(goal: State, most: State) -> State:
-    """The goal with what must not change as `most` has it."""
+    """The goal with those parts of `most` that must not change."""
     veths = {name: replace(veth, segments=most.veths[name].segments) for name, veth in goal.veths.items()}
     ports = {name: _held(port, most.ports[name]) for name, port in goal.ports.items()}
     wires = {name: replace(wire, rooms=most.wires[name].rooms) for name, wire in goal.wires.items()}
@@ -80,7 +81,7 @@ def held(goal: State, most: State) -> State:
 
 
 def _plainest(port: Port, other: Port) -> Port:
-    """The port with one netem if ever one is needed, and merging no more than is always right."""
+    """The port with one netem if any instant needs it, and with only the offloads that are always allowed."""
     if port.offloads is not None and other.offloads is not None:
         port = replace(port, offloads=port.offloads & other.offloads)
     if port.egress is None or other.egress is None:

@@ -1,4 +1,4 @@
-"""What we own in the kernel, and its names there. Pure values; the operations that change them are in `ops`."""
+"""What Longhaul owns in the kernel, and its names there. Pure values; `ops` holds the operations that change them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from emulator.plan.engine_lane import Wire
 from emulator.plan.qdisc_values import Egress
 
 PREFIX = "lh"
-"""Every bridge, veth and namespace of ours begins with it; an appliance's ports carry an altname instead."""
+"""Every bridge, veth and namespace of ours has this prefix; an appliance's ports have an altname instead."""
 
 SWITCH = "lh-switch"
 """The hub's switch, which joins the virtual lanes."""
 
 HOST_PORT = "eth0"
-"""What a host's only interface is called inside its namespace."""
+"""The name of a host's only interface inside its namespace."""
 
 GROUP_FORWARD_MASK = 0xFFFD
-"""Link-local frames a port passes on: LLDP, LACP, STP... all but MAC pause, which a bridge may never forward."""
+"""Link-local frames that a port forwards: LLDP, LACP, STP... all but MAC pause, which no bridge may forward."""
 
 GSO_SEGMENTS = 65535
-"""The kernel's default for gso_max_segs; 1 makes every packet an skb of its own."""
+"""The kernel's default for gso_max_segs; 1 makes every packet a separate skb."""
 
 IFNAMSIZ = 15
 """The longest name of an interface, in bytes (without the closing NUL)."""
@@ -44,7 +44,7 @@ def interface_name(role: str, host: str) -> str:
 
 
 def altname_of(lane: str, side: str, origin: Origin) -> str:
-    """The mark on an appliance's port; it also carries what the port was like before."""
+    """The mark on an appliance's port; it also encodes the port's former state."""
     return f"longhaul.{lane}.{side}.{origin.encode()}"
 
 
@@ -57,12 +57,12 @@ MERGING = ("rx-gro", "rx-gro-hw", "rx-lro")
 """The offloads that merge received packets into super-frames, by the kernel's names; their places are Origin's bits."""
 
 LRO = frozenset({"rx-lro"})
-"""What a bridge switches off by itself on every port (dev_disable_lro), and does not give back."""
+"""What a bridge switches off on every port (dev_disable_lro) and does not restore."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a port was like before it was ours, to be returned exactly; `offloads` are those of MERGING."""
+    """A port's state before Longhaul used it, to be restored exactly; `offloads` are those of MERGING."""
 
     up: bool
     ipv6: bool
@@ -79,7 +79,7 @@ class Origin:
         """The inverse of `encode`, from the end of an altname. Raises ValueError."""
         code = re.fullmatch(r"u([01])v([01])g(\d+)a([01])o([0-7])", altname.rsplit(".", 1)[-1])
         if code is None:
-            raise ValueError(f"{altname} is not a mark of Longhaul's")
+            raise ValueError(f"{altname} is not a mark of Longhaul")
         up, ipv6, addrgen, arp, bits = (int(digits) for digits in code.groups())
         offloads = frozenset(name for place, name in enumerate(MERGING) if bits >> place & 1)
         return cls(bool(up), bool(ipv6), addrgen, bool(arp), offloads)
@@ -87,10 +87,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Bridge:
-    """A bridge of ours. `up`, `ipv6` (any of its own addresses), `arp`, `stp`, `snooping` as observed; wished: a wire.
-    `forgets` who was silent for a while: wished not to.
+    """A bridge of ours. `up`, `ipv6` (any address of its own), `arp`, `stp`, `snooping` as observed; the goal is a
+    wire. `forgets` hosts that are silent for a while: the goal is that it does not.
 
-    `nf_origin` is what br_netfilter's three sysctls were before we came (None where it is not loaded).
+    `nf_origin` holds br_netfilter's three sysctls from before Longhaul (None where it is not loaded).
     """
 
     up: bool = True
@@ -120,7 +120,7 @@ class Veth:
 
 @dataclass(frozen=True)
 class Vlan:
-    """A sub-interface of ours that carries one 802.1Q tag of the port `trunk`."""
+    """A sub-interface of ours with one 802.1Q tag on the port `trunk`."""
 
     name: str
     trunk: str
@@ -130,10 +130,10 @@ class Vlan:
 
 @dataclass(frozen=True)
 class Port:
-    """An interface that is, or is about to be, a port of one of our bridges; or a trunk, which joins none.
+    """An interface that is, or will be, a port of one of our bridges; or a trunk, which joins none.
 
-    `origin` None: one of our own veths or VLANs, which needs no giving back. `altname` carries the mark of any
-    other, and `offloads` which of MERGING are on there (None: not looked at, for nothing is received there).
+    `origin` None: one of our own veths or VLANs, which needs no restoring. `altname` holds the mark of any other
+    port, and `offloads` which of MERGING are on there (None: not observed, as no packets are received there).
     """
 
     bridge: str | None
@@ -150,10 +150,10 @@ class Port:
 
 @dataclass(frozen=True)
 class Link:
-    """An interface that is not ours, with all that may be a reason to leave it alone.
+    """A foreign interface, with every reason to leave it alone.
 
-    `qdisc` is the kind of a queue that somebody installed (the kernel's own has no handle), `lower` the interface
-    that a VLAN or the like stands on, `addresses` IPv4 and global IPv6.
+    `qdisc` is the kind of a queue that somebody installed (the kernel's own has no handle), `lower` the interface below
+    a VLAN or the like, `addresses` IPv4 and global IPv6.
     """
 
     mtu: int
@@ -171,10 +171,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Nic:
-    """What an interface is made of, whoever owns it: names it answers to, hardware, offloads of MERGING that are on.
+    """An interface's properties, whoever owns it: its names, its hardware, the offloads of MERGING that are on.
 
     `bus` is its PCI (or other bus) address, "" for a virtual one; `speed_mbps` None where the driver knows none;
-    `numa_node` -1 where the machine has but one.
+    `numa_node` -1 on a machine with a single node.
     """
 
     mac: str = ""
@@ -206,9 +206,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class State:
-    """All that is ours in the kernel. Two equal states are the same kernel as far as we are concerned.
+    """Everything in the kernel that is ours. Two equal states are the same kernel as far as we are concerned.
 
-    `nf_call` are br_netfilter's sysctls (iptables, ip6tables, arptables) while any bridge of ours stands, else None.
+    `nf_call` holds br_netfilter's sysctls (iptables, ip6tables, arptables) while any bridge of ours exists, else None.
     `wires` are the lanes that the wire engine serves, by their bridge, which is down.
     """
 
@@ -222,7 +222,7 @@ class State:
     wires: Mapping[str, Wire] = field(default_factory=dict)
 
     def egress(self, port: str) -> Egress | None:
-        """What acts on all that leaves a port, netem's or the engine's."""
+        """What acts on all packets that leave a port: netem's settings or the engine's."""
         for wire in self.wires.values():
             if wire.running and port in (wire.hub, wire.site):
                 return wire.outbound if port == wire.site else wire.inbound
