@@ -18,7 +18,7 @@ from emulator.model.topology import DATAPATHS, ON_DRIFT, ON_FAILURE, check_desti
 
 
 def text_field(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
-    """A field that is written as text and read by `parse`."""
+    """A field that is written as text; `parse` reads it."""
 
     def read(value: object) -> Any:
         if not isinstance(value, str):
@@ -35,7 +35,7 @@ def _word(text: str) -> str:
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """A parser of a choice."""
+    """A parser for a fixed set of words."""
 
     def choose(text: str) -> str:
         if text not in words:
@@ -46,7 +46,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 
 def _rtt(value: object) -> int:
-    """A round trip: a time, or places and an access network that it follows from."""
+    """A round trip: a time, or the places and the access network that determine it."""
     if isinstance(value, str):
         return units.parse_duration_ns(value)
     if not isinstance(value, dict):

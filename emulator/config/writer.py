@@ -1,4 +1,4 @@
-"""A topology as a file holds it: the model back to plain values, written as people would."""
+"""Converts a topology to the plain values of a file, in the form that people write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tree(topology: Topology) -> dict[str, Any]:
 
 
 def lane_tree(lane: Lane, *, apart: bool = False) -> dict[str, object]:
-    """A lane as one would write it: an RTT and common impairments where both directions are alike.
+    """A lane as a person would write it: an RTT and common impairments where both directions are alike.
 
     With `apart` each direction is written in full, its delay too.
     """
@@ -69,7 +69,7 @@ def _direction_tree(direction: Impairment, *, with_delay: bool) -> dict[str, obj
 
 
 def schedule_tree(schedule: Schedule) -> dict[str, object]:
-    """A schedule as one would write it; a trace becomes its keyframes."""
+    """A schedule as a person would write it; a trace becomes its keyframes."""
     found: dict[str, object] = {"start": start_text(schedule.start)}
     if schedule.loop_ns:
         found["loop"] = _time(schedule.loop_ns)

@@ -1,7 +1,7 @@
-"""YAML text to a tree of dicts, lists and *texts*, in which every key knows its line.
+"""Parses YAML text to a tree of dicts, lists and *texts*, in which every key knows its line.
 
-Scalars stay the text that was written, so that "0.0001" never passes through floating point and "on" is a name.
-What YAML readers let pass silently is a mistake here: a key given twice, a key without a value, an alias.
+Scalars stay as written, so that "0.0001" never passes through floating point and "on" is a name. It reports what YAML
+readers usually ignore: a key given twice, a key without a value, an alias.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Path = tuple[str, ...]
 Tree = str | list["Tree"] | dict[str, "Tree"]
 
 DEEPEST = 20
-"""No file of ours is nested as deep as this."""
+"""The deepest nesting that is accepted; our files need less."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Source:
     mistakes: list[Mistake] = field(default_factory=list)
     lined: bool = True
     hints: list[str] = field(default_factory=list)
-    """What the user should know of it, though it is right."""
+    """Notes for the user about valid input."""
 
     def moved(self, old: Path, new: Path) -> None:
         """What stands at a path is known by another one from now on."""
@@ -49,13 +49,13 @@ class Source:
         return f"{self.where}:{self.lines.get(path, 1)}"
 
     def wrong(self, path: Path, text: str) -> None:
-        """Note a mistake; a second one at the same path would only follow from the first."""
+        """Record a mistake; a second one at the same path would only follow from the first."""
         where, dotted = self.at(path), ".".join(path)
         if (where, dotted) not in {(m.where, m.path) for m in self.mistakes}:
             self.mistakes.append(Mistake(where, dotted, text))
 
     def raise_mistakes(self) -> None:
-        """Raise InputError with everything noted, in the order of the lines, if anything was."""
+        """Raise InputError with all recorded mistakes, in the order of the lines, if there are any."""
         if self.mistakes:
             raise InputError(sorted(self.mistakes, key=lambda m: int(m.where.rsplit(":", 1)[1]) if self.lined else 0))
 

@@ -1,4 +1,4 @@
-"""How the lanes stand: asked and present side by side, with what each direction counted. Pure."""
+"""The state of the lanes: intent and kernel side by side, with each direction's counters. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from emulator.plan.state import State
 
 @dataclass(frozen=True)
 class DirectionCounters:
-    """What one direction counted. Drops by limit are our fault, drops by buffer are physics, by loss as wished.
+    """What one direction counted. Drops by limit are the emulator's fault, drops by buffer the bottleneck's, drops by
+    loss are configured.
 
-    Netem has one counter for its limit, its loss and its ECN marks: with any loss drops_limit and drops_loss are
-    None, unknowable; the wire engine tells them apart. So is drops_limit where the shaper dropped more than netem saw:
-    somebody lets super-frames in that are larger than its burst, and it cuts them apart. Drops by buffer include those
-    of an active queue. Packets are skbs.
+    Netem has one counter for its limit, its loss and its ECN marks. With any loss drops_limit and drops_loss are
+    therefore None (unknown); the wire engine counts them separately. drops_limit is also None where the shaper dropped
+    more than netem saw: something admits super-frames larger than its burst, and it segments them. Drops by buffer
+    include those of an active queue. Packets are skbs.
     """
 
     packets: int = 0
@@ -38,7 +39,7 @@ class DirectionCounters:
 
 @dataclass(frozen=True)
 class DirectionStatus:
-    """One direction as the kernel has it now. `lateness` is QueueCounters'."""
+    """One direction as the kernel has it now. `lateness` is that of QueueCounters."""
 
     port: str
     netem: Netem | None
@@ -47,7 +48,7 @@ class DirectionStatus:
     counters: DirectionCounters
     lateness: tuple[tuple[int, int], ...] = ()
     flows: tuple[DirectionStatus, ...] = ()
-    """The flows', in the lane's order."""
+    """The flows' states, in the lane's order."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class LaneStatus:
 
 @dataclass(frozen=True)
 class PathStatus:
-    """Two sites and the RTT asked for between them: by way of the hub, so that both lanes add up."""
+    """Two sites and the requested RTT between them: the path leads through the hub, so both lanes add up."""
 
     one: str
     other: str
@@ -68,9 +69,9 @@ class PathStatus:
 
 @dataclass(frozen=True)
 class PendingStatus:
-    """What goes back to the topology of the name `back_to` (None: nothing up) in `left_ns` (0 or less: any moment).
+    """A change that reverts to the topology named `back_to` (None: no topology) in `left_ns` (0 or less: at any time).
 
-    Without `left_ns` the lanes are leased by a test run, and go back at its end.
+    Without `left_ns` a test run has leased the lanes, and returns them at its end.
     """
 
     left_ns: int | None
@@ -79,11 +80,11 @@ class PendingStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """What is asked for, how it stands, the steps between the two, and what impairs the lanes (netem or wire).
+    """The intent, the kernel's state, the steps between the two, and what impairs the lanes (netem or wire).
 
-    `blocked` tells by lane why it cannot be put right at present: its port is gone, or somebody else's by now.
-    Under a schedule the lanes are those of this moment, and `lateness` says how its changes came so far, as far as
-    somebody plays it.
+    `blocked` says for each lane why it cannot be repaired at present: its port is gone, or belongs to somebody else
+    now. Under a schedule the lanes are in their present scheduled state, and `lateness` says how late its changes were,
+    if somebody plays it.
     """
 
     topology: Topology | None
@@ -96,16 +97,16 @@ class Status:
 
     @property
     def as_asked(self) -> bool:
-        """Whether the machine is as it was asked to be."""
+        """Whether the kernel matches the intent."""
         return not self.drift and not self.blocked
 
     @property
     def leased(self) -> bool:
-        """Whether a test run has the lanes: until its end nobody else may change them."""
+        """Whether a test run has leased the lanes: until it ends nobody else may change them."""
         return self.pending is not None and self.pending.left_ns is None
 
     def lane(self, name: str) -> LaneStatus:
-        """The lane of that name, which is there."""
+        """The lane of that name, which must exist."""
         return next(lane for lane in self.lanes if lane.lane.name == name)
 
     @property
@@ -124,7 +125,7 @@ def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -
 
 
 def recounted(status: Status, counted: Mapping[str, QueueCounters]) -> Status:
-    """The same lanes with what is counted now; a queue that is gone has what it counted last."""
+    """The same lanes with fresh counters; a queue that is gone keeps its last ones."""
     lanes = (
         replace(one, outbound=_recounted(one.outbound, counted), inbound=_recounted(one.inbound, counted))
         for one in status.lanes
@@ -152,7 +153,7 @@ def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> 
 
 
 def _part(port: str, egress: Egress, count: QueueCounters) -> DirectionStatus:
-    """A port's only netem with what hangs on it, or one of its bands'."""
+    """A port's only netem with its children, or that of one of its bands."""
     netem = egress.netem
     return DirectionStatus(port, netem, egress.shaper, egress.aqm, _counters(netem, count), count.lateness)
 

@@ -14,7 +14,7 @@ from emulator.plan.state import State
 class QueueCounters:
     """What one egress counted since Longhaul created its queue: packets are skbs, a super-frame counts once.
 
-    `drops` are all; `lost` those by chance as wished, where the datapath can tell. `lateness`: how many frames left
+    `drops` are all; `lost` the configured random ones, where the datapath can tell. `lateness`: how many frames left
     less than so many ns after they were due, and not less than the entry before, where it can tell that.
     `flows` are the flows' own, which are in none of the other figures.
     """

@@ -1,7 +1,7 @@
 """Places and the round trips between them: measured where a table has them, else estimated from the map. Pure.
 
-An estimate is the great circle, there and back, at the speed of light in fibre, times a stated factor for the way
-that cables really take. What physics allows (`least_ns`) is the same without the factor.
+An estimate is the great circle, there and back, at the speed of light in fibre, times a stated factor for the detours
+of real cables. The physical minimum (`least_ns`) omits the factor.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ FIBRE_KM_PER_S = 299_792.458 / 1.4682
 """Light in standard single-mode fibre (G.652, group index 1.4682 at 1550 nm): 204,191 km/s."""
 
 PATH_FACTOR = 1.5
-"""How much longer than the great circle a long-distance path is on the whole: New York to London 82 ms by it and
-70 to 76 on the best cables, to Tokyo 159 ms and about 165."""
+"""The ratio of a typical long-distance path to the great circle: New York to London is 82 ms with it and 70 to 76 ms on
+the best cables; to Tokyo it is 159 ms and about 165 ms."""
 
 STEP_NS = 10_000
-"""Estimates are rounded to 10 us: more digits would promise what they do not hold."""
+"""Estimates are rounded to 10 us: more digits would suggest a false precision."""
 
 _MS = 1_000_000
 
@@ -34,11 +34,11 @@ MEASURED: dict[frozenset[str], tuple[int, str]] = {
     frozenset(("new-york", "london")): (80 * _MS, FOUNDING),
     frozenset(("new-york", "japan")): (346 * _MS, FOUNDING),
 }
-"""RTTs in ns that somebody measured, and who; they go before any estimate."""
+"""RTTs in ns that somebody measured, with the source; they take precedence over estimates."""
 
 ACCESS_NS = {"cable": 15 * _MS, "dsl": 30 * _MS, "5g": 20 * _MS, "lte": 50 * _MS, "leo": 40 * _MS, "geo": 600 * _MS}
-"""What an access network adds to the *whole* round trip, never to each direction. Round figures of our choice, for
-want of a measurement of yours; of geo's, light over 4 x 35,786 km takes 477 ms."""
+"""What an access network adds to the *whole* round trip, never to each direction. These are our round figures: use
+measured values where you have them. For geo, light takes 477 ms over 4 x 35,786 km."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Trip:
-    """A round trip: what to emulate, what physics allows at the least, the great circle, and the source."""
+    """A round trip: the RTT to emulate, the physical minimum, the great circle, and the source."""
 
     rtt_ns: int
     least_ns: int
@@ -79,7 +79,7 @@ def place(name: str) -> Place:
 
 
 def distance_km(one: Place, other: Place) -> float:
-    """Along the great circle (haversine)."""
+    """The distance along the great circle (haversine)."""
     north, south = math.radians(one.latitude), math.radians(other.latitude)
     east = math.radians(other.longitude - one.longitude)
     h = math.sin((south - north) / 2) ** 2 + math.cos(north) * math.cos(south) * math.sin(east / 2) ** 2

@@ -1,4 +1,4 @@
-"""The wish for one direction of a lane: all that it may do to packets, in integers. Pure, valid once built."""
+"""The impairment of one direction of a lane, in integers. Pure; valid once built."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from emulator.model.loss_model import P32, LossModel
 from emulator.units import format_duration
 
 MAX_JITTER_NS = 2**31 - 1
-"""Beyond, sch_netem would cut it off silently."""
+"""The longest jitter: sch_netem would truncate a longer one silently."""
 
 AQMS = ("drop-tail", "codel", "fq-codel", "red")
-"""What a full buffer does: drop what comes, or an active queue management that drops earlier."""
+"""What a full buffer does: drop arriving packets, or an active queue management that drops earlier."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Impairment:
-    """The wish for one direction of a lane.
+    """The impairment of one direction of a lane.
 
-    `rate_bps` None means: no bottleneck here, the ports' own speed. `buffer` needs a rate; None means one BDP of
-    the lane, at least 1 ms. Order is kept whatever the jitter, unless `keep_order` is False; `reorder_p32` of the
-    packets overtake all that are on their way. `loss_model` stands instead of `loss_p32`. `ber_e15` are bit errors
-    in 10^15 bits, instead of `corrupt_p32` per packet. `ecn`: packets of flows that can take it are marked where
-    they would be lost or dropped early. `overhead_bytes` per packet and `atm` cells (53 bytes for 48) count against
-    the rate. `seed` None: derived from the topology's.
+    `rate_bps` None means: no bottleneck here, only the ports' own speed. `buffer` needs a rate; None means one BDP of
+    the lane, at least 1 ms. Jitter keeps the order unless `keep_order` is False; `reorder_p32` of the packets overtake
+    all packets in flight. `loss_model` replaces `loss_p32`. `ber_e15` are bit errors in 10^15 bits and replace
+    `corrupt_p32`, which is per packet. `ecn` marks packets of capable flows where they would be lost or dropped early.
+    `overhead_bytes` per packet and `atm` cells (53 bytes for 48) count against the rate. `seed` None: derived from the
+    topology's.
     """
 
     delay_ns: int = 0
@@ -122,12 +122,12 @@ class Impairment:
 
     @property
     def mean_loss(self) -> float:
-        """The share of packets that is lost (or marked) in the long run, by chance and not by a full buffer."""
+        """The share of packets lost (or marked) at random in the long run, without those that a full buffer drops."""
         return self.loss_model.mean_loss if self.loss_model else self.loss_p32 / P32
 
     @property
     def per_packet(self) -> bool:
-        """Whether each packet must come alone: in a super-frame, many would share one fate or one overhead."""
+        """Whether packets must pass one by one: those of a super-frame would share one fate or one overhead."""
         return bool(
             self.mean_loss or self.duplicate_p32 or self.corrupt_p32 or self.ber_e15 or self.reorder_p32
             or self.overhead_bytes or self.atm or self.aqm != "drop-tail"
@@ -135,7 +135,7 @@ class Impairment:
 
     @property
     def bottleneck(self) -> Impairment:
-        """The bottleneck alone, with all that says how it works."""
+        """The bottleneck alone, with all its settings."""
         ecn = self.ecn and self.aqm != "drop-tail"
         return Impairment(
             rate_bps=self.rate_bps, buffer=self.buffer, overhead_bytes=self.overhead_bytes, atm=self.atm,
@@ -143,7 +143,7 @@ class Impairment:
         )  # fmt: skip
 
     def corruption_p32(self, frame_bytes: int) -> int:
-        """The probability that a frame of that size has a bit flipped. The kernel flips one, never more."""
+        """The probability that a frame of that size has a flipped bit. The kernel flips one bit at most."""
         if not self.ber_e15:
             return self.corrupt_p32
         if self.ber_e15 == 10**15:

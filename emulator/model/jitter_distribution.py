@@ -55,7 +55,7 @@ def named(name: str) -> DistributionTable:
 
 
 def table_of(distribution: str | DistributionTable) -> DistributionTable:
-    """The table of a name, or the user's own."""
+    """The table of a named shape, or the user's own."""
     return named(distribution) if isinstance(distribution, str) else distribution
 
 
@@ -75,7 +75,7 @@ def parse(text: str) -> DistributionTable:
 
 
 def checked(table: DistributionTable) -> DistributionTable:
-    """The same table. Raises ValueError when the kernel would not take it."""
+    """Check the table and return it. Raises ValueError when the kernel would not accept it."""
     if not 0 < len(table) <= MAX_SIZE:
         raise ValueError(f"a distribution has 1 to {MAX_SIZE} numbers, not {len(table)}")
     if outside := next((v for v in table if v != _clipped(v)), None):
@@ -84,20 +84,20 @@ def checked(table: DistributionTable) -> DistributionTable:
 
 
 def pack(table: DistributionTable) -> bytes:
-    """As the kernel takes it: signed 16-bit numbers."""
+    """The table in the kernel's form: signed 16-bit numbers."""
     return struct.pack(f"={len(table)}h", *table)
 
 
 @cache
 def fingerprint(table: DistributionTable) -> int:
-    """31 bits that stand for a table, never 0."""
+    """A digest of a table in 31 bits, never 0."""
     return zlib.crc32(struct.pack(f"<{len(table)}h", *table)) & 0x7FFFFFFF or 1
 
 
 @lru_cache
 def from_fingerprint(digest: int) -> DistributionTable | None:
-    """The named table of that fingerprint; None for any other."""
-    if not digest:  # no table: none of them need be computed to know that
+    """The named table with that fingerprint; None for any other."""
+    if not digest:  # no table: nothing needs to be computed
         return None
     return next((named(name) for name in NAMES if fingerprint(named(name)) == digest), None)
 
@@ -108,12 +108,12 @@ def name_of(table: DistributionTable) -> str:
 
 
 def deviation_ns(jitter_ns: int, value: int) -> int:
-    """What the kernel makes of one entry: `value` jitters / 8192, rounded half away from zero (tabledist)."""
+    """The kernel's result for one entry: `value` jitters / 8192, rounded half away from zero (tabledist)."""
     rest = (jitter_ns % SCALE) * value
     rounded = (abs(rest) + SCALE // 2) // SCALE
     return (rounded if rest >= 0 else -rounded) + jitter_ns // SCALE * value
 
 
 def reach_ns(jitter_ns: int, table: DistributionTable) -> int:
-    """By how much the longest delay exceeds the middle one."""
+    """How much the longest delay exceeds the middle one."""
     return max(0, deviation_ns(jitter_ns, max(table)))

@@ -1,4 +1,4 @@
-"""How late changes were: asked against applied. A value; pure."""
+"""How late changes were: scheduled against applied. A value; pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ BUCKETS_NS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_
 
 @dataclass
 class Lateness:
-    """How late changes were applied: from the instant asked for to the kernel's answer, less what reading the clock
-    takes. `skipped` instants had passed before they could be applied, and a later one took their place. `drifts`
-    counts how often the lanes were found changed by somebody else."""
+    """How late changes were applied: from the scheduled instant to the kernel's answer, less the time that reading the
+    clock takes. `skipped` instants had passed before they could be applied, and a later one replaced them. `drifts`
+    counts how often somebody else had changed the lanes."""
 
     changes: int = 0
     skipped: int = 0

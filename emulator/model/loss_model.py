@@ -37,7 +37,7 @@ class GilbertElliott:
 
     @property
     def bad_share(self) -> float:
-        """How much of the packets meet the bad state."""
+        """The share of packets that meet the bad state."""
         return self.p_p32 / (self.p_p32 + self.r_p32)
 
     @property
@@ -47,7 +47,7 @@ class GilbertElliott:
 
     @property
     def mean_burst(self) -> float:
-        """The packets lost in a row on average: losses over those after which one comes through."""
+        """The mean number of packets lost in a row: losses divided by losses that a received packet follows."""
         bad, good, p, r = (value / P32 for value in (self.bad_p32, self.good_p32, self.p_p32, self.r_p32))
         ends = self.bad_share * bad * (r * (1 - good) + (1 - r) * (1 - bad))
         ends += (1 - self.bad_share) * good * (p * (1 - bad) + (1 - p) * (1 - good))
@@ -118,7 +118,7 @@ def _check(model: LossModel) -> None:
 
 
 def from_burst(loss_p32: int, burst: Fraction) -> GilbertElliott:
-    """Losses that come `burst` in a row on average. Raises ValueError when these cannot be."""
+    """A model whose losses come `burst` in a row on average. Raises ValueError for an impossible combination."""
     if burst < 1:
         raise ValueError("a burst is at least one packet")
     if not 0 < loss_p32 < P32:
@@ -135,7 +135,7 @@ def _p32(share: Fraction) -> int:
 
 
 def parse(text: str) -> int | LossModel:
-    """A loss as it is written (see above): a plain probability in parts per 2^32 - 1, or a model. Raises ValueError."""
+    """Parse a loss (see above): a plain probability in parts per 2^32 - 1, or a model. Raises ValueError."""
     first, *words = text.split() or [""]
     if first == "gilbert":
         if not 2 <= len(words) <= 4:
@@ -159,5 +159,5 @@ def _probability(text: str) -> int:
 
 
 def format_loss(loss_p32: int, model: LossModel | None) -> str:
-    """A loss as `parse` reads it back."""
+    """A loss as text that `parse` reads back."""
     return str(model) if model else format_probability(loss_p32)

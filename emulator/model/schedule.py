@@ -14,18 +14,18 @@ from emulator.units import format_duration
 
 DAY_NS = 86_400 * 10**9
 STEP_NS = 10**9
-"""How often a ramp changes, unless said otherwise."""
+"""The default interval between changes of a ramp."""
 
 RTT, DOWN = "rtt_ns", "down"
-"""What a keyframe may set besides the fields of impairments: the round trip, and 1 for losing everything."""
+"""What a keyframe may set besides the fields of impairments: the round trip, and 1 for losing every packet."""
 
 Value = int | str | LossModel | None
-"""What a field may be set to."""
+"""A value of a field."""
 
 
 @dataclass(frozen=True)
 class Keyframe:
-    """What holds from `at_ns` on; with `ramp`, it is reached in a straight line from the keyframe before.
+    """What holds from `at_ns` on; with `ramp`, the value changes linearly from the keyframe before.
 
     `values` are fields of Impairment (those of the table's schedulable keys), RTT or DOWN, each with its value.
     """
@@ -75,13 +75,13 @@ class Track:
                 raise ValueError(f"the key at {at}: {word.split('_')[0]} can only step from what stands before it")
 
     def last_before(self, name: str, key: Keyframe) -> Value:
-        """What the track said of a field last before a keyframe, where it said something; else UNSAID."""
+        """The latest value that the track set before a keyframe; UNSAID when it set none."""
         earlier = [k for k in self.keys if k.at_ns < key.at_ns]
         return next((v for k in reversed(earlier) for n, v in k.values if n == name), UNSAID)
 
 
 UNSAID = "unsaid"
-"""No value of a field: a track said nothing of it."""
+"""Not a value of a field: a track has set nothing."""
 
 
 def _on_a_line(one: Value, other: Value) -> bool:
@@ -91,8 +91,8 @@ def _on_a_line(one: Value, other: Value) -> bool:
 
 @dataclass(frozen=True)
 class Start:
-    """When a schedule's time is 0: `ns` after the run begins ("now"), at a moment ("at", ns since 1970), or every
-    day at that time of the day, UTC ("daily")."""
+    """When a schedule's time is 0: `ns` after the run begins ("now"), at an instant ("at", ns since 1970), or every day
+    at that time of day, UTC ("daily")."""
 
     kind: str = "now"
     ns: int = 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LARGEST_BUFFER_BYTES = 2**30 - 2**20
-"""The kernel's arithmetic on socket buffers is in int and breaks at 1 GiB."""
+"""The kernel computes socket buffers with int arithmetic, which overflows at 1 GiB."""
 MOST_SEGMENTS = 65_535
 """Of a first window, as a route holds it."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A named set of TCP settings for the hosts; None leaves the kernel's own value.
+    """A named set of TCP settings for the hosts; None keeps the kernel's own value.
 
     `tcp_rmem`, `tcp_wmem`: min, default, max in bytes (Documentation/networking/ip-sysctl.rst); `tcp_mem`: low,
     pressure, high in pages, global to the machine. `initcwnd`, `initrwnd`: segments, per route.

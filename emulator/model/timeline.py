@@ -1,4 +1,4 @@
-"""A schedule over a topology: how the lanes are at any time, and when they change next. Pure."""
+"""A schedule over a topology: the lanes at any time, and when they change next. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIRECTIONS = ("outbound", "inbound")
 
 @dataclass(frozen=True)
 class Curve:
-    """One field of one direction of one lane over time; `ramps[i]` says how its i-th value is reached."""
+    """One field of one direction of one lane over time; `ramps[i]` says whether a ramp leads to its i-th value."""
 
     lane: str
     direction: str
@@ -31,7 +31,7 @@ class Curve:
     ramps: tuple[bool, ...]
 
     def at(self, t_ns: int, step_ns: int) -> Value:
-        """The value at that time, from the first keyframe on."""
+        """The value at that time, at or after the first keyframe."""
         i = bisect_right(self.times, t_ns) - 1
         now = self.values[i]
         goal = self.values[i + 1] if i + 1 < len(self.times) and self.ramps[i + 1] else now
@@ -51,7 +51,7 @@ class Curve:
 
 
 class Timeline:
-    """The lanes of a topology under its schedule. Raises ValueError when they would contradict themselves."""
+    """The lanes of a topology under its schedule. Raises ValueError when they would be contradictory at any time."""
 
     def __init__(self, topology: Topology, schedule: Schedule) -> None:
         self.topology, self.schedule = topology, schedule
@@ -63,12 +63,13 @@ class Timeline:
                 raise ValueError(f"at {format_duration(t_ns)} of the schedule: {error}") from None
 
     def breakpoints(self) -> list[int]:
-        """Every time at which a curve bends or jumps, and the moment before: between two of them all is straight."""
+        """Every time at which a curve bends or jumps, and the time just before: between them all curves are
+        straight."""
         times = {t for curve in self.curves for t in curve.times}
         return sorted({0} | times | {t - 1 for t in times if t})
 
     def at(self, t_ns: int) -> Topology:
-        """The topology as it is `t_ns` after the start; before it, as it stands in its file."""
+        """The topology `t_ns` after the start; before the start, as its file says."""
         if t_ns < 0:
             return self.topology
         phase = t_ns % self.schedule.loop_ns if self.schedule.loop_ns else t_ns
@@ -82,9 +83,9 @@ class Timeline:
 
     @cached_property
     def extremes(self) -> tuple[Topology, Topology]:
-        """The topology with the most that is ever asked of each direction, and the same at its lowest rate.
+        """The topology with the largest values of each direction, and the same at its lowest rate.
 
-        The first needs the longest queue there is; between them they show whether packets must ever come alone.
+        The first needs the longest queue; both together show whether packets must ever pass one by one.
         """
         scheduled = [self.at(t_ns) for t_ns in self.breakpoints()]
         most, least = [], []
@@ -96,11 +97,11 @@ class Timeline:
         return replace(self.topology, lanes=tuple(most)), replace(self.topology, lanes=tuple(least))
 
     def envelope(self) -> Topology:
-        """The topology with the most that is ever asked of each direction."""
+        """The topology with the largest values of each direction."""
         return self.extremes[0]
 
     def next_change(self, t_ns: int) -> int | None:
-        """The next time at which a lane may change; None when all stays as it is for ever."""
+        """The next time at which a lane may change; None when nothing changes any more."""
         if t_ns < 0:
             return 0
         loop = self.schedule.loop_ns
@@ -117,7 +118,7 @@ def _most(seen: list[Impairment]) -> Impairment:
     most = _worst(seen)
     if len(rates) == len(seen):
         return replace(most, rate_bps=max(rates))
-    # A lane that has no bottleneck at times: the ports' own speed counts for the queue.
+    # A lane without a bottleneck at times: the ports' own speed determines the queue.
     return replace(most, rate_bps=None, ecn=False, **at_rest(key for key in KEYS if key.needs_rate))
 
 
@@ -127,7 +128,7 @@ def _slowest(seen: list[Impairment]) -> Impairment:
 
 
 def _worst(seen: list[Impairment]) -> Impairment:
-    """The most lossy moment, with the greatest number that each other schedulable field ever has."""
+    """The values at the time with the most loss, and the largest value of each other schedulable field."""
     lossy = max(seen, key=lambda one: one.mean_loss)
     apart = ("loss_p32", "loss_model", "rate_bps")
     names = [name for key in schedulable_keys() for name in key.fields if name not in apart]
@@ -145,7 +146,7 @@ def _curves(topology: Topology, track: Track) -> Iterator[Curve]:
 
 
 def _changed(lane: Lane, said: Mapping[str, Mapping[str, Any]]) -> Lane:
-    """The lane with what its curves say of each direction. A lane that is off stays so."""
+    """The lane with its curves' values for each direction. A lane that is off stays off."""
     ways = {way: dict(said.get(way, {})) for way in DIRECTIONS}
     rtt_ns = next((fields[RTT] for fields in ways.values() if RTT in fields), None)
     if rtt_ns is not None:
@@ -155,6 +156,6 @@ def _changed(lane: Lane, said: Mapping[str, Mapping[str, Any]]) -> Lane:
 
 
 def _fields(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of Impairment that a direction's curves stand for."""
+    """The fields of Impairment that a direction's curves set."""
     fields = {name: value for name, value in said.items() if name not in (RTT, DOWN)}
     return fields | ({"loss_p32": P32, "loss_model": None, "ecn": False} if said.get(DOWN) else {})

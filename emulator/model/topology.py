@@ -1,7 +1,7 @@
-"""What the user wishes: topologies of lanes, each impaired in both directions, and TCP profiles.
+"""The user's intent: topologies of lanes, each impaired in both directions, and TCP profiles.
 
-Pure values, valid once built: a constructor raises ValueError on a wish that contradicts itself. Integers only,
-with the unit in the name: ns, bit/s, bytes, and `p32` for a probability in parts per 2^32 - 1 (the kernel's own).
+Pure values, valid once built: a constructor raises ValueError for contradictory values. Integers only, with the unit
+in the name: ns, bit/s, bytes, and `p32` for a probability in parts per 2^32 - 1 (the kernel's own).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from emulator.model.schedule import Schedule
 from emulator.units import format_duration
 
 LINE_RATE_BPS = 10_000_000_000
-"""The speed of the ports when nothing else is said: the founding 10 Gbit/s."""
+"""The default speed of the ports: 10 Gbit/s."""
 LEAST_MTU, MOST_MTU = 576, 65_521
-"""What every IPv4 host takes, and what makes a frame of 65535 bytes with its header."""
+"""The MTU that every IPv4 host accepts, and the one whose frame has 65535 bytes with its header."""
 DATAPATHS = ("auto", "netem", "wire")
 """What impairs the lanes: the kernel's netem, the wire engine, or netem where the kernel has it and else the engine."""
 ON_FAILURE = ("cut", "pass")
-"""What becomes of a lane when its engine dies: nothing passes, or everything does, unimpaired."""
+"""What happens to a lane when its engine dies: it passes nothing, or everything unimpaired."""
 
 SUBNET = IPv4Network("10.77.0.0/24")
-"""Where the hosts of virtual lanes live when nothing else is said."""
+"""The default subnet of the hosts of virtual lanes."""
 
 UNIMPAIRED = Impairment()
-"""Nothing is done to the packets."""
+"""No impairment."""
 
 NAME_PATTERN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 """A site's name: a host name label of RFC 1123, in lower case."""
@@ -38,7 +38,7 @@ DESTINATION_PATTERN = r"([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:\[][A-Za-z0-
 """A host for ssh(1): a name, an address or an alias, with or without a user; never a word that begins with "-"."""
 
 ON_DRIFT = ("report", "restore")
-"""What the daemon may do about drift: tell of it and leave it, or put the lane back as asked."""
+"""What the daemon does about drift: report it only, or restore the lane."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Topology:
 
     The hub has the subnet's first address, the lanes' sites the following ones in order. `seed` drives every
     random impairment; each direction of each lane derives its own from it. `on_drift` is what the daemon does when
-    somebody changes a lane behind our back: one of ON_DRIFT. `hub_host` is the SSH destination of the hub's machine.
+    somebody else changes a lane: one of ON_DRIFT. `hub_host` is the SSH destination of the hub's machine.
     `datapath`: one of DATAPATHS; `on_failure`: one of ON_FAILURE, for lanes that the engine serves. `schedule` changes
     the lanes over time.
     """

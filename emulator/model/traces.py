@@ -16,7 +16,7 @@ BIN_NS = 100_000_000
 """A mahimahi trace becomes one rate per bin."""
 
 STALLED_BPS = 1_000
-"""A bin without any delivery: not nothing, for what is queued must not be lost."""
+"""The rate of a bin without any delivery: not zero, because queued packets must not be lost."""
 
 _UNITS = {"percent": "%"}
 

@@ -153,7 +153,7 @@ export class Panel {
     apply.addEventListener('click', () => this.#apply());
     this.confirm = el('input', { type: 'checkbox' });
     const row = el('div', { class: 'row' }, preview, apply);
-    if (can.has('confirm')) row.append(el('label', { class: 'check' }, this.confirm, 'take it back after 60 s unless confirmed'));
+    if (can.has('confirm')) row.append(el('label', { class: 'check' }, this.confirm, 'revert after 60 s unless confirmed'));
     if (can.has('undo')) {
       const undo = el('button', { class: 'quiet' }, 'Undo the last change');
       undo.addEventListener('click', async () => {
