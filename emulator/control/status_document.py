@@ -45,7 +45,7 @@ def document(status: Status) -> dict[str, Any]:
 
 
 def lane_document(one: LaneStatus) -> dict[str, Any]:
-    """A lane: asked and present. Of one with flows, its directions tell of what belongs to none of them."""
+    """A lane: asked and present. On one with flows, its directions describe the packets of no flow."""
     both = zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
     return {
         "name": one.lane.name,

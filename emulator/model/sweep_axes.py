@@ -38,7 +38,7 @@ ALGORITHM_PATTERN = r"[a-z0-9_-]{1,15}"
 
 @dataclass(frozen=True)
 class SweepAxis:
-    """One axis: how its values are read and written, and what a user is told of it.
+    """One axis: how its values are read and written, and its description for users.
 
     `limits` are the least, the most, how to write them, and what sets them. `single` axes have one value. `default` is
     what holds when nothing is given, in words.

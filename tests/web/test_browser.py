@@ -94,7 +94,7 @@ def test_a_mistake_stands_at_its_field(page: Page) -> None:
 
 def test_a_change_counts_down_and_can_be_taken_back(page: Page, site: Site) -> None:
     page.get_by_label("RTT", exact=True).fill("50")
-    page.get_by_label("take it back after 60 s unless confirmed").check()
+    page.get_by_label("revert after 60 s unless confirmed").check()
     page.get_by_role("button", name="Apply").click()
     expect(page.locator("#notes")).to_contain_text("california is at 50ms")
     site.look()

@@ -46,7 +46,7 @@ class RunningWorkload(Protocol):
 
     @property
     def port(self) -> int:
-        """The receiver's TCP port; in a bidirectional test the streams back come from it."""
+        """The receiver's TCP port; in a test of both directions the streams back come from it."""
 
     @property
     def connections(self) -> int:

@@ -158,7 +158,7 @@ def test_a_flow_without_a_gap_other_flows_with_a_word(tmp_path: Path) -> None:
     changed = star(VOICE.replace("1%", "3%"), BULK)
     assert [step.why.split(":")[0] for step in appliance.plan(changed)] == ["lhh-a flow 1"]
     other = [step.why for step in appliance.plan(star(VOICE))]
-    assert "lhs-a changes to other flows: what is in flight on it is lost, and none passes unimpaired" in other
+    assert "lhs-a changes to other flows: packets in flight are lost, and none passes unimpaired" in other
     appliance.up(star(VOICE))
     appliance.up(star())
     assert appliance.status().as_asked
