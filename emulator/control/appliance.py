@@ -94,7 +94,7 @@ class Appliance:
         return self._confirmations.lease(topology)
 
     def repair(self, *, restore: bool | None = None) -> RepairOutcome:
-        """One check of the watchdog (`Repairs.repair`)."""
+        """What the watchdog does at each look (`Repairs.repair`)."""
         return self._repairs.repair(restore=restore)
 
     def topology(self) -> Topology | None:
@@ -110,7 +110,7 @@ class Appliance:
         return self._queries.status()
 
     def recounted(self, status: Status) -> Status:
-        """The same status with fresh counters."""
+        """The same status with the counters of now."""
         return self._queries.recounted(status)
 
     def plan(self, topology: Topology) -> list[Step]:
@@ -126,9 +126,9 @@ class Appliance:
         return self._queries.warnings(topology)
 
     def nics(self) -> list[NicRow]:
-        """Every interface that can be a port, or why it cannot."""
+        """Every interface that could be a port, or why it cannot."""
         return self._queries.nics()
 
     def port_names(self, names: Sequence[str]) -> list[str]:
-        """The interfaces behind these names of any kind."""
+        """The interfaces that these names of any kind mean."""
         return self._queries.port_names(names)

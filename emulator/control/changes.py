@@ -24,9 +24,9 @@ class Changes:
     ) -> list[Step]:
         """Bring this topology up. Raises RefusedError, KernelError, VerifyError; then nothing changed.
 
-        With `confirm_s` Longhaul reverts the change after this many seconds unless somebody calls `confirm` before.
-        `sessions`: further addresses of this machine that must stay reachable, such as an API client's. An active
-        schedule continues in its phase unless `anew` restarts it.
+        With `confirm_s` Longhaul reverts it after so many seconds unless somebody calls `confirm` before. `sessions`:
+        further addresses of this machine that must stay reachable, such as an API client's. A schedule that is up
+        already goes on in its phase, unless it is to begin `anew`.
         """
         with self._confirmations.changing() as old:
             pending = self._confirmations.waiting(old, confirm_s)
@@ -36,14 +36,14 @@ class Changes:
             return steps
 
     def down(self) -> list[Step]:
-        """Remove all lanes and restore the ports. Discards a pending confirmation. Raises RefusedError during a
+        """Remove all lanes and restore the ports. Ends what waits for confirmation. Raises RefusedError during a
         lease."""
         with self._machine.store.locked():
             self._confirmations.refuse_leased()
             return Transaction(None, "down", None).run(self._machine)
 
     def undo(self) -> list[Step]:
-        """Return to the topology before the last change, which is itself a change. Raises InputError without one."""
+        """Go back to the topology before the last change, which is itself a change. Raises InputError without one."""
         with self._confirmations.changing() as old:
             for change in self._machine.history.last(old.change):
                 if change.before != change.after:
@@ -52,13 +52,13 @@ class Changes:
             raise InputError.single("there is no change to undo: see longhaul history")
 
     def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
-        """Replace the lanes of those names, live, all in one. Raises InputError when a lane does not exist."""
+        """Replace the lanes of those names, live, all in one. Raises InputError when there is no such lane."""
         with self._confirmations.changing() as old:
             if old.topology is None:
                 raise InputError.single("no topology is up: bring one up first with longhaul up FILE")
             names, sites = [lane.name for lane in lanes], old.topology.sites
             if missing := [name for name in names if name not in sites]:
-                raise InputError.single(f"no lane {', '.join(missing)}: the lanes are {', '.join(sites) or 'none'}")
+                raise InputError.single(f"no lane {', '.join(missing)}: there are {', '.join(sites) or 'none'}")
             topology, pending = (
                 reduce(Topology.with_lane, lanes, old.topology),
                 self._confirmations.waiting(old, confirm_s),

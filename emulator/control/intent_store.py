@@ -1,12 +1,12 @@
-"""The intent on disk: what the user asked for, whole or not at all, whatever fails while it is written.
+"""The intent on disk: what the user asked for, written atomically, whatever fails.
 
 STATE/intent.json      the topology, the number of the last change, and the change that waits for confirmation
 STATE/changes/N.json   the changes (see `change_log`)
 STATE/lock             held by the process that changes something
 STATE/leaseholder      held by the process that leased the lanes; its process id
 
-Older versions called the intent desire.json and the lease borrower, and before them topology.yaml held the topology
-alone. The store still reads all three; the next change writes intent.json and removes the older file.
+Older versions called the intent `desire.json` and the lease `borrower`; before them `topology.yaml` held only the
+topology. The store still reads all three; the next change writes intent.json and removes the older file.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ INTENT_FILE, LEASE_FILE = "intent.json", "leaseholder"
 OLDER_INTENT_FILE, OLDER_LEASE_FILE, OLDEST_INTENT_FILE = "desire.json", "borrower", "topology.yaml"
 
 FORMAT = 5
-"""Of intent.json; 1 was topology.yaml, which had no number; 2 knew of no schedule's beginning, 3 of no lease; 4 was
-desire.json, said `borrowed` for `leased`, and had other names in the model (`old_state`)."""
+"""The format of intent.json. 1 was `topology.yaml`, without a number; 2 lacked a schedule's start, 3 the lease; 4 was
+`desire.json`, which had `borrowed` instead of `leased`, and other names in the model (`old_state`)."""
 
 
 @dataclass(frozen=True)

@@ -49,11 +49,11 @@ class MachineContext:
         return replace(self.author, command=command)
 
     def began_ns(self, topology: Topology | None, old: Intent, *, anew: bool = False) -> int | None:
-        """When the topology's schedule is at 0, in ns since 1970. An active schedule continues, unless `anew`."""
+        """When the topology's schedule is at 0, in ns since 1970. A schedule that is up goes on, unless `anew`."""
         return began(topology, old.topology, None if anew else old.began_ns, self.clock.unix_ns())
 
     def scheduled(self, topology: Topology, began_ns: int | None) -> Topology:
-        """The topology in its present scheduled state."""
+        """The topology as its schedule has it now."""
         return present(topology, began_ns, self.clock.unix_ns())
 
     def enter(self, new: Intent, old: Intent, summary: str, author: Author) -> Intent:

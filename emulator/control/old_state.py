@@ -1,4 +1,4 @@
-"""Converts files that an earlier version wrote to the state folder to the fields of the current model. Pure."""
+"""Files of the state folder that an earlier version wrote, in the fields of today's model. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One check of the watchdog: revert what expired, find drift, repair it."""
+"""What the watchdog does at each look: revert what expired, find drift, repair it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Repairs:
         self._machine, self._confirmations = machine, confirmations
 
     def repair(self, *, restore: bool | None = None) -> RepairOutcome:
-        """Revert what is overdue, find drift, and repair it. Raises KernelError, VerifyError.
+        """Revert what is overdue, look for drift, and repair it. Raises KernelError, VerifyError.
 
-        `restore` None obeys the topology's `on_drift`. In any case Longhaul restarts a dead engine, since nobody asked
-        for its end. It touches neither healthy lanes nor lanes that a new state folder does not know.
+        `restore` None does as the topology says (`on_drift`). In any case Longhaul starts an engine again that died,
+        for nobody asked for its end. It does not touch healthy lanes, nor lanes that a new state folder does not know.
         """
         machine, store = self._machine, self._machine.store
         with store.locked():

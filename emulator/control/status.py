@@ -1,4 +1,4 @@
-"""The state of the lanes: intent and kernel side by side, with each direction's counters. Pure."""
+"""How the lanes stand: asked and present side by side, with what each direction counted. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DirectionCounters:
 
 @dataclass(frozen=True)
 class DirectionStatus:
-    """One direction as the kernel has it now. `lateness` is that of QueueCounters."""
+    """One direction as the kernel has it now. `lateness` is QueueCounters'."""
 
     port: str
     netem: Netem | None
@@ -48,7 +48,7 @@ class DirectionStatus:
     counters: DirectionCounters
     lateness: tuple[tuple[int, int], ...] = ()
     flows: tuple[DirectionStatus, ...] = ()
-    """The flows' states, in the lane's order."""
+    """The flows', in the lane's order."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class LaneStatus:
 
 @dataclass(frozen=True)
 class PathStatus:
-    """Two sites and the requested RTT between them: the path leads through the hub, so both lanes add up."""
+    """Two sites and the RTT asked for between them: by way of the hub, so that both lanes add up."""
 
     one: str
     other: str
@@ -69,9 +69,9 @@ class PathStatus:
 
 @dataclass(frozen=True)
 class PendingStatus:
-    """A change that reverts to the topology named `back_to` (None: no topology) in `left_ns` (0 or less: at any time).
+    """What goes back to the topology of the name `back_to` (None: nothing up) in `left_ns` (0 or less: any moment).
 
-    Without `left_ns` a test run has leased the lanes, and returns them at its end.
+    Without `left_ns` the lanes are leased by a test run, and go back at its end.
     """
 
     left_ns: int | None
@@ -82,9 +82,9 @@ class PendingStatus:
 class Status:
     """The intent, the kernel's state, the steps between the two, and what impairs the lanes (netem or wire).
 
-    `blocked` says for each lane why it cannot be repaired at present: its port is gone, or belongs to somebody else
-    now. Under a schedule the lanes are in their present scheduled state, and `lateness` says how late its changes were,
-    if somebody plays it.
+    `blocked` says for each lane why it cannot be repaired at present: its port is gone, or belongs to somebody else.
+    Under a schedule the lanes are in their present scheduled state, and `lateness` says how late its changes were, if
+    somebody plays it.
     """
 
     topology: Topology | None
@@ -97,16 +97,16 @@ class Status:
 
     @property
     def as_asked(self) -> bool:
-        """Whether the kernel matches the intent."""
+        """Whether the machine is as it was asked to be."""
         return not self.drift and not self.blocked
 
     @property
     def leased(self) -> bool:
-        """Whether a test run has leased the lanes: until it ends nobody else may change them."""
+        """Whether a test run has the lanes: until its end nobody else may change them."""
         return self.pending is not None and self.pending.left_ns is None
 
     def lane(self, name: str) -> LaneStatus:
-        """The lane of that name, which must exist."""
+        """The lane of that name, which is there."""
         return next(lane for lane in self.lanes if lane.lane.name == name)
 
     @property
@@ -125,7 +125,7 @@ def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -
 
 
 def recounted(status: Status, counted: Mapping[str, QueueCounters]) -> Status:
-    """The same lanes with fresh counters; a queue that is gone keeps its last ones."""
+    """The same lanes with what is counted now; a queue that is gone has what it counted last."""
     lanes = (
         replace(one, outbound=_recounted(one.outbound, counted), inbound=_recounted(one.inbound, counted))
         for one in status.lanes
@@ -153,7 +153,7 @@ def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> 
 
 
 def _part(port: str, egress: Egress, count: QueueCounters) -> DirectionStatus:
-    """A port's only netem with its children, or that of one of its bands."""
+    """A port's only netem with what hangs on it, or one of its bands'."""
     netem = egress.netem
     return DirectionStatus(port, netem, egress.shaper, egress.aqm, _counters(netem, count), count.lateness)
 

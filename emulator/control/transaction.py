@@ -1,6 +1,6 @@
 """One change of the intent and of the kernel: Longhaul makes both, or neither.
 
-The intent is saved before the kernel changes: if the process is killed after that, the next start finds the intent.
+The intent goes to the disk before the kernel changes: a process killed from there on leaves the next start the intent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The watchdog: brings the lanes up at start, hears of drift over netlink, repairs or reports it, and reverts changes
+"""The watchdog: brings the lanes up at start, detects drift over netlink, repairs or reports it, and reverts changes
 that nobody confirmed.
 
 It keeps no state of its own: the intent is on disk, the state in the kernel. Killed and restarted, it continues.

@@ -8,14 +8,14 @@ from emulator.kernel import engine_client
 
 
 class Engines:
-    """The engines of this namespace, watched by descriptors."""
+    """The engines of this namespace, held by descriptors."""
 
     def __init__(self) -> None:
         self._held: set[int] = set()
         self._known: set[tuple[str, int, int]] = set()
 
     def look(self) -> bool:
-        """Watch new engines too; return whether one of them is already dead."""
+        """Take hold of those that are new; whether one of them is found dead."""
         found, died = set(), False
         for bridge, path in engine_client.sockets().items():
             try:
@@ -34,11 +34,11 @@ class Engines:
 
     @property
     def descriptors(self) -> frozenset[int]:
-        """The descriptors to wait for."""
+        """What to wait for."""
         return frozenset(self._held)
 
     def ended(self, readable: set[int]) -> bool:
-        """Whether one of these descriptors belongs to an engine; close it then."""
+        """Whether an engine is among these descriptors; it is let go of."""
         gone = self._held & readable
         self._held -= gone
         for fd in gone:
@@ -46,5 +46,5 @@ class Engines:
         return bool(gone)
 
     def close(self) -> None:
-        """Close all descriptors."""
+        """Let go of all."""
         self.ended(set(self._held))

@@ -1,7 +1,7 @@
-"""From a wish to what the kernel stores: netem and its bottleneck (tbf) in the kernel's own integers. Pure.
+"""From an impairment to what the kernel stores: netem and its bottleneck (tbf) in the kernel's own integers. Pure.
 
-Everything that sch_netem and sch_tbf round, count or forget in odd ways is known here and nowhere else, so that
-the planner may compare wish and kernel with `==`. Sources: net/sched/sch_netem.c and sch_tbf.c of Linux 6.12.
+Only this module knows what sch_netem and sch_tbf round, count or forget, so that the planner can compare intent and
+kernel with `==`. Sources: net/sched/sch_netem.c and sch_tbf.c of Linux 6.12.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def jitter_reach_ns(wish: Impairment) -> int:
 
 
 def buffer_bytes(lane: Lane, wish: Impairment) -> int:
-    """The bottleneck's queue in bytes: as wished, or one BDP of the lane and at least 1 ms; never below two frames."""
+    """The bottleneck's queue in bytes: as set, or one BDP of the lane and at least 1 ms; never below two frames."""
     rate_bps = wish.rate_bps or lane.line_rate_bps
     frame = frame_bytes(lane.mtu)
     queue = wish.buffer or Buffer(ns=max(lane.rtt_ns, MIN_BUFFER_NS))

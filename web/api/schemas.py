@@ -68,7 +68,7 @@ class FlowAnswer(Answer):
 class LaneAnswer(Answer):
     """A lane: asked (`rtt_ns`, `settings` as in a topology file) and present.
 
-    Of a lane with flows, `outbound` and `inbound` tell of what belongs to none of them.
+    On a lane with flows, `outbound` and `inbound` describe the packets of no flow.
     """
 
     name: str
@@ -102,14 +102,14 @@ class LatenessAnswer(Answer):
 
 
 class StatusAnswer(Answer):
-    """What is asked for and how it stands; `drift` are the steps back to what was asked."""
+    """The intent and the kernel's state; `drift` are the steps that repair it."""
 
     topology: str | None
     hub: str | None
     etag: str
     lanes: list[LaneAnswer]
     drift: list[StepAnswer]
-    blocked: dict[str, str] = Field(description="by lane, why it cannot be put right at present")
+    blocked: dict[str, str] = Field(description="by lane, why it cannot be repaired at present")
     pending: PendingAnswer | None
     leased: bool = Field(description="a test run has the lanes: whatever would change them is refused until it ends")
     borrowed: bool = Field(

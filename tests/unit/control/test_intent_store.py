@@ -152,7 +152,7 @@ def test_the_old_file_without_a_version_is_read_until_a_new_one_is_written(tmp_p
         ("", "cannot be read: Expecting value"),
         ("[]", "cannot be read: "),
         ("{}", "cannot be read: 'format'"),
-        ('{"format": 99}', "it has format 99; this version reads up to 5"),
+        ('{"format": 99}', "it is of format 99, this version reads up to 5"),
         ('{"format": 2, "topology": {}}', "missing"),
         ('{"format": 2, "wish": 1}', "Intent has no wish"),
     ],
