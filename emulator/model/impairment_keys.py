@@ -203,7 +203,7 @@ def _share(p32: int) -> str:
 
 def parse_ber_e15(text: str) -> int:
     """A bit error rate such as "1e-9" in errors per 10^15 bits. Raises ValueError."""
-    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
+    if not re.fullmatch(r"[0-9]{1,16}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
         raise ValueError(f"{text!r} is not a bit error rate such as 1e-9")
     errors = Fraction(text) * 10**15
     if errors.denominator != 1 or errors > 10**15:
