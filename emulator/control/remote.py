@@ -89,7 +89,7 @@ class Client:
 
 
 def _failure(status: int, text: str) -> LonghaulError:
-    """The failure that a problem (RFC 9457) tells of."""
+    """The failure that a problem (RFC 9457) describes."""
     try:
         problem = json.loads(text)
         detail = str(problem["detail"])
