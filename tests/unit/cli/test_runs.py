@@ -56,8 +56,8 @@ def test_a_run_of_format_1_is_told(run: RunFolder, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"format": 5, "cells": []}', "is of format 5; this version reads 1 to 4: use the Longhaul that wrote it, or"),
-        ('{"format": 2, "cel', "cannot be read, it is spoilt or cut off: Unterminated string"),
+        ('{"format": 5, "cells": []}', "has format 5; this version reads 1 to 4: use the Longhaul that wrote it, or"),
+        ('{"format": 2, "cel', "cannot be read, it is damaged or truncated: Unterminated string"),
         ('{"format": 2}', "cannot be read as a run: 'cells'"),
     ],
 )
@@ -83,7 +83,7 @@ def test_one_spoilt_run_does_not_hide_the_others(run: RunFolder, capsys: pytest.
             "runs/two  -               -         -        -",
         ],
     )
-    assert err.startswith("runs/two/run.json: is of format 5")
+    assert err.startswith("runs/two/run.json: has format 5")
     listed = json.loads(said(capsys, "runs", "--json")[1])
     assert [(row["measured"], bool(row["trouble"])) for row in listed] == [(1, False), (None, True)]
 

@@ -131,11 +131,11 @@ def test_a_result_of_format_2_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"format": 1', "cannot be read, it is spoilt or cut off: Expecting ',' delimiter"),
-        ("[]", "cannot be read, it is spoilt or cut off: 'list' object has no attribute 'get'"),
+        ('{"format": 1', "cannot be read, it is damaged or truncated: Expecting ',' delimiter"),
+        ("[]", "cannot be read, it is damaged or truncated: 'list' object has no attribute 'get'"),
         (
             '{"format": 99}',
-            "is of format 99; this version reads 1 to 4: use the Longhaul that wrote it, or a newer one",
+            "has format 99; this version reads 1 to 4: use the Longhaul that wrote it, or a newer one",
         ),
         ('{"format": 2}', "cannot be read as a result: 'spec'; delete it"),
     ],
@@ -155,11 +155,11 @@ def test_all_results_are_one_file(folder: RunFolder) -> None:
 
 
 def test_a_folder_that_is_there_or_cannot_be_is_an_input_error(folder: RunFolder) -> None:
-    with pytest.raises(InputError, match="the run folder cannot be made: File exists"):
+    with pytest.raises(InputError, match="cannot create the run folder: File exists"):
         RunFolder.create(folder.path, {}, ASKED)
-    with pytest.raises(InputError, match="the run folder cannot be made: Not a directory"):
+    with pytest.raises(InputError, match="cannot create the run folder: Not a directory"):
         RunFolder.create(folder.path / "run.json" / "run", {}, ASKED)
-    with pytest.raises(InputError, match=r"cells: is no run folder, for it has no run\.json"):
+    with pytest.raises(InputError, match=r"cells: is not a run folder: it has no run\.json"):
         RunFolder(folder.path / "cells").asked()
 
 
