@@ -85,6 +85,8 @@ def emit_status(status: Status) -> None:
             "\nDrops by limit are the emulator's fault and void a measurement; drops by buffer are the bottleneck's."
         )
         _emit_paths(status)
+    for one in status.lanes:
+        _emit_not_permitted(one)
     if status.lateness:
         click.echo("\nThe schedule so far:")
         emit_lateness(status.lateness, as_json=False)
@@ -99,6 +101,14 @@ def emit_status(status: Status) -> None:
         else:
             left_s = max(pending.left_ns, 0) / 1e9
             click.echo(f"pending: reverts to {base} in {left_s:.0f} s unless you run: longhaul confirm")
+
+
+def _emit_not_permitted(one: LaneStatus) -> None:
+    """What the kernel refused the engine of this lane: its frames leave later than they need."""
+    for name, direction in (("outbound", one.outbound), ("inbound", one.inbound)):
+        if direction.not_permitted:
+            refused = ", ".join(direction.not_permitted)
+            click.echo(f"late frames likely: {one.lane.name}, {name}: the wire engine was refused {refused}")
 
 
 def _emit_paths(status: Status) -> None:

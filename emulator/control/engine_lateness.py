@@ -5,6 +5,7 @@ netem uses the kernel's timers and reports no lateness: this module knows nothin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -61,10 +62,18 @@ def _directions(before: LaneStatus, after: LaneStatus, allowed_ns: int) -> Itera
 
 
 def _increase(before: DirectionStatus, after: DirectionStatus) -> dict[int, int]:
-    """An engine that restarted meanwhile counted from zero."""
-    old = dict(before.lateness)
-    restarted = sum(old.values()) > sum(count for _, count in after.lateness)
-    return {above: count - (0 if restarted else old.get(above, 0)) for above, count in after.lateness}
+    """By bucket, flows included. An engine that restarted meanwhile counted from zero."""
+    old, new = _with_flows(before), _with_flows(after)
+    if sum(old.values()) > sum(new.values()):
+        return dict(new)
+    return {above: count - old[above] for above, count in new.items()}
+
+
+def _with_flows(direction: DirectionStatus) -> Counter[int]:
+    counts = Counter[int]()
+    for part in (direction, *direction.flows):
+        counts.update(dict(part.lateness))
+    return counts
 
 
 def quantile(counts: dict[int, int], percent: int) -> int:

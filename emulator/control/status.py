@@ -39,7 +39,7 @@ class DirectionCounters:
 
 @dataclass(frozen=True)
 class DirectionStatus:
-    """One direction as the kernel has it now. `lateness` is QueueCounters'."""
+    """One direction as the kernel has it now. `lateness` and `not_permitted` are QueueCounters'."""
 
     port: str
     netem: Netem | None
@@ -47,6 +47,7 @@ class DirectionStatus:
     aqm: Aqm | None
     counters: DirectionCounters
     lateness: tuple[tuple[int, int], ...] = ()
+    not_permitted: tuple[str, ...] = ()
     flows: tuple[DirectionStatus, ...] = ()
     """The flows', in the lane's order."""
 
@@ -155,7 +156,9 @@ def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> 
 def _part(port: str, egress: Egress, count: QueueCounters) -> DirectionStatus:
     """A port's only netem with what hangs on it, or one of its bands'."""
     netem = egress.netem
-    return DirectionStatus(port, netem, egress.shaper, egress.aqm, _counters(netem, count), count.lateness)
+    return DirectionStatus(
+        port, netem, egress.shaper, egress.aqm, _counters(netem, count), count.lateness, count.not_permitted
+    )
 
 
 def _counters(netem: Netem, count: QueueCounters) -> DirectionCounters:

@@ -37,7 +37,8 @@ virtual machine's host may have to find first."""
 END_S = 5.0
 """One that was told to end has done so by then, or is ended by force."""
 
-LONGEST_ANSWER = 1 << 20
+LONGEST_ANSWER = 4 << 20
+"""As long as the longest request: a table of jitter in every flow of both directions."""
 
 
 def observe() -> dict[str, Wire]:
@@ -132,7 +133,10 @@ def _counted(one: dict[str, Any]) -> QueueCounters:
     ours = one["limit"] + one["refused"]
     drops = ours + one["buffer"] + one["lost"]
     late = tuple((above, count) for above, count in one["lateness_ns"])
-    return QueueCounters(one["sent"], one["sent_bytes"], drops, one["queued"], 0, one["buffer"], one["lost"], late)
+    flows = tuple(_counted(flow) for flow in one.get("flows", ()))
+    refused = tuple(one.get("not_permitted", ()))
+    sent, size, queued = one["sent"], one["sent_bytes"], one["queued"]
+    return QueueCounters(sent, size, drops, queued, 0, one["buffer"], one["lost"], late, flows, refused)
 
 
 def _prefix() -> str:

@@ -17,6 +17,7 @@ class QueueCounters:
     `drops` are all; `lost` the configured random ones, where the datapath can tell. `lateness`: how many frames left
     less than so many ns after they were due, and not less than the entry before, where it can tell that.
     `flows` are the flows' own, which are in none of the other figures.
+    `not_permitted` says what the kernel refused the wire engine's thread that serves this direction.
     """
 
     packets: int
@@ -28,6 +29,7 @@ class QueueCounters:
     lost: int | None = None
     lateness: tuple[tuple[int, int], ...] = ()
     flows: tuple[QueueCounters, ...] = ()
+    not_permitted: tuple[str, ...] = ()
 
 
 class Kernel(Protocol):

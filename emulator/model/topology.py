@@ -112,9 +112,6 @@ class Lane:
         names = [flow.name for flow in self.flows]
         if len(names) > MOST_FLOWS or len(set(names)) < len(names):
             raise ValueError(f"flows: at most {MOST_FLOWS}, each with a name of its own")
-        ways = [(self.outbound, self.inbound), *((flow.outbound, flow.inbound) for flow in self.flows)]
-        if self.flows and any(way.duplicate_p32 for both in ways for way in both):
-            raise ValueError("duplicates cannot be had on a lane with flows: Linux takes one netem a port with them")
 
     def of_flow(self, flow: Flow) -> Lane:
         """The lane as that flow's packets see it."""

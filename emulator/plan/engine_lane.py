@@ -6,15 +6,18 @@ cannot do is told by name, never left out silently.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from ipaddress import ip_network
 from typing import Any
 
+from emulator.model.flow_match import Filter
+from emulator.model.impairment import Impairment
 from emulator.model.jitter_distribution import fingerprint, named
 from emulator.model.loss_model import P32
 from emulator.model.topology import Lane
-from emulator.plan.netem_lowering import buffer_bytes
-from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Egress, Netem, Shaper
+from emulator.plan.netem_lowering import buffer_bytes, jitter_reach_ns
+from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Band, Egress, Netem, Shaper
 
 SPARE_BYTES = 64 * 1024 * 1024
 """Room of each direction besides the delay line, for what small packets waste and for bursts."""
@@ -48,25 +51,38 @@ DEAD = Wire("", "", Egress(Netem()), Egress(Netem()), (0, 0), running=False)
 
 
 def room_bytes(lane: Lane) -> tuple[int, int]:
-    """The memory of (outbound, inbound): 1.2 times what is in flight, the bottleneck's buffer, and some to spare."""
-    rooms = []
-    for wish in (lane.outbound, lane.inbound):
-        rate_bps = wish.rate_bps or lane.line_rate_bps
-        flight = rate_bps * (wish.delay_ns + wish.jitter_ns) // 8_000_000_000
-        flight += flight * wish.duplicate_p32 // P32
-        rooms.append(flight * 6 // 5 + (buffer_bytes(lane, wish) if wish.rate_bps else 0) + SPARE_BYTES)
-    return rooms[0], rooms[1]
+    """The memory of (outbound, inbound): 1.2 times what is in flight, the bottlenecks' buffers, and some to spare."""
+    ways = lane.ways
+    return _room(lane, [way.outbound for way in ways]), _room(lane, [way.inbound for way in ways])
+
+
+def _room(lane: Lane, wishes: list[Impairment]) -> int:
+    """The memory of one direction: `wishes` are what belongs to no flow, and the flows, which share the line."""
+    flight = sum(_flight_bytes(wish.rate_bps or lane.line_rate_bps, wish) for wish in wishes)
+    if len(wishes) > 1:
+        flight = min(flight, max(_flight_bytes(lane.line_rate_bps, wish) for wish in wishes))
+    buffers = sum(buffer_bytes(lane, wish) for wish in wishes if wish.rate_bps)
+    return flight * 6 // 5 + buffers + SPARE_BYTES
+
+
+def _flight_bytes(rate_bps: int, wish: Impairment) -> int:
+    flight = rate_bps * (wish.delay_ns + jitter_reach_ns(wish)) // 8_000_000_000
+    return flight + flight * wish.duplicate_p32 // P32
 
 
 def unknown(egress: Egress) -> list[str]:
     """What is asked for that the engine cannot do, by the names of netem's, tbf's and the egress' fields."""
     known = decode_egress(encode_egress(egress, 0))
-    names = []
-    for asked, done in ((egress.netem, known.netem), (egress.shaper, known.shaper), (egress, known)):
-        if asked is not None:
-            names += [f.name for f in fields(asked) if f.compare and getattr(asked, f.name) != getattr(done, f.name)]
-    # An egress differs in its netem and shaper whenever these do: only its own fields count.
-    return [_TOLD.get(name, name) for name in names if name not in ("netem", "shaper")]
+    parts = ((asked, done) for (_, asked), (_, done) in zip(egress.places, known.places, strict=True))
+    return list(dict.fromkeys(name for asked, done in parts for name in _unknown(asked, done)))
+
+
+def _unknown(asked: Egress, done: Egress) -> Iterator[str]:
+    for one, other in ((asked.netem, done.netem), (asked.shaper, done.shaper), (asked, done)):
+        if one is not None:
+            found = (f.name for f in fields(one) if f.compare and getattr(one, f.name) != getattr(other, f.name))
+            # An egress differs in its netem and shaper whenever these do: only its own fields count.
+            yield from (_TOLD.get(name, name) for name in found if name not in ("netem", "shaper"))
 
 
 def encode(bridge: str, wire: Wire) -> dict[str, Any]:
@@ -96,33 +112,75 @@ def decode(config: Mapping[str, Any]) -> Wire:
 
 
 def encode_egress(egress: Egress, room: int) -> dict[str, Any]:
-    """One direction as the engine reads it."""
+    """One direction as the engine reads it: what belongs to no flow, and the flows as they are tried."""
+    flows = [
+        {"filters": [_encode_filter(one) for one in band.filters], "settings": _encode_settings(band.egress)}
+        for band in egress.bands
+    ]
+    return {"room_bytes": room, "settings": _encode_settings(egress), "flows": flows}
+
+
+def _encode_settings(egress: Egress) -> dict[str, Any]:
     netem, shaper = egress.netem, egress.shaper
     settings: dict[str, Any] = {name: getattr(netem, name) for name in _PLAIN}
-    settings |= {"keep_order": netem.rate_bytes_per_s > 0, "room_bytes": room}
-    if netem.gemodel:
-        settings["gemodel"] = list(netem.gemodel)
+    settings["keep_order"] = netem.rate_bytes_per_s > 0
+    for name, model in (("gemodel", netem.gemodel), ("four_state", netem.four_state)):
+        if model:
+            settings[name] = list(model)
     if netem.seed is not None:
         settings["seed"] = netem.seed
+    if netem.distribution and netem.distribution != named("uniform"):
+        settings["distribution"] = list(netem.distribution)
     if shaper:
-        settings["rate"] = [shaper.rate_bytes_per_s, shaper.limit_bytes, shaper.burst_bytes]
+        settings["rate"] = {
+            "bytes_per_s": shaper.rate_bytes_per_s, "buffer_bytes": shaper.limit_bytes,
+            "burst_bytes": shaper.burst_bytes, "overhead_bytes": shaper.overhead_bytes, "atm": shaper.atm,
+        }  # fmt: skip
     return settings
 
 
-def decode_egress(settings: Mapping[str, Any]) -> Egress:
-    """The inverse of `encode_egress`; the engine's jitter is uniform."""
+def _encode_filter(one: Filter) -> dict[str, Any]:
+    said = {field.name: getattr(one, field.name) for field in fields(one)}
+    for end in ("source", "target"):
+        said[end] = said[end] and str(said[end])
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def decode_egress(direction: Mapping[str, Any]) -> Egress:
+    """The inverse of `encode_egress`."""
+    first = _decode_settings(direction["settings"])
+    bands = tuple(
+        Band(tuple(_decode_filter(one) for one in flow["filters"]), _decode_settings(flow["settings"]))
+        for flow in direction["flows"]
+    )
+    return Egress(first.netem, first.shaper, bands=bands)
+
+
+def _decode_settings(settings: Mapping[str, Any]) -> Egress:
+    """Without a table of its own the engine's jitter is uniform."""
     plain = {name: settings[name] for name in _PLAIN}
-    table = named("uniform") if settings["jitter_ns"] else None
-    model = settings.get("gemodel")
+    table = tuple(settings["distribution"]) if "distribution" in settings else None
+    if table is None and settings["jitter_ns"]:
+        table = named("uniform")
     netem = Netem(
         **plain,
         rate_bytes_per_s=ORDER_RATE_BYTES_PER_S if settings["keep_order"] else 0,
-        gemodel=(model[0], model[1], model[2], model[3]) if model else None,
+        gemodel=tuple(settings["gemodel"]) if "gemodel" in settings else None,
+        four_state=tuple(settings["four_state"]) if "four_state" in settings else None,
         seed=settings.get("seed"),
         distribution=table,
         cell_overhead=fingerprint(table) if table else 0,
     )
-    if "rate" not in settings:
-        return Egress(netem)
-    rate, limit, burst = settings["rate"]
-    return Egress(netem, Shaper(rate, burst, limit))
+    rate = settings.get("rate")
+    return Egress(netem, _decode_rate(rate) if rate else None)
+
+
+def _decode_rate(rate: Mapping[str, Any]) -> Shaper:
+    return Shaper(
+        rate["bytes_per_s"], rate["burst_bytes"], rate["buffer_bytes"], rate["overhead_bytes"], rate["atm"]
+    )  # fmt: skip
+
+
+def _decode_filter(said: Mapping[str, Any]) -> Filter:
+    networks = {end: ip_network(said[end]) for end in ("source", "target") if end in said}
+    return Filter(**{**said, **networks})

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from emulator.model.jitter_distribution import name_of
 from emulator.plan.engine_lane import Wire, directions, encode
 
 
@@ -22,7 +23,7 @@ class StartWire:
     wire: Wire
 
     def __str__(self) -> str:
-        return f"longhaul-wire {socket_name(self.bridge)} <<< '{json.dumps(encode(self.bridge, self.wire))}'"
+        return f"longhaul-wire {socket_name(self.bridge)} <<< '{_text(encode(self.bridge, self.wire))}'"
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,21 @@ class StopWire:
         return _request(self.bridge, {"op": "stop"})
 
 
+def _text(request: dict[str, Any]) -> str:
+    """As JSON, but for the tables of jitter, which are shown by their names."""
+    return json.dumps(_named(request))
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_named(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: name_of(tuple(v)) if key == "distribution" else _named(v) for key, v in value.items()}
+
+
 def _request(bridge: str, request: dict[str, Any]) -> str:
-    return f"socat - {socket_name(bridge)} <<< '{json.dumps(request)}'"
+    return f"socat - {socket_name(bridge)} <<< '{_text(request)}'"
 
 
 WireOp = StartWire | SetWire | StopWire

@@ -17,6 +17,14 @@ from emulator.units import compact, format_rate
 MEMORY_SHARE = 0.8
 """Of the machine's memory, what the lanes' queues may need together at the very worst."""
 
+ENGINE_NEVER = {
+    "queue": "the wire engine never runs codel, fq-codel or red: "
+    "what is measured with a copy of the kernel's code says nothing about the original",
+}
+"""What the engine will not have, by the topology's key, and why."""
+
+DUPLICATES_WITH_FLOWS = "duplicates cannot be had on a lane with flows: Linux takes one netem a port with them"
+
 
 def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> None:
     """Raises RefusedError with every reason why this machine must not be touched for this topology.
@@ -35,8 +43,9 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
     goal_bridges = {interface_name("", lane.name) for lane in topology.lanes} | {SWITCH}
     taken = sorted(goal_bridges & have.machine.links.keys())
     reasons += [f"{name}: an interface of that name is not a bridge of ours" for name in taken]
-    if not reasons and datapath(topology, have.machine) == "wire":
-        reasons += _wire_reasons(topology)
+    if not reasons:
+        engine = datapath(topology, have.machine) == "wire"
+        reasons += _wire_reasons(topology) if engine else _netem_reasons(topology)
     if not reasons:
         reasons += memory_reasons(topology, have.machine)
     if reasons:
@@ -117,18 +126,31 @@ def _plain(address: str) -> str:
 
 def _wire_reasons(topology: Topology) -> list[str]:
     """What the wire engine cannot do for these lanes, now or ever, by the names of netem, tbf and the egress."""
-    scheduled = [topology]
-    if topology.schedule:
-        timeline = Timeline(topology, topology.schedule)
-        scheduled += [timeline.at(t_ns) for t_ns in timeline.breakpoints()]
     reasons = []
-    for lane in dict.fromkeys(lane for each in scheduled for lane in each.in_effect.lanes):
+    for lane in dict.fromkeys(lane for moment in _moments(topology) for lane in moment.in_effect.lanes):
         egresses = lower(lane, seed=topology.seed, has_seed=True).both
         for name, egress in zip(("outbound", "inbound"), egresses, strict=True):
-            if missing := unknown(egress):
-                what = ", ".join(missing)
-                reasons.append(f"lane {lane.name}, {name}: the wire engine cannot do {what}; choose datapath: netem")
+            told = [ENGINE_NEVER.get(what, f"the wire engine cannot do {what}") for what in unknown(egress)]
+            reasons += [f"lane {lane.name}, {name}: {why}; choose datapath: netem" for why in told]
     return list(dict.fromkeys(reasons))
+
+
+def _netem_reasons(topology: Topology) -> list[str]:
+    """What netem cannot do for these lanes, now or ever, and the wire engine can."""
+    reasons = []
+    for lane in dict.fromkeys(lane for moment in _moments(topology) for lane in moment.in_effect.lanes):
+        wishes = [wish for way in lane.ways for wish in (way.outbound, way.inbound)]
+        if lane.flows and any(wish.duplicate_p32 for wish in wishes):
+            reasons.append(f"lane {lane.name}: {DUPLICATES_WITH_FLOWS}; choose datapath: wire")
+    return list(dict.fromkeys(reasons))
+
+
+def _moments(topology: Topology) -> list[Topology]:
+    """The topology, and as its schedule makes it."""
+    if not topology.schedule:
+        return [topology]
+    timeline = Timeline(topology, topology.schedule)
+    return [topology, *(timeline.at(t_ns) for t_ns in timeline.breakpoints())]
 
 
 def _queue_bytes(lane: Lane) -> int:

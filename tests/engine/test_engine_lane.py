@@ -16,14 +16,19 @@ from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.status import lane_status
 from emulator.errors import InputError, RefusedError
+from emulator.kernel import engine_client
 from emulator.kernel.fake import FakeKernel
 from emulator.kernel.protocol import QueueCounters
+from emulator.model.flow_match import Match, filters
 from emulator.model.impairment import Buffer, Impairment
-from emulator.model.topology import Lane, Topology
+from emulator.model.jitter_distribution import named
+from emulator.model.topology import Flow, Lane, Topology
+from emulator.plan.aqm import Codel
 from emulator.plan.desired_state import datapath, wanted
 from emulator.plan.engine_lane import decode, decode_egress, encode, encode_egress, room_bytes, unknown
+from emulator.plan.engine_ops import SetWire
 from emulator.plan.preconditions import refuse
-from emulator.plan.qdisc_values import Egress, Netem, Shaper
+from emulator.plan.qdisc_values import Band, Egress, Netem, Shaper
 from emulator.plan.state import GSO_SEGMENTS
 
 
@@ -39,11 +44,12 @@ def test_the_engine_is_told_netems_own_numbers() -> None:
     assert (reported["hub"], reported["site"], reported["bridge"], reported["on_failure"]) == (
         "lhh-japan", "lhs-japan", "lh-japan", "cut",
     )  # fmt: skip
-    assert reported["outbound"]["delay_ns"] == 125_000_001
-    assert reported["inbound"]["loss_p32"] == 42
-    assert reported["inbound"]["rate"][:2] == [6_250_000, 64 * 1514]
-    assert reported["outbound"]["keep_order"] is True
-    assert reported["outbound"]["seed"] != reported["inbound"]["seed"]
+    outbound, inbound = reported["outbound"]["settings"], reported["inbound"]["settings"]
+    assert outbound["delay_ns"] == 125_000_001
+    assert inbound["loss_p32"] == 42
+    assert (inbound["rate"]["bytes_per_s"], inbound["rate"]["buffer_bytes"]) == (6_250_000, 64 * 1514)
+    assert outbound["keep_order"] is True
+    assert outbound["seed"] != inbound["seed"]
 
 
 def test_room_is_what_is_in_flight_the_buffer_and_some_to_spare() -> None:
@@ -51,9 +57,30 @@ def test_room_is_what_is_in_flight_the_buffer_and_some_to_spare() -> None:
     assert room_bytes(lane) == (150_000_000 + 2**26, 15_000_000 + 10**6 + 2**26)
 
 
+def test_room_is_shared_by_the_flows_as_far_as_the_line_goes() -> None:
+    fast, slow = Impairment(100 * MS), Impairment(300 * MS, rate_bps=10**9, buffer=Buffer(bytes=10**6))
+    match = Match(protocol=6)
+    lane = Lane("a", slow, slow, flows=(Flow("one", match, slow, fast), Flow("two", match, slow, fast)))
+    three_slow, line = 3 * 45_000_000, 3 * 150_000_000
+    assert room_bytes(lane) == (three_slow + 3 * 10**6 + 2**26, 345_000_000 + 10**6 + 2**26)
+    wide = Lane("a", fast, fast, flows=(Flow("one", match, Impairment(300 * MS), fast),))
+    assert room_bytes(wide)[0] == line + 2**26
+
+
+def test_jitter_by_a_table_needs_room_as_far_as_the_table_goes() -> None:
+    even = Impairment(100 * MS, jitter_ns=10 * MS, rate_bps=10**9, buffer=Buffer(bytes=10**6))
+    far = replace(even, distribution=(-100, 0, 3 * 8192))
+    assert room_bytes(Lane("a", even, far)) == (16_500_000 + 10**6 + 2**26, 19_500_000 + 10**6 + 2**26)
+
+
 def test_what_the_engine_cannot_do_is_named() -> None:
     known = Netem(gemodel=(1, 2, 3, 4), seed=2**64 - 1, reorder_p32=3, gap=1, ecn=True, corrupt_p32=1)
-    assert unknown(Egress(known, Shaper(1000, 2, 3))) == []
+    assert unknown(Egress(known, Shaper(1000, 2, 3, 22, atm=True))) == []
+    assert unknown(Egress(replace(known, gemodel=None, four_state=(1, 2, 3, 4, 5)))) == []
+    assert unknown(Egress(known, Shaper(1000, 2, 3), Codel(9, 9, 9))) == ["queue"]
+    flow = Band(filters(Match(protocol=6, port=443), outbound=True), Egress(known))
+    assert unknown(Egress(known, bands=(flow,))) == []
+    assert unknown(Egress(known, bands=(replace(flow, egress=Egress(replace(known, loss_corr=1))),))) == ["loss_corr"]
     assert unknown(Egress(replace(known, loss_corr=1, slot=(1, 0, 0, 0, 0, 0)))) == ["loss_corr", "slot"]
     assert decode_egress(encode_egress(Egress(known), 5)) == Egress(known)
 
@@ -69,25 +96,64 @@ def test_what_the_engine_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("wish", "missing"),
+    "wish",
     [
-        ("jitter: 1ms, distribution: normal", "distribution"),
-        ("rate: 1Gbit, aqm: codel", "aqm"),
-        ("rate: 1Gbit, overhead: 22B, cells: atm", "overhead_bytes, atm"),
-        ("loss: 1% burst 5, duplicate: 1%, corrupt: 1%, reorder: 1%, jitter: 1ms", ""),
+        "jitter: 1ms, distribution: normal",
+        "rate: 1Gbit, overhead: 22B, cells: atm",
+        "loss: 1% burst 5, duplicate: 1%, corrupt: 1%, reorder: 1%, jitter: 1ms",
+        "loss: 4-state 1% 90% 1% 10% 1%",
+        "flows: {web: {match: {port: 443}, rtt: 40ms, rate: 1Gbit}}",
+        "duplicate: 1%, flows: {web: {match: {port: 443}, rtt: 40ms, duplicate: 2%}}",
     ],
 )
-def test_what_a_file_asks_for_and_the_engine_cannot_do_is_refused(wish: str, missing: str) -> None:
-    text = f"{{name: a, hub: h, datapath: wire, lanes: {{b: {{rtt: 10ms, {wish}}}}}}}"
-    topology = loader.loads(text)
-    if not missing:
-        return refuse(topology, machine().observe())
+def test_what_netem_can_do_for_a_lane_the_engine_is_told(wish: str) -> None:
+    topology = loader.loads(f"{{name: a, hub: h, datapath: wire, lanes: {{b: {{rtt: 10ms, {wish}}}}}}}")
+    kernel = machine()
+    refuse(topology, kernel.observe())
+    assert wanted(topology, kernel.observe()).wires == go(kernel, topology).wires
+    wire = go(kernel, topology).wires["lh-b"]
+    assert decode(json.loads(json.dumps(encode("lh-b", wire)))) == wire
+
+
+def test_a_queue_of_the_kernels_is_refused_with_the_reason() -> None:
+    topology = loader.loads("{name: a, hub: h, datapath: wire, lanes: {b: {rtt: 10ms, rate: 1Gbit, queue: codel}}}")
     with pytest.raises(RefusedError) as refused:
         refuse(topology, machine().observe())
+    never = (
+        "the wire engine never runs codel, fq-codel or red: "
+        "what is measured with a copy of the kernel's code says nothing about the original"
+    )
     assert str(refused.value).splitlines() == [
-        f"lane b, {way}: the wire engine cannot do {missing}; choose datapath: netem" for way in ("outbound", "inbound")
+        f"lane b, {way}: {never}; choose datapath: netem" for way in ("outbound", "inbound")
     ]
-    return None
+
+
+def test_duplicates_on_a_lane_with_flows_are_for_the_engine_alone() -> None:
+    text = "{name: a, hub: h, lanes: {b: {rtt: 10ms, flows: {f: {match: {port: 1}, rtt: 1ms, duplicate: 1%}}}}}"
+    topology = loader.loads(text)
+    refuse(topology, machine(has_netem=False).observe())
+    with pytest.raises(RefusedError) as refused:
+        refuse(topology, machine().observe())
+    assert str(refused.value) == (
+        "lane b: duplicates cannot be had on a lane with flows: Linux takes one netem a port with them; "
+        "choose datapath: wire"
+    )
+
+
+def test_a_table_is_sent_whole_and_shown_by_its_name() -> None:
+    text = "{name: a, hub: h, datapath: wire, lanes: {b: {rtt: 10ms, jitter: 1ms, distribution: pareto}}}"
+    wire = wanted(loader.loads(text), machine().observe()).wires["lh-b"]
+    assert encode("lh-b", wire)["inbound"]["settings"]["distribution"] == list(named("pareto"))
+    shown = str(SetWire("lh-b", wire))
+    assert '"distribution": "pareto"' in shown
+    assert len(shown) < 2000
+    # What the engine has back is the table itself: another one is seen.
+    other = encode("lh-b", wire)
+    other["inbound"]["settings"]["distribution"][7] += 1
+    assert decode(other) != wire
+    # Uniform is what the engine does without a table.
+    uniform = wanted(loader.loads(text.replace("pareto", "uniform")), machine().observe()).wires["lh-b"]
+    assert "distribution" not in encode("lh-b", uniform)["inbound"]["settings"]
 
 
 def test_auto_takes_netem_where_the_kernel_has_it() -> None:
@@ -111,6 +177,19 @@ def test_room_counts_against_the_machines_memory() -> None:
     kernel.memory_bytes = 2**28
     with pytest.raises(RefusedError, match="lower rate, RTT or buffer"):
         refuse(Topology("t", "hub", LANES[:1], datapath="wire"), kernel.observe())
+
+
+def test_status_shows_each_flow_and_what_the_kernel_refused() -> None:
+    text = "{name: a, hub: h, datapath: wire, lanes: {b: {rtt: 9ms, flows: {f: {match: {port: 1}, rtt: 1ms}}}}}"
+    topology, kernel = loader.loads(text), machine()
+    state = go(kernel, topology)
+    flow = {"sent": 3, "sent_bytes": 300, "limit": 0, "refused": 0, "buffer": 0, "lost": 0, "queued": 1}
+    flow["lateness_ns"] = [[10, 3]]  # type: ignore[assignment]
+    told = flow | {"sent": 7, "flows": [flow], "not_permitted": ["SCHED_FIFO: no"], "ring_bytes": 0}
+    one = lane_status(topology.lanes[0], state, {"lhs-b": engine_client._counted(told)}).outbound
+    assert (one.counters.packets, one.not_permitted) == (7, ("SCHED_FIFO: no",))
+    assert one.flows[0].netem
+    assert (one.flows[0].counters.packets, one.flows[0].netem.delay_ns) == (3, MS // 2)
 
 
 def test_the_engine_tells_loss_and_our_own_drops_apart() -> None:

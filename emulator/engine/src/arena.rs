@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::mapping::Mapping;
-use crate::ring::Ring;
+use crate::ring_ingress::RingIngress;
 
 /// The longest record: head room, virtio_net header, and a frame of 64 KiB with its headers.
 pub const MAX_RECORD: usize = 68 * 1024;
@@ -18,10 +18,10 @@ const SPAN: usize = 64 << 30;
 /// A place from here on is in a ring: the ring's number, from 1 on, and the offset in it.
 const RING_BITS: u32 = 40;
 
-/// The room of one direction; with it the rings that frames of it are in.
+/// The memory of one direction; with it the rings that frames of it are in.
 pub struct Arena {
     map: Arc<Mapping>,
-    rings: Vec<Option<Ring>>,
+    rings: Vec<Option<RingIngress>>,
     /// Records in each chunk that was ever used.
     live: Vec<u32>,
     free: Vec<usize>,
@@ -83,7 +83,7 @@ impl Arena {
     }
 
     /// Keeps a ring until `take_empty_ring`; its number.
-    pub fn add_ring(&mut self, ring: Ring) -> usize {
+    pub fn add_ring(&mut self, ring: RingIngress) -> usize {
         let free = self.rings.iter().position(Option::is_none).unwrap_or_else(|| {
             self.rings.push(None);
             self.rings.len() - 1
@@ -92,12 +92,12 @@ impl Arena {
         free + 1
     }
 
-    pub fn ring(&mut self, number: usize) -> &mut Ring {
+    pub fn ring(&mut self, number: usize) -> &mut RingIngress {
         self.rings[number - 1].as_mut().expect("it was added")
     }
 
     /// A ring that was added, to forget it; None while frames of it have not left yet.
-    pub fn take_empty_ring(&mut self, number: usize) -> Option<Ring> {
+    pub fn take_empty_ring(&mut self, number: usize) -> Option<RingIngress> {
         if self.ring(number).inside() > 0 {
             return None;
         }
@@ -130,12 +130,14 @@ impl Arena {
         if let Some((number, at)) = ring_place(place) {
             return self.rings[number - 1].as_ref().expect("it has frames").pointer(at);
         }
-        unsafe { self.map.base.add(place as usize) }
+        self.map.pointer(place as usize)
     }
 
     /// The bytes at a place that was reserved, or that a ring has.
     pub fn bytes(&mut self, place: u64, len: usize) -> &mut [u8] {
         assert!(ring_place(place).is_some() || place as usize + len <= SPAN);
+        // SAFETY: within the mapping, or within what a ring has said is a record; records do not overlap, and the arena is
+        // borrowed for as long as the bytes are.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(place), len) }
     }
 }

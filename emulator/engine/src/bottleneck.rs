@@ -47,13 +47,20 @@ impl Bottleneck {
         };
         self.head = self.head.max(u128::from(frame.due) * self.speed());
         if let Some(rate) = self.rate {
-            let cost = u128::from(frame.wire_bytes) * SECOND;
+            let cost = u128::from(link_bytes(&rate, frame)) * SECOND;
             self.head = self.head.max(self.empty + cost);
             // A frame longer than the burst leaves as soon as there are tokens for it.
-            let most = (u128::from(rate.burst_bytes) * SECOND).max(cost);
+            let most = (u128::from(rate.link_bytes(rate.burst_bytes)) * SECOND).max(cost);
             self.empty = self.empty.max(self.head.saturating_sub(most)) + cost;
         }
     }
+}
+
+/// What a frame takes on the link: every packet of a super-frame has headers, and cells, of its own.
+fn link_bytes(rate: &Rate, frame: &Frame) -> u64 {
+    let (whole, each) = (u64::from(frame.wire_bytes), u64::from(frame.packet_bytes));
+    let before = u64::from(frame.packets.saturating_sub(1));
+    rate.link_bytes(each) * before + rate.link_bytes(whole.saturating_sub(each * before))
 }
 
 impl Impairment for Bottleneck {
@@ -96,11 +103,11 @@ mod tests {
     use crate::random::Random;
 
     fn frame(place: u64, wire_bytes: u32) -> Frame {
-        Frame { place, record_bytes: wire_bytes, wire_bytes, packets: 1, due: 0 }
+        Frame { place, record_bytes: wire_bytes, wire_bytes, packets: 1, packet_bytes: wire_bytes, due: 0 }
     }
 
     fn rate(bytes_per_s: u64, buffer_bytes: u64, burst_bytes: u64) -> Option<Rate> {
-        Some(Rate { bytes_per_s, buffer_bytes, burst_bytes })
+        Some(Rate { bytes_per_s, buffer_bytes, burst_bytes, ..Rate::default() })
     }
 
     fn drain(link: &mut Bottleneck, end: Ns) -> Vec<(u64, Ns)> {
@@ -181,5 +188,18 @@ mod tests {
                 assert_eq!(u128::from(*due), (at + rate - 1) / rate, "{place}");
             }
         }
+    }
+
+    #[test]
+    fn every_packet_of_a_super_frame_has_the_links_headers_and_cells() {
+        let link = Rate { bytes_per_s: 1_000_000_000, buffer_bytes: 1 << 20, overhead_bytes: 10, ..Rate::default() };
+        let super_frame = Frame { packets: 3, packet_bytes: 1000, ..frame(0, 2500) };
+        assert_eq!(link_bytes(&link, &super_frame), 1010 + 1010 + 510);
+        let atm = Rate { atm: true, ..link };
+        assert_eq!(link_bytes(&atm, &super_frame), (22 + 22 + 11) * 53);
+        let mut line = Bottleneck::new(Some(atm));
+        line.push(super_frame, 0).unwrap();
+        line.push(frame(1, 38), 0).unwrap();
+        assert_eq!(drain(&mut line, u64::MAX), [(0, 55 * 53), (1, 56 * 53)]);
     }
 }

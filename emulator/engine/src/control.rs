@@ -8,12 +8,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::{json, Value};
+
+use crate::config::directions_of;
 use crate::engine::Engine;
-use crate::json::{map, parse, Value};
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::settings::DirectionSettings;
 use crate::sys;
 
-/// Room for two tables of a distribution.
-pub const MAX_LINE: u64 = 512 * 1024;
+/// Room for the longest table of a distribution in every flow of both directions.
+pub const MAX_LINE: u64 = 4 << 20;
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the ports are looked after.
 const LOOK_NS: u64 = 500_000_000;
@@ -29,21 +34,23 @@ pub struct Control {
 pub enum Request {
     Get,
     Stats,
-    Set(Value),
+    Set(Box<[DirectionSettings; 2]>),
     /// End; with true, when all that is inside has left.
     Stop(bool),
 }
 
 /// Reads one line. Errors are for the one who sent it.
-pub fn request(line: &str) -> Result<Request, String> {
-    let value = parse(line)?;
-    match value.get("op").and_then(Value::text) {
-        Some("get") => Ok(Request::Get),
-        Some("stats") => Ok(Request::Stats),
-        Some("set") => Ok(Request::Set(value)),
-        Some("stop") => Ok(Request::Stop(value.get("drain").and_then(Value::bool).unwrap_or(false))),
-        _ => Err("op: get, set, stats or stop was expected".to_string()),
-    }
+pub fn request(line: &[u8]) -> Result<Request, Error> {
+    let value: Value = serde_json::from_slice(line)?;
+    let fields = Fields::of(&value, "", &["op", "drain", "outbound", "inbound"])?;
+    let op = fields.read("op", "get, set, stats or stop", |op| match op.as_str() {
+        Some("get") => Some(Ok(Request::Get)),
+        Some("stats") => Some(Ok(Request::Stats)),
+        Some("set") => Some(directions_of(&fields).map(|directions| Request::Set(Box::new(directions)))),
+        Some("stop") => Some(fields.bool("drain").map(Request::Stop)),
+        _ => None,
+    })?;
+    op.unwrap_or_else(|| Err(Error::Missing("op".to_string())))
 }
 
 impl Control {
@@ -62,7 +69,7 @@ impl Control {
     pub fn serve(&self, engine: &mut Engine) {
         while engine.has_ports() {
             engine.tidy();
-            sys::wait(self.listener.as_raw_fd(), sys::POLLIN, LOOK_NS);
+            sys::wait(self.listener.as_raw_fd(), libc::POLLIN, LOOK_NS);
             while let Ok((stream, _)) = self.listener.accept() {
                 // Whoever hangs up in the middle is no concern of ours.
                 if let Ok(true) = self.talk(stream, engine) {
@@ -85,15 +92,17 @@ impl Control {
                 return Ok(false);
             }
             reader.get_mut().set_limit(MAX_LINE);
-            let asked = std::str::from_utf8(&line).map_err(|_| "no UTF-8".to_string()).and_then(request);
-            let (answer, end) = answer(asked, engine);
-            if end {
-                self.end(engine, matches!(answer, Value::Map(ref f) if f.len() > 1));
-            }
-            writeln!(stream, "{answer}")?;
-            if end {
+            let asked = request(&line);
+            if let Ok(Request::Stop(drain)) = asked {
+                self.end(engine, drain);
+                writeln!(
+                    stream,
+                    "{}",
+                    if drain { json!({ "ok": true, "drained": true }) } else { json!({ "ok": true }) }
+                )?;
                 return Ok(true);
             }
+            writeln!(stream, "{}", answer(asked, engine))?;
             line.clear();
         }
         Ok(false)
@@ -114,24 +123,19 @@ impl Drop for Control {
     }
 }
 
-/// The answer to a request, and whether the engine is to end.
-fn answer(asked: Result<Request, String>, engine: &mut Engine) -> (Value, bool) {
-    let done = ("ok", Value::Bool(true));
-    match asked {
-        Ok(Request::Get) => (map(vec![done, ("config", engine.config().to_json())]), false),
-        Ok(Request::Stats) => (map(vec![done, ("stats", engine.stats())]), false),
-        Ok(Request::Stop(false)) => (map(vec![done]), true),
-        Ok(Request::Stop(true)) => (map(vec![done, ("drained", Value::Bool(true))]), true),
-        Ok(Request::Set(value)) => match engine.set(&value) {
-            Ok(()) => (map(vec![done]), false),
-            Err(error) => (refusal(&error), false),
-        },
-        Err(error) => (refusal(&error), false),
+/// The answer to a request.
+fn answer(asked: Result<Request, Error>, engine: &mut Engine) -> Value {
+    let done = match asked {
+        Ok(Request::Get) => return json!({ "ok": true, "config": engine.config().to_json() }),
+        Ok(Request::Stats) => return json!({ "ok": true, "stats": engine.stats() }),
+        Ok(Request::Set(wanted)) => engine.set(*wanted),
+        Ok(Request::Stop(_)) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(()) => json!({ "ok": true }),
+        Err(error) => json!({ "ok": false, "error": error.to_string() }),
     }
-}
-
-fn refusal(error: &str) -> Value {
-    map(vec![("ok", Value::Bool(false)), ("error", Value::from(error))])
 }
 
 #[cfg(test)]
@@ -139,12 +143,29 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
+    fn read(text: &str) -> Result<Request, String> {
+        request(text.as_bytes()).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn requests_are_known_by_their_op() {
-        assert_eq!(request(r#"{"op":"get"}"#), Ok(Request::Get));
-        assert_eq!(request(r#"{"op":"stop","drain":true}"#), Ok(Request::Stop(true)));
-        assert!(request(r#"{"op":"sing"}"#).unwrap_err().contains("was expected"));
-        assert!(request("{").unwrap_err().starts_with("no JSON"));
+        assert_eq!(read(r#"{"op":"get"}"#), Ok(Request::Get));
+        assert_eq!(read(r#"{"op":"stop","drain":true}"#), Ok(Request::Stop(true)));
+        let one = r#"{"room_bytes":1,"settings":{"delay_ns":1,"limit":2}}"#;
+        let set = read(&format!(r#"{{"op":"set","outbound":{one},"inbound":{one}}}"#));
+        assert!(matches!(set, Ok(Request::Set(both)) if both[1].settings.limit == 2));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_request_is_told() {
+        let wrong = |text: &str| read(text).unwrap_err();
+        assert_eq!(wrong(r#"{"op":"sing"}"#), "op: \"sing\" is not get, set, stats or stop");
+        assert_eq!(wrong("{}"), "op: missing");
+        assert_eq!(wrong(r#"{"op":"set"}"#), "outbound: missing");
+        assert_eq!(wrong(r#"{"op":"stop","drain":1}"#), "drain: 1 is not true or false");
+        assert_eq!(wrong(r#"{"op":"get","tempo":1}"#), "tempo: unknown");
+        assert!(wrong("{").starts_with("not JSON"));
+        assert!(wrong(&"[".repeat(100_000)).starts_with("not JSON: recursion limit exceeded"));
     }
 
     #[test]
@@ -153,7 +174,7 @@ mod tests {
         for _ in 0..20_000 {
             let bytes: Vec<u8> =
                 (0..dice.below(60)).map(|_| b"{}[]:,\"op setgru1-\\\n\xff"[dice.below(21) as usize]).collect();
-            let _ = request(&String::from_utf8_lossy(&bytes));
+            let _ = request(&bytes);
         }
     }
 }

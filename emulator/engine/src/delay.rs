@@ -96,7 +96,7 @@ mod tests {
     use crate::frame::P32;
 
     fn frame(place: u64) -> Frame {
-        Frame { place, record_bytes: 100, wire_bytes: 100, packets: 1, due: 0 }
+        Frame { place, record_bytes: 100, wire_bytes: 100, packets: 1, packet_bytes: 100, due: 0 }
     }
 
     fn settings(delay_ns: Ns, jitter_ns: Ns) -> Settings {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_table_is_the_jitters_shape() {
-        let s = Settings { distribution: vec![-8192, 0, 16384], ..settings(1000, 100) };
+        let s = Settings { distribution: vec![-8192, 0, 16384].into(), ..settings(1000, 100) };
         let mut line = Delay::new(&s, 2);
         let mut seen = [0; 3];
         for n in 0..3000 {

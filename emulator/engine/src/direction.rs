@@ -1,45 +1,50 @@
-//! One direction at work, a thread of its own: frames in at one port, through the pipeline, out at the other.
+//! One direction at work, a thread of its own: frames in at one port, through their bands, out at the other.
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::arena::Arena;
-use crate::ears::{Ear, Ears};
+use crate::bands::Bands;
+use crate::clock::{Clock, SystemClock};
+use crate::egress::Egress;
 use crate::frame::{Cause, Dropped, Frame, Impairment, Ns};
-use crate::gate::Gate;
-use crate::pace::{lull, rest, Patience, Privilege, Rest, IDLE_NS, MARGIN_NS};
-use crate::packet;
-use crate::pipeline::Pipeline;
-use crate::port::{Arrival, Sender};
+use crate::pacing::{lull, pause, Pause, RealtimeBudget, SpinBudget, IDLE_NS, MARGIN_NS};
+use crate::packet::{self, Shape};
+use crate::port::Arrival;
 use crate::processors::{thread_id, Processors};
-use crate::settings::Settings;
+use crate::receiver::{Ingress, Receiver};
+use crate::ring_geometry::Demand;
+use crate::settings::DirectionSettings;
 use crate::stats::Stats;
 use crate::sys;
-use crate::thread;
+use crate::thread::{spin, Priority};
 
 /// A port that takes no frame for so long is down.
 const STUCK_NS: Ns = 20_000_000;
 const SEND_BATCH: usize = 32;
-/// New settings, for the frames that come in from `from` on, and what is to hear them if that changes too.
+
+/// New settings, for the frames that come in from `from` on, and what is to receive them if that changes too.
 pub struct Order {
-    pub settings: Settings,
+    pub settings: DirectionSettings,
+    /// What each band counts with; one that goes on has the same as before.
+    pub stats: Vec<Arc<Stats>>,
     pub from: Ns,
-    pub ear: Option<Ear>,
+    pub ingress: Option<Ingress>,
 }
 
 /// What the control thread and a direction's thread share.
 #[derive(Default)]
 pub struct Shared {
-    pub stats: Stats,
     orders: Mutex<VecDeque<Order>>,
     /// How many orders were ever given: cheaper to look at than the queue.
     given: AtomicU64,
-    /// Ears that the direction has done with.
-    done: Mutex<Vec<Ear>>,
+    /// What the direction has done with.
+    done: Mutex<Vec<Ingress>>,
     /// The id of the direction's thread; 0 before it works.
     pub thread: AtomicI32,
+    /// What the kernel did not permit that thread.
+    pub priority: Priority,
     /// Take no more frames, send what is inside, end.
     pub stop: AtomicBool,
 }
@@ -52,126 +57,178 @@ impl Shared {
     }
 
     /// What the direction has done with.
-    pub fn take_done(&self) -> Vec<Ear> {
+    pub fn take_done(&self) -> Vec<Ingress> {
         std::mem::take(&mut *self.done.lock().expect("no thread panics"))
     }
 }
 
+/// What a direction does until its next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing more: it was told to stop, and all has left.
+    Done,
+    /// Not at all.
+    None,
+    /// Spin for so long.
+    Spin(Ns),
+    /// Sleep for so long.
+    Sleep(Ns),
+    /// Sleep for so long, or until this descriptor has a frame.
+    Listen(i32, Ns),
+    /// Until this descriptor takes frames again.
+    Blocked(i32),
+}
+
 /// One direction of a lane.
 pub struct Direction {
-    ears: Ears,
-    sender: Sender,
+    receiver: Receiver,
+    egress: Egress,
     pub(crate) arena: Arena,
-    pub(crate) gate: Gate,
-    pipeline: Pipeline,
-    pub(crate) settings: Settings,
-    outbox: VecDeque<Frame>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) bands: Bands,
+    /// Frames that are due, and the slots of their bands.
+    outbox: VecDeque<(usize, Frame)>,
+    shared: Arc<Shared>,
     seen: u64,
     next: Option<Order>,
     checked: Ns,
-    privilege: Privilege,
-    patience: Patience,
+    shortest_delay_ns: Ns,
+    earliest_ns: Ns,
+    realtime: RealtimeBudget,
+    /// Whether the thread is to run before all others from now on, if that changes.
+    realtime_change: Option<bool>,
+    spins: SpinBudget,
 }
 
 impl Direction {
-    /// Hears with `ear`, keeps frames in `arena` or in the ear's own ring, and speaks through the port `to`, an index.
-    pub fn new(ear: Ear, to: i32, mut arena: Arena, settings: Settings, shared: Arc<Shared>) -> io::Result<Direction> {
-        let seed = settings.seed.unwrap_or_else(sys::now);
-        Ok(Direction {
-            sender: Sender::new(to)?,
-            ears: Ears::new(ear, &mut arena),
+    /// Receives with `ingress`, keeps frames in `arena` or in the ingress' own ring, and sends with `egress`. `order` is
+    /// how it begins.
+    pub fn new(
+        ingress: Ingress,
+        egress: Egress,
+        mut arena: Arena,
+        order: &Order,
+        shared: Arc<Shared>,
+        tick_ns: Ns,
+    ) -> Direction {
+        Direction {
+            receiver: Receiver::new(ingress, &mut arena, tick_ns),
+            egress,
             arena,
-            gate: Gate::new(seed),
-            pipeline: Pipeline::new(&settings, seed ^ 0x6A09_E667_F3BC_C908),
-            settings,
+            bands: Bands::new(&order.settings, &order.stats, order.from),
             outbox: VecDeque::new(),
             shared,
             seen: 0,
             next: None,
             checked: 0,
-            privilege: Privilege::default(),
-            patience: Patience::default(),
-        })
+            shortest_delay_ns: order.settings.shortest_delay_ns(),
+            earliest_ns: Demand::of(&order.settings).earliest_ns,
+            realtime: RealtimeBudget::default(),
+            realtime_change: None,
+            spins: SpinBudget::default(),
+        }
     }
 
-    /// Works until it is told to stop and all has left, or until the hearing port is gone; on a processor of its `own`
-    /// if it has one.
+    /// Works until it is told to stop and all has left; on a processor of its `own` if it has one.
     pub fn run(&mut self, own: Option<usize>) {
-        thread::be_prompt();
+        self.shared.priority.raise();
         if let Some(own) = own {
             Processors::of(&[own]).allow(0);
-            self.patience = Patience::endless();
+            self.spins = SpinBudget::endless();
         }
         self.shared.thread.store(thread_id(), SeqCst);
         loop {
-            let stopping = self.shared.stop.load(SeqCst);
-            self.take_orders();
-            let busy = !stopping && self.hear();
-            let blocked = self.speak();
-            self.note();
-            if stopping && self.pipeline.done() && self.outbox.is_empty() {
-                return;
+            let wait = self.step(&SystemClock);
+            if let Some(first) = self.realtime_change.take() {
+                self.shared.priority.set_realtime(first);
             }
-            self.rest(busy, blocked);
+            match wait {
+                Wait::Done => return,
+                Wait::None => (),
+                Wait::Spin(ns) => spin(ns),
+                Wait::Sleep(ns) => sys::wait(-1, 0, ns),
+                Wait::Listen(fd, ns) => sys::wait(fd, libc::POLLIN, ns),
+                Wait::Blocked(fd) => {
+                    sys::wait(fd, libc::POLLOUT, MARGIN_NS);
+                    sys::wait(-1, 0, MARGIN_NS / 2);
+                }
+            }
         }
     }
 
-    fn take_orders(&mut self) {
+    /// Takes what came in and sends what is due; how to wait then.
+    pub fn step(&mut self, clock: &dyn Clock) -> Wait {
+        let stopping = self.shared.stop.load(SeqCst);
+        self.take_orders(clock);
+        let busy = !stopping && self.receive(clock);
+        let blocked = self.send(clock);
+        self.note(clock);
+        if stopping && self.bands.done() && self.outbox.is_empty() {
+            return Wait::Done;
+        }
+        if blocked {
+            return Wait::Blocked(self.egress.descriptor());
+        }
+        self.pause(busy, clock)
+    }
+
+    fn take_orders(&mut self, clock: &dyn Clock) {
         let given = self.shared.given.load(SeqCst);
-        while self.seen < given && !self.ears.is_changing() {
+        while self.seen < given && !self.receiver.is_changing() {
             if let Some(order) = self.next.take() {
-                self.apply(&order.settings);
+                self.apply(&order);
             }
             self.next = self.shared.orders.lock().expect("no thread panics").pop_front();
-            if let Some(ear) = self.next.as_mut().and_then(|order| order.ear.take()) {
-                self.ears.change(ear, &mut self.arena);
+            if let Some(ingress) = self.next.as_mut().and_then(|order| order.ingress.take()) {
+                self.receiver.change(ingress, &mut self.arena, clock.moment());
             }
             self.seen += 1;
         }
     }
 
-    fn apply(&mut self, settings: &Settings) {
-        self.pipeline.set(settings);
-        self.arena.resize(settings.room_bytes);
-        if settings.seed != self.settings.seed {
-            self.gate = Gate::new(settings.seed.unwrap_or_else(sys::now));
-        }
-        self.settings = settings.clone();
+    fn apply(&mut self, order: &Order) {
+        self.bands.set(&order.settings, &order.stats, order.from);
+        self.arena.resize(order.settings.room_bytes);
+        self.shortest_delay_ns = order.settings.shortest_delay_ns();
+        self.earliest_ns = Demand::of(&order.settings).earliest_ns;
     }
 
     /// Takes what came in; whether there was anything.
-    fn hear(&mut self) -> bool {
-        let received = match self.ears.receive(&mut self.arena) {
+    fn receive(&mut self, clock: &dyn Clock) -> bool {
+        let received = match self.receiver.receive(&mut self.arena, clock.moment()) {
             Ok(received) => received,
             // The port went down: a pending error is told once. Whether it is gone is for the control thread to see.
             Err(_) => return false,
         };
-        self.shared.stats.limit.add(received.no_room);
+        self.bands.rest_stats().limit.add(received.no_room);
         let busy = received.more || !received.arrivals.is_empty();
         for arrival in received.arrivals {
             if self.next.as_ref().map_or(false, |order| arrival.at >= order.from) {
                 if let Some(order) = self.next.take() {
-                    self.apply(&order.settings);
+                    self.apply(&order);
                 }
             }
-            self.shared.stats.received.add(1);
-            self.shared.stats.received_bytes.add((arrival.len - packet::VNET) as u64);
             self.admit(arrival);
         }
         busy
     }
 
     /// Puts a record on its way.
-    pub(crate) fn push(&mut self, arrival: &Arrival, wire_bytes: u32, packets: u32) {
-        let frame = Frame { place: arrival.place, record_bytes: arrival.len as u32, wire_bytes, packets, due: 0 };
-        if let Err(dropped) = self.pipeline.push(frame, arrival.at) {
-            self.drop_frame(dropped);
+    pub(crate) fn push(&mut self, slot: usize, arrival: &Arrival, shape: Shape) {
+        let frame = Frame {
+            place: arrival.place,
+            record_bytes: arrival.len as u32,
+            wire_bytes: shape.wire_bytes,
+            packets: shape.packets,
+            packet_bytes: shape.packet_bytes,
+            due: 0,
+        };
+        if let Err(dropped) = self.bands.at(slot).pipeline.push(frame, arrival.at) {
+            self.drop_frame(slot, dropped);
         }
     }
 
-    fn drop_frame(&mut self, dropped: Dropped) {
-        let stats = &self.shared.stats;
+    fn drop_frame(&mut self, slot: usize, dropped: Dropped) {
+        let stats = &self.bands.at(slot).stats;
         let counter = match dropped.cause {
             Cause::Loss => &stats.lost,
             Cause::Buffer => &stats.buffer,
@@ -182,33 +239,35 @@ impl Direction {
     }
 
     /// Sends what is due; whether the port took no more.
-    fn speak(&mut self) -> bool {
+    fn send(&mut self, clock: &dyn Clock) -> bool {
         loop {
-            let now = sys::now();
+            let now = clock.now();
             while self.outbox.len() < SEND_BATCH {
-                match self.pipeline.pop_due(now) {
+                match self.bands.pop_due(now) {
                     Some(frame) => self.outbox.push_back(frame),
                     None => break,
                 }
             }
-            for dropped in self.pipeline.take_dropped() {
-                self.drop_frame(dropped);
+            for (slot, dropped) in self.bands.take_dropped() {
+                self.drop_frame(slot, dropped);
             }
             if self.outbox.is_empty() {
                 return false;
             }
             let records: Vec<_> =
-                self.outbox.iter().map(|f| (self.arena.pointer(f.place), f.record_bytes as usize)).collect();
-            match self.sender.send(&records) {
+                self.outbox.iter().map(|(_, f)| (self.arena.pointer(f.place), f.record_bytes as usize)).collect();
+            // SAFETY: each is a record of the arena, which keeps it until it is released: when it has been sent.
+            match unsafe { self.egress.send(&records) } {
                 Ok(count) => self.sent(count, now),
                 Err(error) => {
-                    let busy = matches!(error.raw_os_error(), Some(sys::EAGAIN | sys::ENOBUFS));
-                    let late = self.outbox.front().map_or(0, |f| now.saturating_sub(f.due));
+                    let busy = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS));
+                    let late = self.outbox.front().map_or(0, |(_, f)| now.saturating_sub(f.due));
                     if busy && late < STUCK_NS {
                         return true;
                     }
-                    self.shared.stats.refused.add(1);
-                    self.forget_first();
+                    if let Some((slot, _)) = self.forget_first() {
+                        self.bands.at(slot).stats.refused.add(1);
+                    }
                 }
             }
         }
@@ -216,63 +275,66 @@ impl Direction {
 
     fn sent(&mut self, count: usize, now: Ns) {
         for _ in 0..count {
-            if let Some(frame) = self.forget_first() {
-                let stats = &self.shared.stats;
+            if let Some((slot, frame)) = self.forget_first() {
+                let stats = &self.bands.at(slot).stats;
                 stats.sent.add(1);
                 stats.sent_bytes.add(u64::from(frame.record_bytes) - packet::VNET as u64);
                 let late = now.saturating_sub(frame.due);
                 stats.late(late);
-                self.privilege.frame_was_late(late);
+                self.realtime.frame_was_late(late);
             }
         }
     }
 
-    fn forget_first(&mut self) -> Option<Frame> {
-        let frame = self.outbox.pop_front()?;
+    fn forget_first(&mut self) -> Option<(usize, Frame)> {
+        let (slot, frame) = self.outbox.pop_front()?;
         self.arena.release(frame.place);
-        Some(frame)
+        Some((slot, frame))
     }
 
-    fn note(&mut self) {
-        let stats = &self.shared.stats;
-        stats.queued.set((self.pipeline.pending() + self.outbox.len()) as u64);
-        let now = sys::now();
+    fn note(&mut self, clock: &dyn Clock) {
+        let outbox = &self.outbox;
+        for (slot, band) in self.bands.all() {
+            let leaving = outbox.iter().filter(|(other, _)| *other == slot).count();
+            band.stats.queued.set((band.pipeline.pending() + leaving) as u64);
+        }
+        let now = clock.now();
         if now - self.checked >= IDLE_NS {
             self.checked = now;
-            stats.limit.add(self.ears.kernel_drops(&mut self.arena));
-            if !self.ears.done.is_empty() {
-                self.shared.done.lock().expect("no thread panics").append(&mut self.ears.done);
+            let drops = self.receiver.kernel_drops(&mut self.arena);
+            self.bands.rest_stats().limit.add(drops);
+            if self.outbox.is_empty() {
+                self.bands.forget_left();
+            }
+            if !self.receiver.done.is_empty() {
+                self.shared.done.lock().expect("no thread panics").append(&mut self.receiver.done);
             }
         }
-        if self.privilege.ends(now) {
-            if let Some(first) = self.privilege.renew(now, thread::worked()) {
-                thread::go_first(first);
-            }
+        if self.realtime.ends(now) {
+            self.realtime_change = self.realtime.renew(now, clock.worked());
         }
     }
 
-    /// Waits for the next frame to come or to leave, whichever is first.
-    fn rest(&mut self, busy: bool, blocked: bool) {
-        if blocked {
-            sys::wait(self.sender.descriptor(), sys::POLLOUT, MARGIN_NS);
-            sys::wait(-1, 0, MARGIN_NS / 2);
-            return;
-        }
-        let ahead = self.pipeline.next_due().map(|due| due.saturating_sub(sys::now()));
-        match rest(ahead, busy, self.settings.delay_ns) {
-            Rest::None => (),
-            Rest::Spin(ns) => match lull(self.settings.delay_ns) {
-                Some(nap) if !self.patience.allows(sys::now(), ns) => {
-                    self.privilege.frames_are_dense();
-                    sys::wait(-1, 0, nap);
+    /// How to wait for the next frame to come or to leave, whichever is first.
+    fn pause(&mut self, busy: bool, clock: &dyn Clock) -> Wait {
+        let ahead = self.bands.next_due().map(|due| due.saturating_sub(clock.now()));
+        match pause(ahead, busy, self.shortest_delay_ns) {
+            Pause::None => Wait::None,
+            Pause::Spin(ns) => match lull(self.shortest_delay_ns) {
+                Some(nap) if !self.spins.allows(clock.now(), ns) => {
+                    self.realtime.frames_are_dense();
+                    Wait::Sleep(nap)
                 }
-                _ => thread::spin(ns),
+                _ => Wait::Spin(ns),
             },
-            Rest::Sleep(ns) => sys::wait(-1, 0, ns),
-            Rest::Listen(ns) => match self.ears.descriptor(&mut self.arena) {
-                Some(fd) => sys::wait(fd, sys::POLLIN, ns),
-                None => sys::wait(-1, 0, ns.min(self.ears.look_ns(&self.settings, &mut self.arena))),
+            Pause::Sleep(ns) => Wait::Sleep(ns),
+            Pause::Listen(ns) => match self.receiver.descriptor(&mut self.arena) {
+                Some(fd) => Wait::Listen(fd, ns),
+                None => Wait::Sleep(ns.min(self.receiver.look_ns(self.earliest_ns, &mut self.arena))),
             },
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,125 +1,82 @@
 //! The engine of one lane: two directions, their memory, and what the control socket asks of them.
 
-use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
+use serde_json::{json, Map, Value};
+
 use crate::arena::Arena;
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, DIRECTIONS};
 use crate::direction::{Direction, Order, Shared};
-use crate::ears::Ear;
-use crate::json::{map, Value};
+use crate::egress::Egress;
+use crate::error::Error;
+use crate::memory_budget::{check_memory, MemoryBudget};
 use crate::processors::{apart, choose, Claims, Processors};
-use crate::room::{check_memory, Room};
-use crate::settings::Settings;
+use crate::receiver::Ingress;
+use crate::ring_geometry::Demand;
+use crate::settings::DirectionSettings;
+use crate::stats::Stats;
 use crate::sys;
-use crate::thread;
-
-const DIRECTIONS: [&str; 2] = ["outbound", "inbound"];
-
-/// A lane as it is asked for: its two ports, its bridge, and what each direction does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    pub hub: String,
-    pub site: String,
-    pub bridge: String,
-    /// Whether the bridge passes frames on, unimpaired, when the engine dies.
-    pub pass_on_failure: bool,
-    pub directions: [Settings; 2],
-    /// With so many processors left to others, each direction has one of its own.
-    pub spare_processors: u64,
-}
-
-/// Enough for what comes in and goes out beside the engine. Where there are no more than these, threads that are bound to
-/// them move less, not more.
-const SPARE_PROCESSORS: u64 = 2;
-
-impl Config {
-    /// Reads a lane. Errors name the field.
-    pub fn from_json(value: &Value) -> Result<Config, String> {
-        let word = |name: &str| {
-            let text = value.get(name).and_then(Value::text).filter(|t| !t.is_empty() && t.len() < 16);
-            text.map(str::to_string).ok_or_else(|| format!("{name}: an interface's name was expected"))
-        };
-        let pass_on_failure = match value.get("on_failure").and_then(Value::text) {
-            Some("pass") => true,
-            Some("cut") => false,
-            _ => return Err("on_failure: cut or pass was expected".to_string()),
-        };
-        let spare_processors = match value.get("spare_processors") {
-            Some(v) => v.uint(1024).ok_or_else(|| format!("spare_processors: {v} is out of range"))?,
-            None => SPARE_PROCESSORS,
-        };
-        Ok(Config {
-            hub: word("hub")?,
-            site: word("site")?,
-            bridge: word("bridge")?,
-            pass_on_failure,
-            directions: directions(value)?,
-            spare_processors,
-        })
-    }
-
-    /// As `from_json` reads it.
-    pub fn to_json(&self) -> Value {
-        map(vec![
-            ("hub", Value::from(self.hub.as_str())),
-            ("site", Value::from(self.site.as_str())),
-            ("bridge", Value::from(self.bridge.as_str())),
-            ("on_failure", Value::from(if self.pass_on_failure { "pass" } else { "cut" })),
-            ("outbound", self.directions[0].to_json()),
-            ("inbound", self.directions[1].to_json()),
-            ("spare_processors", Value::from(self.spare_processors)),
-        ])
-    }
-}
-
-/// Both directions' settings of a request.
-fn directions(value: &Value) -> Result<[Settings; 2], String> {
-    let read = |name: &str| match value.get(name) {
-        Some(settings) => Settings::from_json(settings).map_err(|e| format!("{name}.{e}")),
-        None => Err(format!("{name}: missing")),
-    };
-    Ok([read(DIRECTIONS[0])?, read(DIRECTIONS[1])?])
-}
+use crate::thread::Priority;
 
 /// A lane at work.
 pub struct Engine {
     config: Config,
     shared: [Arc<Shared>; 2],
-    rooms: [Room; 2],
+    /// What each band of each direction counts with.
+    stats: [Vec<Arc<Stats>>; 2],
+    budgets: [MemoryBudget; 2],
     threads: Vec<JoinHandle<()>>,
-    /// The ports that the directions hear.
+    /// The ports that the directions receive.
     ports: [i32; 2],
     /// What it takes to keep the processors that the threads have.
     _claims: Option<Claims>,
 }
 
 impl Engine {
-    /// Takes memory, opens the ports and starts to work; `claims` is the file of who has which processor. Errors are for
-    /// people.
-    pub fn start(config: Config, claims: &Path) -> Result<Engine, String> {
-        let index = |name: &str| sys::interface_index(name).ok_or_else(|| format!("{name}: no such interface"));
+    /// Takes memory, opens the ports and starts to work; `claims` is the file of who has which processor.
+    pub fn start(config: Config, claims: &Path) -> Result<Engine, Error> {
+        let index = |name: &str| sys::interface_index(name).ok_or_else(|| Error::NoInterface(name.to_string()));
         let ports = [index(&config.hub)?, index(&config.site)?];
         // Also while it takes memory for a change, which is not to wait for others.
-        thread::be_prompt();
-        let arena = |way: usize| Arena::new(config.directions[way].room_bytes).map_err(failed(way));
+        Priority::default().raise();
+        let arena =
+            |way: usize| Arena::new(config.directions[way].room_bytes).map_err(Error::in_direction(DIRECTIONS[way]));
         let arenas = [arena(0)?, arena(1)?];
-        let mut rooms = [0, 1].map(|way: usize| Room::new(arenas[way].memory(), sys::tick_ns()));
-        let ears = take(&mut rooms, &config.directions, ports)?;
-        let shared = [Arc::new(Shared::default()), Arc::new(Shared::default())];
+        let mut budgets = [0, 1].map(|way: usize| MemoryBudget::new(arenas[way].memory(), sys::tick_ns()));
+        let ingresses = take(&mut budgets, &config.directions, ports)?;
         let (claims, own) = own_processors(config.spare_processors as usize, claims);
-        let mut threads = Vec::new();
-        for (way, (ear, arena)) in ears.into_iter().flatten().zip(arenas).enumerate() {
-            let (settings, shared) = (config.directions[way].clone(), shared[way].clone());
-            let made = Direction::new(ear, ports[1 - way], arena, settings, shared);
-            let mut direction = made.map_err(failed(way))?;
-            let own = own.map(|processors| processors[way]);
-            let thread = Builder::new().name(DIRECTIONS[way].to_string()).spawn(move || direction.run(own));
-            threads.push(thread.map_err(|e| format!("thread: {e}"))?);
+        let stats = [0, 1].map(|way: usize| stats_of(&config.directions[way], None));
+        let mut engine = Engine {
+            config,
+            shared: [Arc::new(Shared::default()), Arc::new(Shared::default())],
+            stats,
+            budgets,
+            threads: Vec::new(),
+            ports,
+            _claims: claims,
+        };
+        for (way, (ingress, arena)) in ingresses.into_iter().flatten().zip(arenas).enumerate() {
+            engine.start_direction(way, ingress, arena, own.map(|processors| processors[way]))?;
         }
-        Ok(Engine { config, shared, rooms, threads, ports, _claims: claims })
+        Ok(engine)
+    }
+
+    fn start_direction(&mut self, way: usize, ingress: Ingress, arena: Arena, own: Option<usize>) -> Result<(), Error> {
+        let failed = Error::in_direction(DIRECTIONS[way]);
+        let order = self.order(way, &self.config.directions[way], SystemClock.now(), None);
+        let egress = Egress::new(self.ports[1 - way]).map_err(&failed)?;
+        let mut direction = Direction::new(ingress, egress, arena, &order, self.shared[way].clone(), sys::tick_ns());
+        let thread = Builder::new().name(DIRECTIONS[way].to_string()).spawn(move || direction.run(own));
+        self.threads.push(thread.map_err(&failed)?);
+        Ok(())
+    }
+
+    fn order(&self, way: usize, settings: &DirectionSettings, from: u64, ingress: Option<Ingress>) -> Order {
+        Order { settings: settings.clone(), stats: self.stats[way].clone(), from, ingress }
     }
 
     /// Whether both ports are still the interfaces that they were.
@@ -127,18 +84,20 @@ impl Engine {
         [&self.config.hub, &self.config.site].iter().zip(self.ports).all(|(n, i)| sys::interface_index(n) == Some(i))
     }
 
+    /// The lane as it is.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
     /// Changes both directions at one instant; memory first, so that there is no gap.
-    pub fn set(&mut self, request: &Value) -> Result<(), String> {
-        let wanted = directions(request)?;
+    pub fn set(&mut self, wanted: [DirectionSettings; 2]) -> Result<(), Error> {
         self.tidy();
-        let ears = apart(&self.thread_ids(), || take(&mut self.rooms, &wanted, self.ports))?;
-        let from = sys::now();
-        for ((shared, settings), ear) in self.shared.iter().zip(&wanted).zip(ears) {
-            shared.order(Order { settings: settings.clone(), from, ear });
+        let ingresses = apart(&self.thread_ids(), || take(&mut self.budgets, &wanted, self.ports))?;
+        let from = SystemClock.now();
+        for (way, ingress) in ingresses.into_iter().enumerate() {
+            let before = (&self.config.directions[way], &self.stats[way][..]);
+            self.stats[way] = stats_of(&wanted[way], Some(before));
+            self.shared[way].order(self.order(way, &wanted[way], from, ingress));
         }
         self.config.directions = wanted;
         Ok(())
@@ -150,16 +109,23 @@ impl Engine {
 
     /// Forgets what the directions have done with: the kernel waits until no processor uses it, and frees its memory.
     pub fn tidy(&self) {
-        let done: Vec<Ear> = self.shared.iter().flat_map(|shared| shared.take_done()).collect();
+        let done: Vec<Ingress> = self.shared.iter().flat_map(|shared| shared.take_done()).collect();
         if !done.is_empty() {
             apart(&self.thread_ids(), || drop(done));
         }
     }
 
-    /// What both directions counted.
+    /// What both directions counted: what belongs to no flow, and in `flows` what belongs to each.
     pub fn stats(&self) -> Value {
-        let one = |way: usize| self.shared[way].stats.to_json(self.rooms[way].ring_bytes());
-        map((0..2).map(|way| (DIRECTIONS[way], one(way))).collect())
+        let one = |way: usize| -> Value {
+            let mut all = self.stats[way].iter().map(|stats| stats.to_json());
+            let mut fields: Map<String, Value> = all.next().unwrap_or_default();
+            fields.insert("flows".to_string(), all.collect());
+            fields.insert("ring_bytes".to_string(), json!(self.budgets[way].ring_bytes()));
+            fields.insert("not_permitted".to_string(), json!(self.shared[way].priority.refusals()));
+            Value::Object(fields)
+        };
+        json!({ DIRECTIONS[0]: one(0), DIRECTIONS[1]: one(1) })
     }
 
     /// Takes no more frames in; true once all that were inside have left.
@@ -169,20 +135,39 @@ impl Engine {
     }
 }
 
-/// Takes both directions' memory; then, at once, what is new of what hears their ports begins to.
-fn take(rooms: &mut [Room; 2], settings: &[Settings; 2], ports: [i32; 2]) -> Result<[Option<Ear>; 2], String> {
-    check_memory((0..2).map(|way| rooms[way].needs(&settings[way])).sum())?;
-    let mut ears = [None, None];
+/// The counters of each band of a direction: those of a flow that is found as before go on.
+fn stats_of(wanted: &DirectionSettings, before: Option<(&DirectionSettings, &[Arc<Stats>])>) -> Vec<Arc<Stats>> {
+    let mut old: Vec<_> = before.map_or(Vec::new(), |(settings, stats)| {
+        settings.flows.iter().map(|flow| &flow.filters).zip(&stats[1..]).collect()
+    });
+    let rest = before.map_or_else(Arc::default, |(_, stats)| stats[0].clone());
+    let flows = wanted.flows.iter().map(|flow| {
+        let known = old.iter().position(|(filters, _)| **filters == flow.filters);
+        known.map_or_else(Arc::default, |at| old.remove(at).1.clone())
+    });
+    std::iter::once(rest).chain(flows).collect()
+}
+
+/// Takes both directions' memory; then, at once, what is new of what receives their ports begins to.
+fn take(
+    budgets: &mut [MemoryBudget; 2],
+    settings: &[DirectionSettings; 2],
+    ports: [i32; 2],
+) -> Result<[Option<Ingress>; 2], Error> {
+    let demands = [Demand::of(&settings[0]), Demand::of(&settings[1])];
+    check_memory((0..2).map(|way| budgets[way].needs(&demands[way])).sum())?;
+    let mut ingresses = [None, None];
     for way in 0..2 {
-        ears[way] = rooms[way].take(&settings[way]).map_err(failed(way))?;
+        ingresses[way] = budgets[way].take(&demands[way]).map_err(Error::in_direction(DIRECTIONS[way]))?;
     }
     for way in 0..2 {
-        ears[way].as_ref().map_or(Ok(()), |ear| ear.hear(ports[way])).map_err(failed(way))?;
+        let opened = ingresses[way].as_mut().map_or(Ok(()), |ingress| ingress.open(ports[way]));
+        opened.map_err(Error::in_direction(DIRECTIONS[way]))?;
     }
-    for (room, ear) in rooms.iter_mut().zip(&ears) {
-        ear.iter().for_each(|ear| room.keep(ear));
+    for (budget, ingress) in budgets.iter_mut().zip(&ingresses) {
+        ingress.iter().for_each(|ingress| budget.keep(ingress));
     }
-    Ok(ears)
+    Ok(ingresses)
 }
 
 /// A processor for each direction, where there are enough, and what keeps them; nothing else of ours runs there then.
@@ -205,42 +190,24 @@ fn own_processors(spare: usize, claims: &Path) -> (Option<Claims>, Option<[usize
     }
 }
 
-fn failed(way: usize) -> impl Fn(io::Error) -> String {
-    move |error| format!("{}: {}", DIRECTIONS[way], explained(&error))
-}
-
-fn explained(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => "not permitted (CAP_NET_RAW, CAP_NET_ADMIN): run as root".to_string(),
-        _ => error.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::parse;
+    use crate::flow_filter::Filter;
+    use crate::settings::Flow;
 
-    #[test]
-    fn a_lane_is_read_as_it_was_written() {
-        let s = Settings { limit: 3, room_bytes: 4, ..Settings::default() };
-        let config = Config {
-            hub: "a".into(),
-            site: "b".into(),
-            bridge: "c".into(),
-            pass_on_failure: true,
-            directions: [s.clone(), s],
-            spare_processors: 7,
-        };
-        assert_eq!(Config::from_json(&parse(&config.to_json().to_string()).unwrap()), Ok(config));
+    fn with_flows(vlans: &[u16]) -> DirectionSettings {
+        let filter = |&vlan: &u16| Filter { vlan: Some(vlan), ..Filter::default() };
+        let flow = |vlan: &u16| Flow { filters: vec![filter(vlan)], ..Flow::default() };
+        DirectionSettings { flows: vlans.iter().map(flow).collect(), ..DirectionSettings::default() }
     }
 
     #[test]
-    fn what_is_wrong_with_a_lane_is_named() {
-        let wrong = |text: &str| Config::from_json(&parse(text).unwrap()).unwrap_err();
-        assert_eq!(wrong("{}"), "on_failure: cut or pass was expected");
-        assert_eq!(wrong(r#"{"on_failure":"cut"}"#), "hub: an interface's name was expected");
-        let bad = r#"{"on_failure":"cut","hub":"a","site":"b","bridge":"c","outbound":{"limit":-1}}"#;
-        assert_eq!(wrong(bad), "outbound.limit: -1 is out of range");
+    fn a_flow_that_is_found_as_before_goes_on_counting() {
+        let (old, new) = (with_flows(&[1, 2, 2]), with_flows(&[3, 2, 1, 2, 2]));
+        let before = stats_of(&old, None);
+        let after = stats_of(&new, Some((&old, &before)));
+        let from = |at: usize| before.iter().position(|stats| Arc::ptr_eq(stats, &after[at]));
+        assert_eq!((0..6).map(from).collect::<Vec<_>>(), [Some(0), None, Some(2), Some(1), Some(3), None]);
     }
 }

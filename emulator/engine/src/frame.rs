@@ -17,6 +17,8 @@ pub struct Frame {
     pub wire_bytes: u32,
     /// How many packets it is: more than one for a super-frame (GSO, GRO).
     pub packets: u32,
+    /// What each of them takes on the wire, but for the last, which may be shorter.
+    pub packet_bytes: u32,
     /// When it leaves.
     pub due: Ns,
 }

@@ -7,16 +7,18 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
+use longhaul_wire::config::Config;
 use longhaul_wire::control::{Control, MAX_LINE};
-use longhaul_wire::engine::{Config, Engine};
-use longhaul_wire::json::parse;
+use longhaul_wire::engine::Engine;
+use longhaul_wire::error::Error;
 use longhaul_wire::sys;
 
 const HELP: &str = "\
 longhaul-wire SOCKET < LANE: moves frames between the two ports of a lane through a delay line.
 
 LANE is one line of JSON: hub, site and bridge (names of interfaces), on_failure (cut or pass), outbound and inbound
-(delay_ns, jitter_ns, loss_p32, rate: [bytes_per_s, buffer_bytes, burst_bytes], limit, room_bytes, ...),
+(room_bytes, settings: {delay_ns, limit, jitter_ns, loss_p32, rate: {bytes_per_s, buffer_bytes, burst_bytes}, ...}, and
+flows: [{filters: [{source: 10.0.0.0/8, protocol: 6, ...}], settings}, ...]),
 spare_processors (2 unless said: where there are two more than these, each direction takes one for itself).
 Returns when the lane works; the engine itself stays, and is spoken to through SOCKET: one line of JSON a request.
 
@@ -40,13 +42,16 @@ fn main() {
         [socket] => PathBuf::from(socket),
         _ => fail(2, HELP),
     };
-    let mut text = String::new();
-    let read = std::io::stdin().take(MAX_LINE).read_to_string(&mut text);
-    let config = read.map_err(|e| e.to_string()).and_then(|_| parse(&text)).and_then(|v| Config::from_json(&v));
-    match config {
-        Ok(config) => launch(config, &socket).unwrap_or_else(|error| fail(1, &error)),
-        Err(error) => fail(2, &error),
+    match read_lane().and_then(|config| launch(config, &socket)) {
+        Ok(()) => (),
+        Err(error) => fail(if error.is_input() { 2 } else { 1 }, &error.to_string()),
     }
+}
+
+fn read_lane() -> Result<Config, Error> {
+    let mut text = Vec::new();
+    std::io::stdin().take(MAX_LINE).read_to_end(&mut text)?;
+    Config::from_json(&serde_json::from_slice(&text)?)
 }
 
 fn fail(code: i32, text: &str) -> ! {
@@ -54,21 +59,20 @@ fn fail(code: i32, text: &str) -> ! {
     exit(code)
 }
 
-/// Starts the engine in a process of its own and waits for the word that it works. Errors are for people.
-fn launch(config: Config, socket: &Path) -> Result<(), String> {
-    let text = |e: std::io::Error| e.to_string();
-    let (mut ours, theirs) = UnixStream::pair().map_err(text)?;
-    if sys::fork(true).map_err(text)? == 0 {
+/// Starts the engine in a process of its own and waits for the word that it works.
+fn launch(config: Config, socket: &Path) -> Result<(), Error> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    if sys::fork(true)? == 0 {
         drop(ours);
         stay(config, socket, theirs);
     }
     drop(theirs);
     let mut said = String::new();
-    ours.read_to_string(&mut said).map_err(text)?;
+    ours.read_to_string(&mut said)?;
     match said.as_str() {
         "works" => Ok(()),
-        "" => Err("the engine died as it started".to_string()),
-        error => Err(error.to_string()),
+        "" => Err(Error::Died),
+        error => Err(Error::Start(error.to_string())),
     }
 }
 
@@ -95,10 +99,9 @@ fn stay(config: Config, socket: &Path, word: UnixStream) -> ! {
 }
 
 fn work(config: Config, socket: &Path, mut word: UnixStream) -> ! {
-    let started = Engine::start(config, &socket.with_file_name("processors"));
-    let opened = started.and_then(|engine| match Control::listen(socket) {
-        Ok(control) => Ok((engine, control)),
-        Err(error) => Err(format!("{}: {error}", socket.display())),
+    let opened = Engine::start(config, &socket.with_file_name("processors")).and_then(|engine| {
+        let failed = |cause| Error::Socket { path: socket.to_path_buf(), cause };
+        Ok((engine, Control::listen(socket).map_err(failed)?))
     });
     match opened {
         Ok((mut engine, control)) => {
@@ -109,7 +112,7 @@ fn work(config: Config, socket: &Path, mut word: UnixStream) -> ! {
             exit(0);
         }
         Err(error) => {
-            let _ = word.write_all(error.as_bytes());
+            let _ = word.write_all(error.to_string().as_bytes());
             exit(0);
         }
     }

@@ -1,43 +1,55 @@
-//! Memory that is taken when it is first touched, or before.
+//! Memory that is taken when it is first touched, or before; or that is shared with the kernel.
 
-use std::ffi::c_void;
 use std::io;
-use std::os::raw::c_int;
+use std::os::unix::io::RawFd;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-const PROT_READ_WRITE: c_int = 3;
-const MAP_PRIVATE_ANONYMOUS_NORESERVE: c_int = 0x02 | 0x20 | 0x4000;
-const MADV_DONTNEED: c_int = 4;
-const MADV_HUGEPAGE: c_int = 14;
-const MADV_POPULATE_WRITE: c_int = 23;
+use crate::sys::{checked, map_memory};
+
 const PAGE: usize = 4096;
 const PIECE: usize = 4 << 20;
 
-extern "C" {
-    fn mmap(at: *mut c_void, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
-    fn munmap(at: *mut c_void, len: usize) -> c_int;
-    fn madvise(at: *mut c_void, len: usize, advice: c_int) -> c_int;
-}
-
-/// Address space that takes memory only when it is touched.
+/// Address space of `len` bytes.
 pub struct Mapping {
-    pub base: *mut u8,
-    pub len: usize,
+    base: *mut u8,
+    len: usize,
 }
 
-// The mapping is plain memory; who may touch which part of it is the arena's business.
+// SAFETY: the mapping is plain memory that stays where it is; who may touch which part of it is for its owner to see to
+// (the arena's records, the ring's blocks).
 unsafe impl Send for Mapping {}
+// SAFETY: as above; the mapping's own methods change nothing but what is not used.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Address space that takes memory only when it is touched, in huge pages where there are some.
     pub fn new(len: usize) -> io::Result<Mapping> {
-        let flags = MAP_PRIVATE_ANONYMOUS_NORESERVE;
-        let base = unsafe { mmap(std::ptr::null_mut(), len, PROT_READ_WRITE, flags, -1, 0) };
-        if base as isize == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        unsafe { madvise(base, len, MADV_HUGEPAGE) };
-        Ok(Mapping { base: base.cast(), len })
+        let base = map_memory(len, -1)?;
+        // SAFETY: the range was just mapped.
+        unsafe { libc::madvise(base.cast(), len, libc::MADV_HUGEPAGE) };
+        Ok(Mapping { base, len })
+    }
+
+    /// What the kernel shares by a descriptor.
+    pub fn shared(fd: RawFd, len: usize) -> io::Result<Mapping> {
+        Ok(Mapping { base: map_memory(len, fd)?, len })
+    }
+
+    /// How long it is.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The byte at an offset.
+    pub fn pointer(&self, at: usize) -> *mut u8 {
+        assert!(at < self.len);
+        // SAFETY: the offset is within the mapping.
+        unsafe { self.base.add(at) }
     }
 
     /// Takes memory for a part now instead of at its first use; what is in it stays.
@@ -49,16 +61,17 @@ impl Mapping {
     }
 
     fn prefault_piece(&self, from: usize, to: usize) -> io::Result<()> {
-        let at = unsafe { self.base.add(from) };
-        if unsafe { madvise(at.cast(), to - from, MADV_POPULATE_WRITE) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::InvalidInput {
-            return Err(error);
+        assert!(from < to && to <= self.len);
+        let at = self.pointer(from);
+        // SAFETY: the range is within the mapping; its contents stay.
+        match checked(unsafe { libc::madvise(at.cast(), to - from, libc::MADV_POPULATE_WRITE) }) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::InvalidInput => return Err(error),
+            Err(_) => (),
         }
         // A kernel before 5.14: touch every page, without changing it.
         for page in (0..to - from).step_by(PAGE) {
+            // SAFETY: the byte is within the mapping, and an AtomicU8 may stand at any address.
             unsafe { (*at.add(page).cast::<AtomicU8>()).fetch_or(0, Relaxed) };
         }
         Ok(())
@@ -66,12 +79,15 @@ impl Mapping {
 
     /// Gives the memory of a part back; it reads as zero from then on.
     pub fn forget(&self, from: usize, len: usize) {
-        unsafe { madvise(self.base.add(from).cast(), len, MADV_DONTNEED) };
+        assert!(from + len <= self.len);
+        // SAFETY: the range is within the mapping, and whoever calls has nothing in it.
+        unsafe { libc::madvise(self.pointer(from).cast(), len, libc::MADV_DONTNEED) };
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        unsafe { munmap(self.base.cast(), self.len) };
+        // SAFETY: the range is this mapping's own, and nothing that borrows from it is left.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }

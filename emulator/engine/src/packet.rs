@@ -38,19 +38,31 @@ struct Super {
     payload: usize,
 }
 
-/// What counts about a record: (bytes on the wire, packets). One that is no super-frame is one packet.
-pub fn shape(record: &[u8]) -> (u32, u32) {
+/// What counts about a record. One that is no super-frame is one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// What all its packets take on the wire.
+    pub wire_bytes: u32,
+    pub packets: u32,
+    /// What each of them takes, but for the last, which may be shorter.
+    pub packet_bytes: u32,
+}
+
+/// The shape of a record.
+pub fn shape(record: &[u8]) -> Shape {
     let frame_bytes = record.len() - VNET;
     let size = vnet_u16(record, 4);
     if record[1] & !GSO_ECN == GSO_NONE || size == 0 {
-        return (frame_bytes as u32, 1);
+        return Shape { wire_bytes: frame_bytes as u32, packets: 1, packet_bytes: frame_bytes as u32 };
     }
     let headers = match super_frame(record) {
         Some(parts) => parts.payload,
         None => vnet_u16(record, 2).clamp(ETHERNET, frame_bytes),
     };
     let packets = ((frame_bytes.saturating_sub(headers) + size - 1) / size).max(1);
-    ((frame_bytes + (packets - 1) * headers) as u32, packets as u32)
+    let wire_bytes = (frame_bytes + (packets - 1) * headers) as u32;
+    let packet_bytes = wire_bytes.min((headers + size) as u32);
+    Shape { wire_bytes, packets: packets as u32, packet_bytes }
 }
 
 /// The network header's offset in a frame: behind at most two VLAN tags. And whether it is IPv6.

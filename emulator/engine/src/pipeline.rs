@@ -96,7 +96,7 @@ mod tests {
     use crate::settings::Rate;
 
     fn frame(place: u64) -> Frame {
-        Frame { place, record_bytes: 1000, wire_bytes: 1000, packets: 1, due: 0 }
+        Frame { place, record_bytes: 1000, wire_bytes: 1000, packets: 1, packet_bytes: 1000, due: 0 }
     }
 
     fn settings(rate: u64, buffer_bytes: u64) -> Settings {
@@ -104,7 +104,7 @@ mod tests {
             delay_ns: 1_000_000,
             keep_order: true,
             limit: 100,
-            rate: Some(Rate { bytes_per_s: rate, buffer_bytes, burst_bytes: 0 }),
+            rate: Some(Rate { bytes_per_s: rate, buffer_bytes, burst_bytes: 0, ..Rate::default() }),
             ..Settings::default()
         }
     }

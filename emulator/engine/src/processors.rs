@@ -2,67 +2,69 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::raw::{c_int, c_long};
+use std::mem::size_of;
 use std::os::unix::io::AsRawFd;
 use std::path::Path;
 
-/// 1024 processors, as the C library's cpu_set_t.
-const WORDS: usize = 16;
-const BYTES: usize = WORDS * 8;
-const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
-const F_OFD_SETLK: c_int = 37;
-const F_WRLCK: i16 = 1;
+use crate::sys::affinity;
 
-extern "C" {
-    fn syscall(number: c_long, ...) -> c_long;
-    fn sched_getcpu() -> c_int;
-    fn sched_getaffinity(thread: c_int, bytes: usize, set: *mut u64) -> c_int;
-    fn sched_setaffinity(thread: c_int, bytes: usize, set: *const u64) -> c_int;
-    fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
-}
+/// As many as the C library's cpu_set_t has.
+const MOST: usize = libc::CPU_SETSIZE as usize;
+const WORDS: usize = MOST / 64;
 
 /// A set of processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processors([u64; WORDS]);
 
 impl Processors {
+    /// Those of these numbers.
     pub fn of(numbers: &[usize]) -> Processors {
         let mut set = Processors::default();
-        numbers.iter().filter(|&&n| n < BYTES * 8).for_each(|n| set.0[n / 64] |= 1 << (n % 64));
+        numbers.iter().filter(|&&n| n < MOST).for_each(|n| set.0[n / 64] |= 1 << (n % 64));
         set
     }
 
     /// What the thread of this id may have; 0: the one that asks. Empty where that cannot be told.
     pub fn allowed(thread: i32) -> Processors {
-        let mut set = Processors::default();
-        unsafe { sched_getaffinity(thread, BYTES, set.0.as_mut_ptr()) };
+        let (found, mut set) = (affinity(thread), Processors::default());
+        for number in 0..MOST {
+            // SAFETY: the number is below CPU_SETSIZE.
+            let has = unsafe { libc::CPU_ISSET(number, &found) };
+            set.0[number / 64] |= u64::from(has) << (number % 64);
+        }
         set
     }
 
     /// The thread of this id may have these only. Where that cannot be, all stays as it is.
     pub fn allow(self, thread: i32) {
-        unsafe { sched_setaffinity(thread, BYTES, self.0.as_ptr()) };
+        // SAFETY: the kernel reads a set of bits as long as cpu_set_t.
+        unsafe { libc::sched_setaffinity(thread, size_of::<Processors>(), self.0.as_ptr().cast()) };
     }
 
+    /// Those that are not in the other set.
     pub fn without(mut self, other: Processors) -> Processors {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine &= !theirs);
         self
     }
 
+    /// Their numbers.
     pub fn numbers(self) -> Vec<usize> {
-        (0..BYTES * 8).filter(|n| self.0[n / 64] >> (n % 64) & 1 == 1).collect()
+        (0..MOST).filter(|n| self.0[n / 64] >> (n % 64) & 1 == 1).collect()
     }
 }
 
 /// The id of this thread.
 pub fn thread_id() -> i32 {
-    unsafe { syscall(SYS_GETTID) as i32 }
+    // SAFETY: the call takes no arguments and cannot fail.
+    unsafe { libc::gettid() }
 }
 
 /// Does some work that the kernel does not interrupt, on a processor that these threads keep away from meanwhile; 0 is no
 /// thread.
 pub fn apart<T>(threads: &[i32], work: impl FnOnce() -> T) -> T {
-    let (mine, here) = (Processors::allowed(0), Processors::of(&[unsafe { sched_getcpu() } as usize]));
+    // SAFETY: the call takes no arguments.
+    let here = Processors::of(&[unsafe { libc::sched_getcpu() } as usize]);
+    let mine = Processors::allowed(0);
     let before: Vec<_> = threads.iter().filter(|&&id| id > 0).map(|&id| (id, Processors::allowed(id))).collect();
     if before.iter().any(|(_, theirs)| theirs.without(here) == Processors::default()) {
         return work();
@@ -90,25 +92,23 @@ pub fn choose(allowed: Processors, spare: usize, mut claim: impl FnMut(usize) ->
 /// process its claims go.
 pub struct Claims(File);
 
-/// struct flock of 64-bit Linux.
-#[repr(C)]
-struct Flock {
-    kind: i16,
-    whence: i16,
-    start: i64,
-    len: i64,
-    pid: i32,
-}
-
 impl Claims {
+    /// The claims of all engines that open this file.
     pub fn open(path: &Path) -> io::Result<Claims> {
         OpenOptions::new().write(true).create(true).truncate(false).open(path).map(Claims)
     }
 
     /// Whether it is ours now.
     pub fn claim(&self, number: usize) -> bool {
-        let lock = Flock { kind: F_WRLCK, whence: 0, start: number as i64, len: 1, pid: 0 };
-        unsafe { fcntl(self.0.as_raw_fd(), F_OFD_SETLK, &lock) == 0 }
+        let lock = libc::flock {
+            l_type: libc::F_WRLCK as i16,
+            l_whence: libc::SEEK_SET as i16,
+            l_start: number as libc::off_t,
+            l_len: 1,
+            l_pid: 0,
+        };
+        // SAFETY: the kernel reads one flock.
+        unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_OFD_SETLK, &lock) == 0 }
     }
 }
 

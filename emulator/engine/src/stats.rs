@@ -1,10 +1,11 @@
-//! What one direction counted, readable while it works.
+//! What one flow of a direction counted, or all that belongs to none; readable while it works.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use serde_json::{json, Map, Value};
+
 use crate::frame::Ns;
 use crate::histogram::{above, bucket, BUCKETS};
-use crate::json::{map, Value};
 
 /// A counter that one thread writes and others read.
 #[derive(Default)]
@@ -16,10 +17,12 @@ impl Counter {
         self.0.store(self.0.load(Relaxed) + n, Relaxed);
     }
 
+    /// Only ever called by the one thread that writes.
     pub fn set(&self, n: u64) {
         self.0.store(n, Relaxed);
     }
 
+    /// What it stands at.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -67,9 +70,8 @@ impl Stats {
         self.late.most.set(self.late.most.get().max(ns));
     }
 
-    /// Everything; `lateness_ns` are pairs of a bucket's upper end and its count, `ring_bytes` is what the kernel shares
-    /// with us (0: we fetch with calls).
-    pub fn to_json(&self, ring_bytes: u64) -> Value {
+    /// Everything; `lateness_ns` are pairs of a bucket's upper end and its count.
+    pub fn to_json(&self) -> Map<String, Value> {
         let counters = [
             ("received", &self.received),
             ("received_bytes", &self.received_bytes),
@@ -86,11 +88,11 @@ impl Stats {
             ("split", &self.split),
             ("lateness_max_ns", &self.late.most),
         ];
-        let mut fields: Vec<_> = counters.iter().map(|(name, c)| (*name, Value::from(c.get()))).collect();
-        fields.push(("ring_bytes", Value::from(ring_bytes)));
-        let filled = self.late.counts.iter().enumerate().filter(|(_, c)| c.get() > 0);
-        let pair = |(b, c): (usize, &Counter)| Value::List(vec![Value::from(above(b)), Value::from(c.get())]);
-        fields.push(("lateness_ns", Value::List(filled.map(pair).collect())));
-        map(fields)
+        let mut fields: Map<_, _> =
+            counters.iter().map(|(name, counter)| (name.to_string(), json!(counter.get()))).collect();
+        let filled = self.late.counts.iter().enumerate().filter(|(_, counter)| counter.get() > 0);
+        let pairs: Vec<_> = filled.map(|(bucket, counter)| json!([above(bucket), counter.get()])).collect();
+        fields.insert("lateness_ns".to_string(), json!(pairs));
+        fields
     }
 }

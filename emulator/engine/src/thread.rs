@@ -1,44 +1,86 @@
 //! A thread and the processor: when it gets it, and how long it had it.
 
-use std::os::raw::{c_int, c_uint, c_ulong};
+use std::io;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use crate::frame::Ns;
-use crate::sys::{clock, now};
+use crate::sys::{checked, clock};
 
-const CLOCK_THREAD_CPUTIME_ID: c_int = 3;
-const SCHED_OTHER: c_int = 0;
-const SCHED_FIFO: c_int = 1;
-const PR_SET_TIMERSLACK: c_int = 29;
+/// The niceness of the threads that move frames.
+const NICENESS: i32 = -10;
 
-extern "C" {
-    fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
-    fn setpriority(which: c_int, who: c_uint, nice: c_int) -> c_int;
-    fn sched_setscheduler(pid: c_int, policy: c_int, priority: *const c_int) -> c_int;
+/// What the kernel did not permit a direction's thread; 0 is no error.
+#[derive(Debug, Default)]
+pub struct Priority {
+    niceness: AtomicI32,
+    realtime: AtomicI32,
 }
 
-/// Lets this thread wake up when asked (no timer slack), and before others where that is permitted.
-pub fn be_prompt() {
-    unsafe {
-        prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        setpriority(0, 0, -10);
+impl Priority {
+    /// Lets this thread wake up when asked (no timer slack), and before others.
+    pub fn raise(&self) {
+        // SAFETY: the call takes numbers alone.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+        // SAFETY: the call takes numbers alone.
+        let raised = checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) });
+        self.niceness.store(errno_of(raised), Relaxed);
+    }
+
+    /// Whether this thread runs before all ordinary ones. Where that is refused, all stays as it is.
+    pub fn set_realtime(&self, first: bool) {
+        let (policy, sched_priority) = if first { (libc::SCHED_FIFO, 1) } else { (libc::SCHED_OTHER, 0) };
+        let parameters = libc::sched_param { sched_priority };
+        // SAFETY: the kernel reads one sched_param.
+        let set = checked(unsafe { libc::sched_setscheduler(0, policy, &parameters) });
+        if first {
+            self.realtime.store(errno_of(set), Relaxed);
+        }
+    }
+
+    /// What was refused, in words for people; empty where nothing was.
+    pub fn refusals(&self) -> Vec<String> {
+        let asked = [("nice -10", &self.niceness), ("SCHED_FIFO", &self.realtime)];
+        let refused = asked.iter().map(|(what, errno)| (what, errno.load(Relaxed))).filter(|(_, errno)| *errno != 0);
+        refused.map(|(what, errno)| format!("{what}: {}", reason(errno))).collect()
     }
 }
 
-/// Whether this thread runs before all ordinary ones. Where that is not permitted, all stays as it is.
-pub fn go_first(first: bool) {
-    let (policy, priority) = if first { (SCHED_FIFO, 1) } else { (SCHED_OTHER, 0) };
-    unsafe { sched_setscheduler(0, policy, &priority) };
+fn errno_of(result: io::Result<i32>) -> i32 {
+    result.err().and_then(|error| error.raw_os_error()).unwrap_or(0)
+}
+
+fn reason(errno: i32) -> String {
+    match errno {
+        libc::EPERM | libc::EACCES => "not permitted without CAP_SYS_NICE".to_string(),
+        other => io::Error::from_raw_os_error(other).to_string(),
+    }
 }
 
 /// How long this thread has worked.
 pub fn worked() -> Ns {
-    clock(CLOCK_THREAD_CPUTIME_ID)
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Waits without giving the processor up.
 pub fn spin(ns: Ns) {
-    let until = now() + ns;
-    while now() < until {
+    let until = clock(libc::CLOCK_MONOTONIC) + ns;
+    while clock(libc::CLOCK_MONOTONIC) < until {
         std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_refused_is_told_in_words() {
+        let priority = Priority::default();
+        assert!(priority.refusals().is_empty());
+        priority.niceness.store(libc::EACCES, Relaxed);
+        priority.realtime.store(libc::EINVAL, Relaxed);
+        let told = priority.refusals();
+        assert_eq!(told[0], "nice -10: not permitted without CAP_SYS_NICE");
+        assert!(told[1].starts_with("SCHED_FIFO: Invalid argument"));
     }
 }

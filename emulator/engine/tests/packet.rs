@@ -77,8 +77,9 @@ fn is_sound(record: &[u8]) -> bool {
 #[test]
 fn a_super_frame_counts_all_its_headers_on_the_wire() {
     let record = super_frame(false, false, 10 * SIZE + 1);
-    assert_eq!(shape(&record), ((record.len() - VNET + 10 * 66) as u32, 11));
-    assert_eq!(shape(&cut(&record, 10, 1)), (67, 1));
+    let wire_bytes = (record.len() - VNET + 10 * 66) as u32;
+    assert_eq!(shape(&record), Shape { wire_bytes, packets: 11, packet_bytes: SIZE as u32 + 66 });
+    assert_eq!(shape(&cut(&record, 10, 1)), Shape { wire_bytes: 67, packets: 1, packet_bytes: 67 });
 }
 
 #[test]
@@ -87,14 +88,14 @@ fn pieces_are_sound_and_together_they_are_the_whole() {
     for round in 0..200 {
         let (v6, vlan) = (round % 2 == 0, round % 3 == 0);
         let whole = super_frame(v6, vlan, 1 + dice.below(60_000) as usize);
-        let (headers, packets) = (u16::from_ne_bytes([whole[2], whole[3]]) as usize, shape(&whole).1 as usize);
+        let (headers, packets) = (u16::from_ne_bytes([whole[2], whole[3]]) as usize, shape(&whole).packets as usize);
         let transport = u16::from_ne_bytes([whole[6], whole[7]]) as usize;
         let (mut first, mut body) = (0, Vec::new());
         while first < packets {
             let count = 1 + dice.below((packets - first) as u64) as usize;
             let part = cut(&whole, first, count);
             assert!(is_sound(&part), "{v6} {vlan} {first} {count}");
-            assert_eq!(shape(&part).1 as usize, count);
+            assert_eq!(shape(&part).packets as usize, count);
             let tcp = &part[VNET + transport..];
             let sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
             assert_eq!(sequence, 0xFFFF_F000_u32.wrapping_add((first * SIZE) as u32));
@@ -156,7 +157,7 @@ fn no_noise_makes_it_panic() {
             record[at] = dice.next_u32() as u8;
         }
         record.truncate(VNET + 14 + dice.below(300) as usize);
-        let (bytes, packets) = shape(&record);
+        let Shape { wire_bytes: bytes, packets, .. } = shape(&record);
         assert!(bytes as usize >= record.len() - VNET && packets > 0);
         if splits(&record) {
             let first = dice.below(u64::from(packets)) as usize;

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from emulator.cli import main
 from emulator.config import loader
 from emulator.control.appliance import Appliance
-from emulator.errors import InputError, RefusedError
+from emulator.errors import InputError
 from emulator.kernel import codec_flower
 from emulator.kernel.fake import FakeKernel
 from emulator.model.flow_match import IPV4, IPV6, Filter, Match, filters, parse_dscp, parse_protocol
@@ -95,7 +95,6 @@ def test_a_port_of_either_end_is_looked_for_at_both() -> None:
         ("f: {match: {hub: 'fd00::/8', protocol: icmp}}", "flow f: icmp goes with addresses of IPv4, icmp6 with those"),
         ("f: {match: {dscp: 64}}", "flow f: dscp 64 is not within 0..63"),
         ("f: {match: {port: 1}, buffer: 1MiB}", "flow f: a buffer needs a rate: without a bottleneck no queue"),
-        ("f: {match: {port: 1}, duplicate: 1%}", "duplicates cannot be had on a lane with flows"),
         ("f: {match: {site: 10.0.0.300}}", "an address or a network such as 10.77.0.0/24 was expected"),
         ("f: {match: {protocol: quic}}", "'quic' is no protocol: icmp, tcp, udp, icmp6 or a number was expected"),
         ("f: {match: {dscp: gold}}", "'gold' is no code point: a name such as ef or af41, or a number was expected"),
@@ -173,10 +172,13 @@ def test_off_takes_the_flows_impairments_too(tmp_path: Path) -> None:
     assert [part.shaper is not None for part in lane.inbound.flows] == [False, True]
 
 
-def test_the_engine_has_no_flows(tmp_path: Path) -> None:
-    kernel = FakeKernel(has_netem=False)
-    with pytest.raises(RefusedError, match="lane a, outbound: the wire engine cannot do flows"):
-        Appliance(kernel, tmp_path).up(star(VOICE, rest="rtt: 20ms"))
+def test_the_engine_has_the_same_flows(tmp_path: Path) -> None:
+    kernel, topology = FakeKernel(has_netem=False), star(VOICE, rest="rtt: 20ms")
+    Appliance(kernel, tmp_path).up(topology)
+    netem = wanted(topology, FakeKernel().observe()).egress("lhs-a")
+    engine = kernel.observe().egress("lhs-a")
+    assert netem and engine
+    assert (engine.form, engine.bands[0].egress.netem.delay_ns) == (netem.form, netem.bands[0].egress.netem.delay_ns)
 
 
 def test_status_tells_each_flow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ pub const IDLE_NS: Ns = 50_000_000;
 
 /// How to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
+pub enum Pause {
     /// Not at all: more frames may be there.
     None,
     /// Spin for so long.
@@ -30,20 +30,20 @@ pub enum Rest {
 }
 
 /// How to wait when the next frame is due in `ahead` (None: there is none). `busy`: frames just came in.
-pub fn rest(ahead: Option<Ns>, busy: bool, delay_ns: Ns) -> Rest {
+pub fn pause(ahead: Option<Ns>, busy: bool, delay_ns: Ns) -> Pause {
     let ahead = ahead.unwrap_or(IDLE_NS);
     if ahead <= MARGIN_NS {
-        return Rest::Spin(ahead);
+        return Pause::Spin(ahead);
     }
     let most = if ahead > 2 * EARLY_NS { ahead - EARLY_NS } else { ahead - MARGIN_NS };
     match busy {
-        true if delay_ns >= NAP_FROM_NS => Rest::Sleep(most.min(NAP_NS)),
-        true => Rest::None,
-        false => Rest::Listen(most.min(IDLE_NS)),
+        true if delay_ns >= NAP_FROM_NS => Pause::Sleep(most.min(NAP_NS)),
+        true => Pause::None,
+        false => Pause::Listen(most.min(IDLE_NS)),
     }
 }
 
-/// How long to sleep when there is no more patience for a spin: what is due meanwhile is late by that, at most by this part
+/// How long to sleep when no spin is left in the budget: what is due meanwhile is late by that, at most by this part
 /// of the delay. None: a line so short is worth a processor while it is in use.
 pub fn lull(delay_ns: Ns) -> Option<Ns> {
     (delay_ns >= NAP_FROM_NS).then_some((delay_ns / LULL_PART).clamp(MARGIN_NS, NAP_NS))
@@ -60,7 +60,7 @@ const LATE_NS: Ns = 2_000_000;
 /// spin is never before others. Where frames follow one another closely it does so only while they are late: to be
 /// interrupted for each of them costs others more than it gains.
 #[derive(Default)]
-pub struct Privilege {
+pub struct RealtimeBudget {
     held: bool,
     since: Ns,
     worked: Ns,
@@ -68,7 +68,7 @@ pub struct Privilege {
     late: bool,
 }
 
-impl Privilege {
+impl RealtimeBudget {
     /// Frames follow one another too closely to be waited for one by one.
     pub fn frames_are_dense(&mut self) {
         self.dense = true;
@@ -102,16 +102,16 @@ const SAVED_NS: Ns = 600_000;
 
 /// Keeps a thread from spinning away what others could use: frames that follow one another closely leave together.
 #[derive(Default)]
-pub struct Patience {
+pub struct SpinBudget {
     saved: Ns,
     since: Ns,
     endless: bool,
 }
 
-impl Patience {
+impl SpinBudget {
     /// For a thread whose processor is nobody else's.
-    pub fn endless() -> Patience {
-        Patience { endless: true, ..Patience::default() }
+    pub fn endless() -> SpinBudget {
+        SpinBudget { endless: true, ..SpinBudget::default() }
     }
 
     /// Whether a spin of `ns` may start now.
@@ -132,24 +132,24 @@ mod tests {
     fn a_long_sleep_is_followed_by_a_short_one_and_a_spin() {
         let (mut left, mut steps) = (16_000_000, Vec::new());
         while left > 0 {
-            let step = rest(Some(left), false, left);
+            let step = pause(Some(left), false, left);
             steps.push(step);
             left -= match step {
-                Rest::Listen(ns) | Rest::Spin(ns) => ns,
+                Pause::Listen(ns) | Pause::Spin(ns) => ns,
                 other => panic!("{other:?}"),
             };
         }
-        assert_eq!(steps, [Rest::Listen(15_750_000), Rest::Listen(190_000), Rest::Spin(60_000)]);
+        assert_eq!(steps, [Pause::Listen(15_750_000), Pause::Listen(190_000), Pause::Spin(60_000)]);
     }
 
     #[test]
     fn never_longer_than_until_the_next_frame_and_never_a_spin_beyond_the_margin() {
         for ahead in (0..2_000_000).step_by(777) {
             for busy in [false, true] {
-                match rest(Some(ahead), busy, 5_000_000) {
-                    Rest::Spin(ns) => assert!(ns == ahead && ns <= MARGIN_NS),
-                    Rest::Sleep(ns) | Rest::Listen(ns) => assert!(ns > 0 && ns + MARGIN_NS <= ahead),
-                    Rest::None => panic!("a delay line to hide behind"),
+                match pause(Some(ahead), busy, 5_000_000) {
+                    Pause::Spin(ns) => assert!(ns == ahead && ns <= MARGIN_NS),
+                    Pause::Sleep(ns) | Pause::Listen(ns) => assert!(ns > 0 && ns + MARGIN_NS <= ahead),
+                    Pause::None => panic!("a delay line to hide behind"),
                 }
             }
         }
@@ -157,38 +157,38 @@ mod tests {
 
     #[test]
     fn a_short_line_in_use_does_not_sleep_and_an_empty_one_listens() {
-        assert_eq!(rest(Some(900_000), true, 900_000), Rest::None);
-        assert_eq!(rest(Some(5_000_000), true, 5_000_000), Rest::Sleep(NAP_NS));
-        assert!(matches!(rest(None, false, 0), Rest::Listen(_)));
+        assert_eq!(pause(Some(900_000), true, 900_000), Pause::None);
+        assert_eq!(pause(Some(5_000_000), true, 5_000_000), Pause::Sleep(NAP_NS));
+        assert!(matches!(pause(None, false, 0), Pause::Listen(_)));
     }
 
     #[test]
     fn whoever_works_more_than_half_of_the_time_goes_before_nobody() {
-        let mut privilege = Privilege::default();
-        assert!(privilege.ends(TERM_NS) && !privilege.ends(TERM_NS - 1));
-        assert_eq!(privilege.renew(10, 1), Some(true));
-        assert_eq!(privilege.renew(20, 5), None);
-        assert_eq!(privilege.renew(30, 10), Some(false));
-        assert_eq!(privilege.renew(40, 20), None);
-        assert_eq!(privilege.renew(50, 24), Some(true));
+        let mut realtime = RealtimeBudget::default();
+        assert!(realtime.ends(TERM_NS) && !realtime.ends(TERM_NS - 1));
+        assert_eq!(realtime.renew(10, 1), Some(true));
+        assert_eq!(realtime.renew(20, 5), None);
+        assert_eq!(realtime.renew(30, 10), Some(false));
+        assert_eq!(realtime.renew(40, 20), None);
+        assert_eq!(realtime.renew(50, 24), Some(true));
     }
 
     #[test]
     fn whoever_has_dense_frames_goes_before_all_only_while_they_are_late() {
-        let mut privilege = Privilege::default();
-        privilege.frames_are_dense();
-        assert_eq!(privilege.renew(10, 1), None);
-        privilege.frames_are_dense();
-        privilege.frame_was_late(LATE_NS + 1);
-        assert_eq!(privilege.renew(20, 2), Some(true));
-        privilege.frames_are_dense();
-        privilege.frame_was_late(LATE_NS);
-        assert_eq!(privilege.renew(30, 3), Some(false));
-        assert_eq!(privilege.renew(40, 4), Some(true));
-        privilege.frame_was_late(LATE_NS + 1);
-        assert_eq!(privilege.renew(80, 32), None);
-        privilege.frame_was_late(LATE_NS + 1);
-        assert_eq!(privilege.renew(120, 64), Some(false));
+        let mut realtime = RealtimeBudget::default();
+        realtime.frames_are_dense();
+        assert_eq!(realtime.renew(10, 1), None);
+        realtime.frames_are_dense();
+        realtime.frame_was_late(LATE_NS + 1);
+        assert_eq!(realtime.renew(20, 2), Some(true));
+        realtime.frames_are_dense();
+        realtime.frame_was_late(LATE_NS);
+        assert_eq!(realtime.renew(30, 3), Some(false));
+        assert_eq!(realtime.renew(40, 4), Some(true));
+        realtime.frame_was_late(LATE_NS + 1);
+        assert_eq!(realtime.renew(80, 32), None);
+        realtime.frame_was_late(LATE_NS + 1);
+        assert_eq!(realtime.renew(120, 64), Some(false));
     }
 
     #[test]
@@ -201,11 +201,11 @@ mod tests {
 
     #[test]
     fn a_frame_a_millisecond_may_be_spun_for_and_a_stream_of_them_may_not() {
-        let mut patience = Patience::default();
-        assert!((1..1000).all(|ms| patience.allows(ms * 1_000_000, MARGIN_NS)));
-        let spins = (0..10_000).filter(|n| patience.allows(1_000_000_000 + n * 80_000, MARGIN_NS)).count() as u64;
+        let mut budget = SpinBudget::default();
+        assert!((1..1000).all(|ms| budget.allows(ms * 1_000_000, MARGIN_NS)));
+        let spins = (0..10_000).filter(|n| budget.allows(1_000_000_000 + n * 80_000, MARGIN_NS)).count() as u64;
         assert!((1000..1500).contains(&spins) && spins * MARGIN_NS < 800_000_000 / 8, "{spins}");
-        let mut endless = Patience::endless();
+        let mut endless = SpinBudget::endless();
         assert!((1..1000).all(|n| endless.allows(n * 80_000, MARGIN_NS)));
     }
 }

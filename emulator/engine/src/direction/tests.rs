@@ -1,0 +1,238 @@
+//! A direction between two ports in memory, at times that are told.
+
+use super::*;
+use crate::clock::HandClock;
+use crate::flow_filter::Filter;
+use crate::frame::P32;
+use crate::memory_port::{frame, MemoryPort, MemoryRing, STAMP};
+use crate::port::Moment;
+use crate::settings::{Flow, Rate, Settings};
+use crate::socket_ingress::SocketIngress;
+
+const MS: Ns = 1_000_000;
+const START: Ns = 1_000_000_000;
+
+fn settings(delay_ms: Ns) -> Settings {
+    Settings { delay_ns: delay_ms * MS, keep_order: true, limit: 1000, ..Settings::default() }
+}
+
+fn plain(delay_ms: Ns) -> DirectionSettings {
+    DirectionSettings { room_bytes: 8 << 20, settings: settings(delay_ms), flows: Vec::new() }
+}
+
+fn flow(vlan: u16, settings: Settings) -> Flow {
+    Flow { filters: vec![Filter { vlan: Some(vlan), ..Filter::default() }], settings }
+}
+
+/// A numbered frame, with this VLAN tag, if not 0.
+fn numbered(vlan: u16, number: u8) -> Vec<u8> {
+    let whole = frame(number, 100);
+    match vlan {
+        0 => whole,
+        vlan => [&whole[..12], &[0x81, 0], &vlan.to_be_bytes(), &whole[12..]].concat(),
+    }
+}
+
+/// A direction at work, what it is given and what it sends.
+struct Bench {
+    direction: Direction,
+    shared: Arc<Shared>,
+    clock: HandClock,
+    coming: MemoryPort,
+    going: MemoryPort,
+    stats: Vec<Arc<Stats>>,
+}
+
+impl Bench {
+    fn new(settings: DirectionSettings) -> Bench {
+        let coming = MemoryPort::default();
+        let ingress = Ingress::Socket(SocketIngress::over(Box::new(coming.clone())));
+        Bench::with(ingress, coming, settings)
+    }
+
+    fn with(ingress: Ingress, coming: MemoryPort, settings: DirectionSettings) -> Bench {
+        let (going, shared) = (MemoryPort::default(), Arc::new(Shared::default()));
+        let clock = HandClock::default();
+        clock.0.set(Moment { real: STAMP, now: START });
+        let stats: Vec<Arc<Stats>> = settings.all().map(|_| Arc::default()).collect();
+        let arena = Arena::new(settings.room_bytes).unwrap();
+        let order = Order { settings, stats: stats.clone(), from: START, ingress: None };
+        let egress = Egress::over(Box::new(going.clone()));
+        let direction = Direction::new(ingress, egress, arena, &order, shared.clone(), 4 * MS);
+        Bench { direction, shared, clock, coming, going, stats }
+    }
+
+    /// Frames with this tag, numbered so, come in now.
+    fn arrive(&self, vlan: u16, numbers: std::ops::Range<u8>) {
+        let stamp = self.clock.moment().real;
+        numbers.for_each(|number| self.coming.arrives(&numbered(vlan, number), stamp, None));
+    }
+
+    fn step(&mut self) -> Wait {
+        self.direction.step(&self.clock)
+    }
+
+    /// Steps through so much time by tenths of a millisecond; the numbers of the frames sent.
+    fn run(&mut self, ns: Ns) -> Vec<u8> {
+        for _ in 0..=ns / (MS / 10) {
+            self.step();
+            self.clock.pass(MS / 10);
+        }
+        self.going.sent().iter().map(|frame| frame[frame.len() - 1]).collect()
+    }
+
+    /// Orders other settings; bands that were there go on as far as `stats` say.
+    fn order(&self, settings: DirectionSettings, stats: &[Arc<Stats>], ingress: Option<Ingress>) {
+        self.shared.order(Order { settings, stats: stats.to_vec(), from: self.clock.now(), ingress });
+    }
+}
+
+#[test]
+fn a_frame_leaves_when_it_is_due_and_not_before() {
+    let mut bench = Bench::new(plain(20));
+    assert!(matches!(bench.step(), Wait::Listen(-1, _)));
+    bench.arrive(0, 1..2);
+    assert!(matches!(bench.step(), Wait::Sleep(_)), "busy, with a delay line to hide behind");
+    assert!(matches!(bench.step(), Wait::Listen(_, ns) if ns < 20 * MS));
+    bench.clock.pass(20 * MS - 1);
+    assert_eq!(bench.step(), Wait::Spin(1));
+    assert!(bench.going.sent().is_empty());
+    bench.clock.pass(1);
+    bench.step();
+    assert_eq!(bench.going.sent(), [numbered(0, 1)]);
+    let stats = bench.stats[0].to_json();
+    assert_eq!((&stats["sent"], &stats["received_bytes"], &stats["queued"]), (&1.into(), &100.into(), &0.into()));
+    assert_eq!(stats["lateness_max_ns"], 0);
+}
+
+#[test]
+fn flows_have_delays_and_counters_of_their_own() {
+    let lossy = Settings { loss_p32: P32, ..settings(1) };
+    let flows = vec![flow(5, settings(2)), flow(6, lossy)];
+    let mut bench = Bench::new(DirectionSettings { flows, ..plain(10) });
+    bench.arrive(0, 10..13);
+    bench.arrive(5, 20..22);
+    bench.arrive(6, 30..34);
+    assert_eq!(bench.run(11 * MS), [20, 21, 10, 11, 12]);
+    let counted: Vec<_> = bench.stats.iter().map(|s| (s.received.get(), s.sent.get(), s.lost.get())).collect();
+    assert_eq!(counted, [(3, 3, 0), (2, 2, 0), (4, 0, 4)]);
+}
+
+#[test]
+fn duplicates_and_flows_go_together() {
+    let twice = Settings { duplicate_p32: P32, ..settings(1) };
+    let mut bench = Bench::new(DirectionSettings { flows: vec![flow(5, twice)], ..plain(1) });
+    bench.arrive(5, 1..4);
+    bench.arrive(0, 7..8);
+    let mut sent = bench.run(2 * MS);
+    sent.sort_unstable();
+    assert_eq!(sent, [1, 1, 2, 2, 3, 3, 7]);
+    assert_eq!((bench.stats[0].duplicated.get(), bench.stats[1].duplicated.get()), (0, 3));
+}
+
+#[test]
+fn a_live_change_of_flows_loses_and_reorders_nothing() {
+    let mut bench =
+        Bench::new(DirectionSettings { flows: vec![flow(5, settings(20)), flow(6, settings(8))], ..plain(10) });
+    for (vlan, numbers) in [(0, 0..4), (5, 50..54), (6, 60..64)] {
+        bench.arrive(vlan, numbers);
+    }
+    bench.run(MS);
+    // The second flow stays and becomes shorter, the first goes, another comes.
+    let stats = [bench.stats[0].clone(), bench.stats[2].clone(), Arc::default()];
+    let flows = vec![flow(6, settings(1)), flow(7, settings(3))];
+    bench.order(DirectionSettings { flows, ..plain(10) }, &stats, None);
+    bench.step();
+    for (vlan, numbers) in [(0, 4..6), (5, 54..56), (6, 64..66), (7, 70..72)] {
+        bench.arrive(vlan, numbers);
+    }
+    let sent = bench.run(30 * MS);
+    let of = |tens: u8| sent.iter().copied().filter(|n| n / 10 == tens).collect::<Vec<_>>();
+    assert_eq!((of(0), of(6), of(7)), ((0..6).collect(), (60..66).collect(), vec![70, 71]));
+    // What belonged to the flow that went leaves as it was asked to; what comes now belongs to none.
+    assert_eq!(of(5), [54, 55, 50, 51, 52, 53]);
+    assert_eq!(sent.len(), 20);
+    assert_eq!((stats[0].sent.get(), stats[1].sent.get(), stats[2].sent.get()), (8, 6, 2));
+    bench.run(IDLE_NS);
+    assert_eq!(bench.direction.bands.all().count(), 3);
+}
+
+#[test]
+fn an_order_is_for_the_frames_that_come_after_it() {
+    let mut bench = Bench::new(plain(20));
+    bench.arrive(0, 1..3);
+    bench.clock.pass(MS);
+    bench.order(plain(5), &bench.stats, None);
+    bench.arrive(0, 3..5);
+    bench.step();
+    bench.clock.pass(10 * MS);
+    bench.step();
+    assert!(bench.going.sent().is_empty(), "none overtakes those before the change");
+    assert_eq!(bench.run(20 * MS), [1, 2, 3, 4]);
+    bench.arrive(0, 5..6);
+    assert_eq!(bench.run(6 * MS), [5]);
+}
+
+#[test]
+fn a_ring_takes_over_at_once_and_nothing_is_lost() {
+    let mut bench = Bench::new(plain(40));
+    let (ring, mut kernel) = MemoryRing::pair(4);
+    bench.arrive(0, 1..3);
+    bench.run(MS);
+    bench.order(plain(60), &bench.stats, Some(Ingress::Ring(ring)));
+    bench.run(MS);
+    let (stamp, late) = (bench.clock.moment().real, numbered(0, 3));
+    bench.coming.arrives(&late, stamp, None);
+    kernel.put(&late, stamp, None);
+    bench.run(2 * MS);
+    kernel.show();
+    bench.run(2 * MS);
+    assert_eq!(bench.run(100 * MS), [1, 2, 3]);
+    assert_eq!(bench.shared.take_done().len(), 1, "the calls are for another thread to forget");
+    assert!(kernel.owns(0));
+}
+
+#[test]
+fn a_port_that_is_busy_is_waited_for_and_one_that_is_down_is_not() {
+    let mut bench = Bench::new(plain(1));
+    bench.arrive(0, 1..3);
+    bench.going.refuses_with(Some(libc::ENOBUFS));
+    bench.step();
+    bench.clock.pass(MS);
+    assert_eq!(bench.step(), Wait::Blocked(-1));
+    assert_eq!(bench.stats[0].to_json()["queued"], 2);
+    bench.going.refuses_with(None);
+    assert_eq!(bench.run(MS), [1, 2]);
+    bench.arrive(0, 3..4);
+    bench.going.refuses_with(Some(libc::ENETDOWN));
+    bench.run(2 * MS);
+    bench.arrive(0, 4..5);
+    bench.going.refuses_with(Some(libc::ENOBUFS));
+    bench.run(STUCK_NS + 2 * MS);
+    assert_eq!(bench.stats[0].refused.get(), 2);
+}
+
+#[test]
+fn what_meets_a_full_buffer_is_counted_where_it_belongs() {
+    let slow = Rate { bytes_per_s: 100_000, buffer_bytes: 300, burst_bytes: 0, ..Rate::default() };
+    let slow = Settings { rate: Some(slow), ..settings(1) };
+    let mut bench = Bench::new(DirectionSettings { flows: vec![flow(5, slow)], ..plain(1) });
+    bench.arrive(5, 0..6);
+    bench.coming.drops_frames(9);
+    let sent = bench.run(IDLE_NS);
+    assert_eq!(sent, [0, 1, 2]);
+    assert_eq!((bench.stats[1].buffer.get(), bench.stats[0].limit.get()), (3, 9));
+}
+
+#[test]
+fn what_is_inside_leaves_before_the_end() {
+    let mut bench = Bench::new(plain(5));
+    bench.arrive(0, 1..3);
+    bench.step();
+    bench.shared.stop.store(true, SeqCst);
+    bench.arrive(0, 3..4);
+    assert_ne!(bench.step(), Wait::Done);
+    bench.clock.pass(5 * MS);
+    assert_eq!(bench.step(), Wait::Done);
+    assert_eq!(bench.going.sent().len(), 2);
+}
