@@ -1,5 +1,7 @@
 //! longhaul-wire: moves frames between the two ports of one lane, in a process of its own.
 
+#![forbid(unsafe_code)]
+
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::io::AsRawFd;
