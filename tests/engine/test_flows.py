@@ -63,5 +63,12 @@ def test_an_engine_killed_amid_a_flow_comes_back_with_all_flows() -> None:
     assert 40 * MS <= killed["rest_ns"] < 80 * MS
 
 
+def test_status_names_what_the_kernel_refused() -> None:
+    assert session()["permitted"] == []
+    refused = session()["unprivileged"]["refused"]
+    assert refused == [f"{what}: not permitted without CAP_SYS_NICE" for what in ("nice -10", "SCHED_FIFO")]
+    assert 4 * MS <= session()["unprivileged"]["quick_ns"] < 8 * MS
+
+
 def test_nothing_is_left_behind() -> None:
     assert session()["left"] == {"engines": [], "sockets": [], "namespaces": [], "links": []}

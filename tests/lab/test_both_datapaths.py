@@ -38,7 +38,19 @@ lanes:
   losses: {rtt: 80ms, outbound: {loss: 8%}, inbound: {loss: 12% burst 4}}
   copies: {rtt: 80ms, outbound: {duplicate: 2%, corrupt: 3%, reorder: 1%}, inbound: {loss: 5%, ecn: yes}}
   shapes: {rtt: 200ms, outbound: {jitter: 3ms, order: free}, inbound: {jitter: 2ms}}
+  tables:
+    rtt: 200ms
+    outbound: {jitter: 3ms, order: free, distribution: normal}
+    inbound: {jitter: 2ms, order: free, distribution: pareto}
+  states:
+    rtt: 60ms
+    outbound: {loss: 4-state 4% 30% 20% 30% 2%}
+    inbound: {jitter: 1ms, order: free, distribution: paretonormal}
   thin: {rtt: 40ms, outbound: {rate: 2Gbit, buffer: 200p}, inbound: {rate: 10Mbit, buffer: 50ms}}
+  cells:
+    rtt: 20ms
+    outbound: {rate: 8Mbit, overhead: 22B, cells: atm}
+    inbound: {rate: 20Mbit, overhead: 38B}
 """
 ROWS = {
     "loss", "loss in a row", "lengths of these (chi2)", "ECN marks", "duplicates", "corruption", "overtaking", "delay",

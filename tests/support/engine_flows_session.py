@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -178,6 +179,19 @@ def killed(appliance: Appliance, topology: Topology) -> dict[str, Any]:
     return found | {"rest_ns": least_rtt_ns(topology, REST), "twice": copies(topology, TWICE, 50)}
 
 
+def unprivileged(appliance: Appliance, topology: Topology) -> dict[str, Any]:
+    """An engine that may not raise its priority: what status tells of it, and whether it works."""
+    wrapper = Path("/run/engine")
+    wrapper.write_text(f'#!/bin/sh\nexec setpriv --bounding-set=-sys_nice {engine_client.BINARY} "$@"\n')
+    wrapper.chmod(0o700)
+    os.environ["LONGHAUL_WIRE"] = str(wrapper)
+    appliance.down()
+    appliance.up(topology)
+    del os.environ["LONGHAUL_WIRE"]
+    rtt_ns = least_rtt_ns(topology, QUICK)
+    return {"refused": appliance.status().lanes[0].outbound.not_permitted, "quick_ns": rtt_ns}
+
+
 def main() -> None:
     appliance = Appliance(NetlinkKernel(), Path("/run/state"))
     topology, others = loader.loads(FLOWS), loader.loads(OTHERS)
@@ -208,7 +222,9 @@ def main() -> None:
     # No frame was refused for want of room or by the port, whatever changed.
     stats = engine_client.stats(ENGINE)["outbound"]
     found["ours"] = [part["limit"] + part["refused"] for part in (stats, *stats["flows"])]
+    found["permitted"] = appliance.status().lanes[0].outbound.not_permitted
     found["killed"] = killed(appliance, topology)
+    found["unprivileged"] = unprivileged(appliance, topology)
     appliance.down()
     found["left"] = left_behind()
     sys.stdout.write(json.dumps(found))
