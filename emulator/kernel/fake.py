@@ -257,7 +257,7 @@ class FakeKernel:
     def _(self, op: engine_ops.SetWire) -> None:
         now = self.wires.get(op.bridge, DEAD)
         self._need(op, now.running, errno.ECONNREFUSED)
-        like = {"outbound": op.wire.outbound, "inbound": op.wire.inbound, "rooms": op.wire.rooms}
+        like = {"outbound": op.wire.outbound, "inbound": op.wire.inbound, "memory_bytes": op.wire.memory_bytes}
         self.wires[op.bridge] = replace(now, **like)  # type: ignore[arg-type]
 
     @_do.register

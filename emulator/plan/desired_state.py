@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from emulator.model.jitter_distribution import DistributionTable, fingerprint
 from emulator.model.topology import Lane, Topology
-from emulator.plan.engine_lane import Wire, room_bytes
+from emulator.plan.engine_lane import Wire, lane_memory_bytes
 from emulator.plan.netem_lowering import LoweredLane, lower, spread
 from emulator.plan.qdisc_values import Egress
 from emulator.plan.state import (  # fmt: skip
@@ -77,7 +77,7 @@ def _wires(topology: Topology, lowered: Mapping[str, LoweredLane]) -> dict[str, 
         outbound, inbound = lowered[lane.name].both
         site, hub = lane_ports(lane)
         name = interface_name("", lane.name)
-        wires[name] = Wire(hub, site, outbound, inbound, room_bytes(lane), topology.on_failure)
+        wires[name] = Wire(hub, site, outbound, inbound, lane_memory_bytes(lane), topology.on_failure)
     return wires
 
 

@@ -20,7 +20,7 @@ from emulator.plan.netem_lowering import buffer_bytes, jitter_reach_ns
 from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Band, Egress, Netem, Shaper
 
 SPARE_BYTES = 64 * 1024 * 1024
-"""Room of each direction besides the delay line, for what small packets waste and for bursts."""
+"""Memory of each direction besides the delay line, for what small packets waste and for bursts."""
 
 _PLAIN = ("delay_ns", "jitter_ns", "loss_p32", "duplicate_p32", "corrupt_p32", "reorder_p32", "gap", "ecn", "limit")
 """The fields of Netem that the engine knows by the same name."""
@@ -33,7 +33,7 @@ _TOLD = {"cell_overhead": "distribution", "bands": "flows"}
 class Wire:
     """One lane through the engine: `outbound` leaves by the port `site`, `inbound` by the port `hub`.
 
-    `rooms` is the memory of each direction in bytes. `on_failure`: when the engine dies, the lane is "cut", or its
+    `memory_bytes` is what each direction may take. `on_failure`: when the engine dies, the lane is "cut", or its
     bridge lets everything "pass" unimpaired. `running` False: the engine has died and left its name behind.
     """
 
@@ -41,7 +41,7 @@ class Wire:
     site: str
     outbound: Egress
     inbound: Egress
-    rooms: tuple[int, int]
+    memory_bytes: tuple[int, int]
     on_failure: str = "cut"
     running: bool = True
 
@@ -50,13 +50,15 @@ DEAD = Wire("", "", Egress(Netem()), Egress(Netem()), (0, 0), running=False)
 """What is seen of an engine that has died: its name alone."""
 
 
-def room_bytes(lane: Lane) -> tuple[int, int]:
+def lane_memory_bytes(lane: Lane) -> tuple[int, int]:
     """The memory of (outbound, inbound): 1.2 times what is in flight, the bottlenecks' buffers, and some to spare."""
     ways = lane.ways
-    return _room(lane, [way.outbound for way in ways]), _room(lane, [way.inbound for way in ways])
+    return _direction_memory(lane, [way.outbound for way in ways]), _direction_memory(
+        lane, [way.inbound for way in ways]
+    )
 
 
-def _room(lane: Lane, wishes: list[Impairment]) -> int:
+def _direction_memory(lane: Lane, wishes: list[Impairment]) -> int:
     """The memory of one direction: `wishes` are what belongs to no flow, and the flows, which share the line."""
     flight = sum(_flight_bytes(wish.rate_bps or lane.line_rate_bps, wish) for wish in wishes)
     if len(wishes) > 1:
@@ -93,8 +95,8 @@ def encode(bridge: str, wire: Wire) -> dict[str, Any]:
 def directions(wire: Wire) -> dict[str, Any]:
     """Both directions as the engine reads them, at the start and for a change."""
     return {
-        "outbound": encode_egress(wire.outbound, wire.rooms[0]),
-        "inbound": encode_egress(wire.inbound, wire.rooms[1]),
+        "outbound": encode_egress(wire.outbound, wire.memory_bytes[0]),
+        "inbound": encode_egress(wire.inbound, wire.memory_bytes[1]),
     }
 
 
@@ -106,18 +108,18 @@ def decode(config: Mapping[str, Any]) -> Wire:
         config["site"],
         decode_egress(outbound),
         decode_egress(inbound),
-        (outbound["room_bytes"], inbound["room_bytes"]),
+        (outbound["memory_bytes"], inbound["memory_bytes"]),
         config["on_failure"],
     )
 
 
-def encode_egress(egress: Egress, room: int) -> dict[str, Any]:
+def encode_egress(egress: Egress, memory_bytes: int) -> dict[str, Any]:
     """One direction as the engine reads it: what belongs to no flow, and the flows as they are tried."""
     flows = [
         {"filters": [_encode_filter(one) for one in band.filters], "settings": _encode_settings(band.egress)}
         for band in egress.bands
     ]
-    return {"room_bytes": room, "settings": _encode_settings(egress), "flows": flows}
+    return {"memory_bytes": memory_bytes, "settings": _encode_settings(egress), "flows": flows}
 
 
 def _encode_settings(egress: Egress) -> dict[str, Any]:

@@ -53,5 +53,5 @@ def _stays(bridge: str, want: State, have: State, kept: set[str]) -> bool:
     goal, now = want.wires.get(bridge), have.wires.get(bridge)
     if goal is None or now is None or not now.running or not {now.hub, now.site} <= kept:
         return False
-    like = {"outbound": goal.outbound, "inbound": goal.inbound, "rooms": goal.rooms}
+    like = {"outbound": goal.outbound, "inbound": goal.inbound, "memory_bytes": goal.memory_bytes}
     return replace(now, **like) == goal  # type: ignore[arg-type]

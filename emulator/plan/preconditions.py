@@ -9,7 +9,7 @@ from emulator.errors import RefusedError
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Lane, Topology
 from emulator.plan.desired_state import datapath, resolved, unresolved
-from emulator.plan.engine_lane import room_bytes, unknown
+from emulator.plan.engine_lane import lane_memory_bytes, unknown
 from emulator.plan.netem_lowering import frame_bytes, limit_packets, lower, skb_bytes
 from emulator.plan.state import SWITCH, Machine, Nic, State, interface_name
 from emulator.units import compact, format_rate
@@ -163,7 +163,7 @@ def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
     if topology.schedule:
         topology = Timeline(topology, topology.schedule).envelope()
     if datapath(topology, machine) == "wire":
-        need = sum(sum(room_bytes(lane)) for lane in topology.lanes)
+        need = sum(sum(lane_memory_bytes(lane)) for lane in topology.lanes)
     else:
         need = sum(_queue_bytes(lane) for lane in topology.lanes)
     if need <= machine.memory_bytes * MEMORY_SHARE:

@@ -76,7 +76,7 @@ def held(goal: State, most: State) -> State:
     """The goal with those parts of `most` that must not change."""
     veths = {name: replace(veth, segments=most.veths[name].segments) for name, veth in goal.veths.items()}
     ports = {name: _held(port, most.ports[name]) for name, port in goal.ports.items()}
-    wires = {name: replace(wire, rooms=most.wires[name].rooms) for name, wire in goal.wires.items()}
+    wires = {name: replace(wire, memory_bytes=most.wires[name].memory_bytes) for name, wire in goal.wires.items()}
     return replace(goal, veths=veths, ports=ports, wires=wires)
 
 

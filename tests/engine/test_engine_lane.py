@@ -25,7 +25,7 @@ from emulator.model.jitter_distribution import named
 from emulator.model.topology import Flow, Lane, Topology
 from emulator.plan.aqm import Codel
 from emulator.plan.desired_state import datapath, wanted
-from emulator.plan.engine_lane import decode, decode_egress, encode, encode_egress, room_bytes, unknown
+from emulator.plan.engine_lane import decode, decode_egress, encode, encode_egress, lane_memory_bytes, unknown
 from emulator.plan.engine_ops import SetWire
 from emulator.plan.preconditions import refuse
 from emulator.plan.qdisc_values import Band, Egress, Netem, Shaper
@@ -54,7 +54,7 @@ def test_the_engine_is_told_netems_own_numbers() -> None:
 
 def test_room_is_what_is_in_flight_the_buffer_and_some_to_spare() -> None:
     lane = Lane("a", Impairment(100 * MS), Impairment(100 * MS, rate_bps=10**9, buffer=Buffer(bytes=10**6)))
-    assert room_bytes(lane) == (150_000_000 + 2**26, 15_000_000 + 10**6 + 2**26)
+    assert lane_memory_bytes(lane) == (150_000_000 + 2**26, 15_000_000 + 10**6 + 2**26)
 
 
 def test_room_is_shared_by_the_flows_as_far_as_the_line_goes() -> None:
@@ -62,15 +62,15 @@ def test_room_is_shared_by_the_flows_as_far_as_the_line_goes() -> None:
     match = Match(protocol=6)
     lane = Lane("a", slow, slow, flows=(Flow("one", match, slow, fast), Flow("two", match, slow, fast)))
     three_slow, line = 3 * 45_000_000, 3 * 150_000_000
-    assert room_bytes(lane) == (three_slow + 3 * 10**6 + 2**26, 345_000_000 + 10**6 + 2**26)
+    assert lane_memory_bytes(lane) == (three_slow + 3 * 10**6 + 2**26, 345_000_000 + 10**6 + 2**26)
     wide = Lane("a", fast, fast, flows=(Flow("one", match, Impairment(300 * MS), fast),))
-    assert room_bytes(wide)[0] == line + 2**26
+    assert lane_memory_bytes(wide)[0] == line + 2**26
 
 
 def test_jitter_by_a_table_needs_room_as_far_as_the_table_goes() -> None:
     even = Impairment(100 * MS, jitter_ns=10 * MS, rate_bps=10**9, buffer=Buffer(bytes=10**6))
     far = replace(even, distribution=(-100, 0, 3 * 8192))
-    assert room_bytes(Lane("a", even, far)) == (16_500_000 + 10**6 + 2**26, 19_500_000 + 10**6 + 2**26)
+    assert lane_memory_bytes(Lane("a", even, far)) == (16_500_000 + 10**6 + 2**26, 19_500_000 + 10**6 + 2**26)
 
 
 def test_what_the_engine_cannot_do_is_named() -> None:

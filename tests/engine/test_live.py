@@ -84,15 +84,15 @@ def test_what_takes_long_waits_in_a_ring_and_what_does_not_is_fetched() -> None:
     assert session()["calls"]["ring_bytes"] == [0, 0]
 
 
-@pytest.mark.parametrize("ear", ["calls", "ring"])
+@pytest.mark.parametrize("ingress", ["calls", "ring"])
 @pytest.mark.parametrize("kind", ["jumbo", "jumbo in super-frames", "ipv6", "ipv6 in super-frames"])
-def test_every_kind_of_frame_passes(kind: str, ear: str) -> None:
-    assert session()[ear]["frames"][kind]
+def test_every_kind_of_frame_passes(kind: str, ingress: str) -> None:
+    assert session()[ingress]["frames"][kind]
 
 
-@pytest.mark.parametrize("ear", ["calls", "ring"])
-def test_a_vlan_tag_that_the_kernel_took_off_goes_on_again(ear: str) -> None:
-    assert session()[ear]["tagged"] == {"tci": 3 << 13 | 2007, "tpid": 0x8100, "same": True, "valid": True}
+@pytest.mark.parametrize("ingress", ["calls", "ring"])
+def test_a_vlan_tag_that_the_kernel_took_off_goes_on_again(ingress: str) -> None:
+    assert session()[ingress]["tagged"] == {"tci": 3 << 13 | 2007, "tpid": 0x8100, "same": True, "valid": True}
 
 
 def test_a_port_that_went_down_and_up_again_is_heard_and_nobody_spins_meanwhile() -> None:

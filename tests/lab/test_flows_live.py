@@ -1,5 +1,4 @@
-"""Flows of a lane through netem and through the wire engine: each has its own impairments in both directions, all others
-the lane's."""
+"""Flows of a lane through netem and the wire engine: each has its own impairments, and all other packets the lane's."""
 
 from __future__ import annotations
 

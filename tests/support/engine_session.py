@@ -151,7 +151,7 @@ def refused(appliance: Appliance) -> str:
 
 
 def wire_directions() -> dict[str, Any]:
-    one = {"settings": {"delay_ns": 1, "limit": 1}, "room_bytes": 1}
+    one = {"settings": {"delay_ns": 1, "limit": 1}, "memory_bytes": 1}
     return {"outbound": one, "inbound": one}
 
 

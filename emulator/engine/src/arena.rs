@@ -12,7 +12,7 @@ pub const MAX_RECORD: usize = 68 * 1024;
 
 const CHUNK: usize = 2 * 1024 * 1024;
 const ALIGN: usize = 64;
-/// The address space of one direction: it costs nothing, and the room may grow into it while frames are in flight.
+/// The address space of one direction: it costs nothing, and it may grow into it while frames are in flight.
 const SPAN: usize = 64 << 30;
 
 /// A place from here on is in a ring: the ring's number, from 1 on, and the offset in it.
@@ -32,7 +32,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Room for `bytes`, at least four chunks.
+    /// Memory for `bytes`, at least four chunks.
     pub fn new(bytes: u64) -> io::Result<Arena> {
         let map = Arc::new(Mapping::new(SPAN)?);
         let (rings, free) = (Vec::new(), Vec::new());
@@ -46,12 +46,12 @@ impl Arena {
         self.map.clone()
     }
 
-    /// From here on the room is `bytes`; what is in it stays until it is released.
+    /// From here on it is `bytes`; what is in it stays until it is released.
     pub fn resize(&mut self, bytes: u64) {
         self.chunks = (bytes as usize / CHUNK + 1).clamp(4, SPAN / CHUNK);
     }
 
-    /// The place of the next record, with MAX_RECORD bytes to write to; None when the room is full.
+    /// The place of the next record, with MAX_RECORD bytes to write to; None when all is in use.
     pub fn reserve(&mut self) -> Option<u64> {
         if self.used + MAX_RECORD > CHUNK {
             self.next_chunk()?;

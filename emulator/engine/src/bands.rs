@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn direction(flows: Vec<Flow>) -> DirectionSettings {
-        DirectionSettings { room_bytes: 0, settings: settings(1000), flows }
+        DirectionSettings { memory_bytes: 0, settings: settings(1000), flows }
     }
 
     fn counters(count: usize) -> Vec<Arc<Stats>> {

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_lane_is_read_as_it_was_written() {
-        let one = DirectionSettings { room_bytes: 4, ..DirectionSettings::default() };
+        let one = DirectionSettings { memory_bytes: 4, ..DirectionSettings::default() };
         let config = Config {
             hub: "a".into(),
             site: "b".into(),
@@ -101,8 +101,8 @@ mod tests {
         assert_eq!(wrong(r#"{"on_failure":"cut"}"#), "hub: missing");
         assert_eq!(wrong(r#"{"on_failure":"cut","hub":7}"#), "hub: 7 is not an interface's name");
         assert_eq!(wrong(r#"{"colour":1}"#), "colour: unknown");
-        let bad = r#"{"on_failure":"cut","hub":"a","site":"b","bridge":"c","outbound":{"room_bytes":-1}}"#;
-        assert_eq!(wrong(bad), "outbound.room_bytes: -1 is not a whole number within 0..1099511627776");
+        let bad = r#"{"on_failure":"cut","hub":"a","site":"b","bridge":"c","outbound":{"memory_bytes":-1}}"#;
+        assert_eq!(wrong(bad), "outbound.memory_bytes: -1 is not a whole number within 0..1099511627776");
         assert!(wrong("{").starts_with("not JSON: EOF while parsing"));
     }
 }

@@ -151,7 +151,7 @@ mod tests {
     fn requests_are_known_by_their_op() {
         assert_eq!(read(r#"{"op":"get"}"#), Ok(Request::Get));
         assert_eq!(read(r#"{"op":"stop","drain":true}"#), Ok(Request::Stop(true)));
-        let one = r#"{"room_bytes":1,"settings":{"delay_ns":1,"limit":2}}"#;
+        let one = r#"{"memory_bytes":1,"settings":{"delay_ns":1,"limit":2}}"#;
         let set = read(&format!(r#"{{"op":"set","outbound":{one},"inbound":{one}}}"#));
         assert!(matches!(set, Ok(Request::Set(both)) if both[1].settings.limit == 2));
     }

@@ -187,7 +187,7 @@ impl Direction {
 
     fn apply(&mut self, order: &Order) {
         self.bands.set(&order.settings, &order.stats, order.from);
-        self.arena.resize(order.settings.room_bytes);
+        self.arena.resize(order.settings.memory_bytes);
         self.shortest_delay_ns = order.settings.shortest_delay_ns();
         self.earliest_ns = Demand::of(&order.settings).earliest_ns;
     }

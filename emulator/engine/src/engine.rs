@@ -44,7 +44,7 @@ impl Engine {
         // Also while it takes memory for a change, which is not to wait for others.
         Priority::default().raise();
         let arena =
-            |way: usize| Arena::new(config.directions[way].room_bytes).map_err(Error::in_direction(DIRECTIONS[way]));
+            |way: usize| Arena::new(config.directions[way].memory_bytes).map_err(Error::in_direction(DIRECTIONS[way]));
         let arenas = [arena(0)?, arena(1)?];
         let mut budgets = [0, 1].map(|way: usize| MemoryBudget::new(arenas[way].memory(), sys::tick_ns()));
         let ingresses = take(&mut budgets, &config.directions, ports)?;

@@ -30,7 +30,7 @@ pub enum Cause {
     Loss,
     /// The bottleneck's buffer was full: physics.
     Buffer,
-    /// The engine's own room was full: our fault.
+    /// The engine's own memory was full: our fault.
     Limit,
 }
 

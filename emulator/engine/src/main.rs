@@ -19,7 +19,7 @@ const HELP: &str = "\
 longhaul-wire SOCKET < LANE: moves frames between the two ports of a lane through a delay line.
 
 LANE is one line of JSON: hub, site and bridge (names of interfaces), on_failure (cut or pass), outbound and inbound
-(room_bytes, settings: {delay_ns, limit, jitter_ns, loss_p32, rate: {bytes_per_s, buffer_bytes, burst_bytes}, ...}, and
+(memory_bytes, settings: {delay_ns, limit, jitter_ns, loss_p32, rate: {bytes_per_s, buffer_bytes, burst_bytes}, ...}, and
 flows: [{filters: [{source: 10.0.0.0/8, protocol: 6, ...}], settings}, ...]),
 spare_processors (2 unless said: where there are two more than these, each direction takes one for itself).
 Returns when the lane works; the engine itself stays, and is spoken to through SOCKET: one line of JSON a request.

@@ -86,8 +86,8 @@ fn wanted(receives: Kind, demand: &Demand, tick_ns: Ns) -> Kind {
     let ring = match receives {
         Kind::Ring(ring) if ring.suits(demand, tick_ns) => Some(ring),
         // It grows by steps: to what it will soon need.
-        Kind::Ring(ring) if ring.bytes() >= demand.room_bytes && ring.bytes() / 2 < demand.room_bytes => {
-            let roomier = Demand { room_bytes: demand.room_bytes + demand.room_bytes / 2, ..*demand };
+        Kind::Ring(ring) if ring.bytes() >= demand.memory_bytes && ring.bytes() / 2 < demand.memory_bytes => {
+            let roomier = Demand { memory_bytes: demand.memory_bytes + demand.memory_bytes / 2, ..*demand };
             RingGeometry::of(&roomier, tick_ns)
         }
         // It may go to and fro about the least delay for a ring.
@@ -100,9 +100,9 @@ fn wanted(receives: Kind, demand: &Demand, tick_ns: Ns) -> Kind {
     ring.map_or(Kind::Calls, Kind::Ring)
 }
 
-/// What is prefaulted: the delay line. The bottlenecks' buffers, which are part of the room, take memory as they fill.
+/// What is prefaulted: the delay line. The bottlenecks' buffers, which are part of it, take memory as they fill.
 fn warm_bytes(demand: &Demand) -> u64 {
-    demand.room_bytes - demand.buffer_bytes.min(demand.room_bytes)
+    demand.memory_bytes - demand.buffer_bytes.min(demand.memory_bytes)
 }
 
 /// Whether the machine has so many bytes.
@@ -136,8 +136,8 @@ mod tests {
 
     fn demand(delay_ms: u64) -> Demand {
         // 10 Gbit/s, as the daemon counts it.
-        let room_bytes = delay_ms * 1_250_000 * 6 / 5 + (64 << 20);
-        Demand { room_bytes, buffer_bytes: 0, earliest_ns: delay_ms * MS, latest_ns: delay_ms * MS }
+        let memory_bytes = delay_ms * 1_250_000 * 6 / 5 + (64 << 20);
+        Demand { memory_bytes, buffer_bytes: 0, earliest_ns: delay_ms * MS, latest_ns: delay_ms * MS }
     }
 
     /// How often another ingress is needed while the delay goes through these.

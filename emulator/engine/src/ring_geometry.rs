@@ -22,7 +22,7 @@ const WASTEFUL: u64 = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     /// How many bytes all frames may take, and the part of it that is the bottlenecks' buffers.
-    pub room_bytes: u64,
+    pub memory_bytes: u64,
     pub buffer_bytes: u64,
     /// No frame leaves earlier, and none later, whichever flow it belongs to.
     pub earliest_ns: Ns,
@@ -34,7 +34,7 @@ impl Demand {
     pub fn of(settings: &DirectionSettings) -> Demand {
         let buffers = settings.all().map(|one| one.rate.map_or(0, |rate| rate.buffer_bytes));
         Demand {
-            room_bytes: settings.room_bytes,
+            memory_bytes: settings.memory_bytes,
             buffer_bytes: buffers.fold(0, u64::saturating_add),
             earliest_ns: settings.all().map(|one| one.earliest_ns()).min().unwrap_or(0),
             latest_ns: settings.all().map(|one| one.latest_ns()).max().unwrap_or(0),
@@ -52,12 +52,12 @@ pub struct RingGeometry {
 
 impl RingGeometry {
     /// The ring for this demand; None where frames are better fetched with calls: a delay that does not hide the time
-    /// until a block is shown, or a queue so slow that blocks which are shown half empty would fill the room.
+    /// until a block is shown, or a queue so slow that blocks which are shown half empty would fill the memory.
     pub fn of(demand: &Demand, tick_ns: Ns) -> Option<RingGeometry> {
         let retire_ms = (demand.earliest_ns / RETIRE_PART / MS).clamp(1, MOST_RETIRE_MS);
         let least = least_blocks(demand, retire_ms);
         let sizes = (0..).map(|halved| LARGEST_BLOCK >> halved).take_while(|&bytes| bytes >= SMALLEST_BLOCK);
-        let blocks = |bytes: u64| (room_bytes(demand) + bytes - 1) / bytes;
+        let blocks = |bytes: u64| (least_bytes(demand) + bytes - 1) / bytes;
         let block_bytes = sizes.into_iter().find(|&bytes| blocks(bytes) >= least)?;
         let ring = RingGeometry { block_bytes, blocks: blocks(block_bytes), retire_ms };
         (ring.shown_ns(tick_ns) <= demand.earliest_ns).then_some(ring)
@@ -66,8 +66,8 @@ impl RingGeometry {
     /// Whether a ring of this size does for this demand, too.
     pub fn suits(self, demand: &Demand, tick_ns: Ns) -> bool {
         self.shown_ns(tick_ns) <= demand.earliest_ns
-            && self.bytes() >= room_bytes(demand)
-            && self.bytes() <= room_bytes(demand).saturating_mul(WASTEFUL)
+            && self.bytes() >= least_bytes(demand)
+            && self.bytes() <= least_bytes(demand).saturating_mul(WASTEFUL)
             && self.blocks >= least_blocks(demand, self.retire_ms)
     }
 
@@ -89,8 +89,8 @@ impl RingGeometry {
 
 /// A quarter of a ring is to stay free: while one processor closes a block, others that bring frames take the ring for full
 /// if the block that is a quarter of it ahead is in use (net/packet/af_packet.c, __packet_rcv_has_room).
-fn room_bytes(demand: &Demand) -> u64 {
-    demand.room_bytes.saturating_add(demand.room_bytes / 3)
+fn least_bytes(demand: &Demand) -> u64 {
+    demand.memory_bytes.saturating_add(demand.memory_bytes / 3)
 }
 
 /// So many blocks are needed if each is shown with one frame in it and stays as long as that one.
@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn demand(settings: Settings, room_mib: u64) -> Demand {
-        Demand::of(&DirectionSettings { room_bytes: room_mib << 20, settings, flows: Vec::new() })
+        Demand::of(&DirectionSettings { memory_bytes: room_mib << 20, settings, flows: Vec::new() })
     }
 
     fn settings(delay_ms: u64, room_mib: u64) -> Demand {
@@ -179,12 +179,12 @@ mod tests {
             };
             let flow = Flow { filters: Vec::new(), settings: delay(dice.below(3000)) };
             let flows = if dice.chance(1 << 31) { vec![flow] } else { Vec::new() };
-            let settings = DirectionSettings { room_bytes: dice.below(8 << 30), settings: one, flows };
+            let settings = DirectionSettings { memory_bytes: dice.below(8 << 30), settings: one, flows };
             let asked = Demand::of(&settings);
             if let Some(size) = RingGeometry::of(&asked, TICK) {
                 assert!(size.suits(&asked, TICK), "{asked:?} {size:?}");
                 assert!(settings.all().all(|one| size.shown_ns(TICK) <= one.delay_ns - 4 * one.jitter_ns));
-                assert!(size.bytes() >= asked.room_bytes && size.block_bytes.is_power_of_two());
+                assert!(size.bytes() >= asked.memory_bytes && size.block_bytes.is_power_of_two());
             }
         }
     }

@@ -118,7 +118,7 @@ pub const MAX_FLOWS: usize = 16;
 
 const MOST_BYTES: u64 = 1 << 50;
 const MOST_FRAMES: u64 = 1 << 40;
-const MOST_ROOM: u64 = 1 << 40;
+const MOST_MEMORY: u64 = 1 << 40;
 
 const SETTINGS: [&str; 15] = [
     "delay_ns",
@@ -258,7 +258,7 @@ impl Flow {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectionSettings {
     /// How many bytes of memory all frames may take.
-    pub room_bytes: u64,
+    pub memory_bytes: u64,
     /// For what belongs to no flow.
     pub settings: Settings,
     /// In the order in which they are tried.
@@ -279,19 +279,19 @@ impl DirectionSettings {
     /// As `from_json` reads it.
     pub fn to_json(&self) -> Value {
         let flows: Vec<Value> = self.flows.iter().map(Flow::to_json).collect();
-        json!({ "room_bytes": self.room_bytes, "settings": self.settings.to_json(), "flows": flows })
+        json!({ "memory_bytes": self.memory_bytes, "settings": self.settings.to_json(), "flows": flows })
     }
 
     /// Reads a direction. Errors name the field by its path.
     pub fn from_json(value: &Value, path: &str) -> Result<DirectionSettings, Error> {
-        let fields = Fields::of(value, path, &["room_bytes", "settings", "flows"])?;
+        let fields = Fields::of(value, path, &["memory_bytes", "settings", "flows"])?;
         let flows = fields.list("flows")?;
         if flows.len() > MAX_FLOWS {
             let expected = format!("at most {MAX_FLOWS}");
             return Err(Error::Invalid { path: fields.path_of("flows"), found: flows.len().to_string(), expected });
         }
         Ok(DirectionSettings {
-            room_bytes: fields.needed_uint("room_bytes", MOST_ROOM)?,
+            memory_bytes: fields.needed_uint("memory_bytes", MOST_MEMORY)?,
             settings: Settings::from_json(fields.needed("settings")?, &fields.path_of("settings"))?,
             flows: flows.iter().map(|(path, flow)| Flow::from_json(flow, path)).collect::<Result<_, _>>()?,
         })
@@ -337,7 +337,7 @@ mod tests {
     fn json_and_back_is_the_same() {
         let filter = Filter { vlan: Some(7), ..Filter::default() };
         let flow = Flow { filters: vec![filter], settings: full() };
-        let direction = DirectionSettings { room_bytes: 1 << 30, settings: full(), flows: vec![flow] };
+        let direction = DirectionSettings { memory_bytes: 1 << 30, settings: full(), flows: vec![flow] };
         assert_eq!(read(&direction.to_json().to_string()).unwrap(), direction);
     }
 
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_flow_is_named_by_its_path() {
         let wrong = |flow: &str| {
-            let text = format!(r#"{{"room_bytes":1,"settings":{{"delay_ns":1,"limit":1}},"flows":[{flow}]}}"#);
+            let text = format!(r#"{{"memory_bytes":1,"settings":{{"delay_ns":1,"limit":1}},"flows":[{flow}]}}"#);
             read(&text).unwrap_err().to_string()
         };
         assert_eq!(wrong("{}"), "outbound.flows[0].settings: missing");

@@ -119,12 +119,12 @@ def test_each_instant_is_one_message_for_all_lanes(box: Box) -> None:
 
 def test_an_engine_plays_a_schedule_in_the_room_that_it_will_ever_need(box: Box) -> None:
     box.up(scheduled(TIMES, more="datapath: wire,"))
-    rooms = box.kernel.wires["lh-a"].rooms
+    memory_bytes = box.kernel.wires["lh-a"].memory_bytes
     box.play()
     changes = [op for op in box.kernel.log if isinstance(op, SetWire) and op.bridge == "lh-a"]
     assert len(box.kernel.log) == 2 * len(changes)
     assert [op.wire.outbound.netem.delay_ns // MS for op in changes] == [60, 20, 30]
-    assert {op.wire.rooms for op in changes} == {rooms}
+    assert {op.wire.memory_bytes for op in changes} == {memory_bytes}
 
 
 def test_instants_that_have_passed_are_skipped_and_counted(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ fn settings(delay_ms: Ns) -> Settings {
 }
 
 fn plain(delay_ms: Ns) -> DirectionSettings {
-    DirectionSettings { room_bytes: 8 << 20, settings: settings(delay_ms), flows: Vec::new() }
+    DirectionSettings { memory_bytes: 8 << 20, settings: settings(delay_ms), flows: Vec::new() }
 }
 
 fn flow(vlan: u16, settings: Settings) -> Flow {
@@ -55,7 +55,7 @@ impl Bench {
         let clock = HandClock::default();
         clock.0.set(Moment { real: STAMP, now: START });
         let stats: Vec<Arc<Stats>> = settings.all().map(|_| Arc::default()).collect();
-        let arena = Arena::new(settings.room_bytes).unwrap();
+        let arena = Arena::new(settings.memory_bytes).unwrap();
         let order = Order { settings, stats: stats.clone(), from: START, ingress: None };
         let egress = Egress::over(Box::new(going.clone()));
         let direction = Direction::new(ingress, egress, arena, &order, shared.clone(), 4 * MS);
