@@ -18,7 +18,7 @@ MEMORY_SHARE = 0.8
 """Of the machine's memory, what the lanes' queues may need together at the very worst."""
 
 ENGINE_NEVER = {
-    "queue": "the wire engine never runs codel, fq-codel or red: "
+    "aqm": "the wire engine never runs codel, fq-codel or red: "
     "what is measured with a copy of the kernel's code says nothing about the original",
 }
 """What the engine will not have, by the topology's key, and why."""
@@ -127,7 +127,7 @@ def _plain(address: str) -> str:
 def _wire_reasons(topology: Topology) -> list[str]:
     """What the wire engine cannot do for these lanes, now or ever, by the names of netem, tbf and the egress."""
     reasons = []
-    for lane in dict.fromkeys(lane for moment in _moments(topology) for lane in moment.in_effect.lanes):
+    for lane in dict.fromkeys(lane for one in _at_all_times(topology) for lane in one.in_effect.lanes):
         egresses = lower(lane, seed=topology.seed, has_seed=True).both
         for name, egress in zip(("outbound", "inbound"), egresses, strict=True):
             told = [ENGINE_NEVER.get(what, f"the wire engine cannot do {what}") for what in unknown(egress)]
@@ -138,14 +138,14 @@ def _wire_reasons(topology: Topology) -> list[str]:
 def _netem_reasons(topology: Topology) -> list[str]:
     """What netem cannot do for these lanes, now or ever, and the wire engine can."""
     reasons = []
-    for lane in dict.fromkeys(lane for moment in _moments(topology) for lane in moment.in_effect.lanes):
+    for lane in dict.fromkeys(lane for one in _at_all_times(topology) for lane in one.in_effect.lanes):
         wishes = [wish for way in lane.ways for wish in (way.outbound, way.inbound)]
         if lane.flows and any(wish.duplicate_p32 for wish in wishes):
             reasons.append(f"lane {lane.name}: {DUPLICATES_WITH_FLOWS}; choose datapath: wire")
     return list(dict.fromkeys(reasons))
 
 
-def _moments(topology: Topology) -> list[Topology]:
+def _at_all_times(topology: Topology) -> list[Topology]:
     """The topology, and as its schedule makes it."""
     if not topology.schedule:
         return [topology]

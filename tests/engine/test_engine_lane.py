@@ -77,7 +77,7 @@ def test_what_the_engine_cannot_do_is_named() -> None:
     known = Netem(gemodel=(1, 2, 3, 4), seed=2**64 - 1, reorder_p32=3, gap=1, ecn=True, corrupt_p32=1)
     assert unknown(Egress(known, Shaper(1000, 2, 3, 22, atm=True))) == []
     assert unknown(Egress(replace(known, gemodel=None, four_state=(1, 2, 3, 4, 5)))) == []
-    assert unknown(Egress(known, Shaper(1000, 2, 3), Codel(9, 9, 9))) == ["queue"]
+    assert unknown(Egress(known, Shaper(1000, 2, 3), Codel(9, 9, 9))) == ["aqm"]
     flow = Band(filters(Match(protocol=6, port=443), outbound=True), Egress(known))
     assert unknown(Egress(known, bands=(flow,))) == []
     assert unknown(Egress(known, bands=(replace(flow, egress=Egress(replace(known, loss_corr=1))),))) == ["loss_corr"]
@@ -115,8 +115,8 @@ def test_what_netem_can_do_for_a_lane_the_engine_is_told(wish: str) -> None:
     assert decode(json.loads(json.dumps(encode("lh-b", wire)))) == wire
 
 
-def test_a_queue_of_the_kernels_is_refused_with_the_reason() -> None:
-    topology = loader.loads("{name: a, hub: h, datapath: wire, lanes: {b: {rtt: 10ms, rate: 1Gbit, queue: codel}}}")
+def test_an_aqm_of_the_kernels_is_refused_with_the_reason() -> None:
+    topology = loader.loads("{name: a, hub: h, datapath: wire, lanes: {b: {rtt: 10ms, rate: 1Gbit, aqm: codel}}}")
     with pytest.raises(RefusedError) as refused:
         refuse(topology, machine().observe())
     never = (
