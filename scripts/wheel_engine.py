@@ -23,7 +23,8 @@ class EngineHook(BuildHookInterface):
             self.app.display_warning("cargo is missing: this wheel has no wire engine (apt-get install cargo)")
             return
         engine = Path(self.root) / "emulator/engine"
-        subprocess.run(["cargo", "build", "-q", "--release", "--locked"], cwd=engine, check=True)
+        cargo = Path(self.root) / "scripts/engine-cargo"
+        subprocess.run([cargo, "build", "-q", "--release", "--locked"], check=True)
         build_data["force_include"][str(engine / "target/release/longhaul-wire")] = "emulator/engine/longhaul-wire"
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"], build_data["tag"] = False, f"py3-none-{platform}"

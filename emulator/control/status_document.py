@@ -69,6 +69,7 @@ def direction_document(direction: DirectionStatus) -> dict[str, Any]:
         "tbf": to_plain(direction.shaper),
         "aqm": to_plain(direction.aqm),
         **asdict(direction.counters),
+        "not_permitted": list(direction.not_permitted),
     }
 
 
@@ -127,4 +128,5 @@ def _direction_status(answer: Mapping[str, Any], flows: tuple[DirectionStatus, .
         from_plain(cast(type[Aqm], Aqm), answer["aqm"]) if answer["aqm"] else None,
         DirectionCounters(**{name: answer[name] for name in DirectionCounters.__dataclass_fields__}),
         flows=flows,
+        not_permitted=tuple(told.get("not_permitted", ())),
     )

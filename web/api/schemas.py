@@ -56,6 +56,7 @@ class DirectionAnswer(Answer):
     drops_limit: int | None
     drops_buffer: int
     drops_loss: int | None
+    not_permitted: list[str] = Field(description="what the kernel refused the wire engine's thread; empty with netem")
 
 
 class FlowAnswer(Answer):
