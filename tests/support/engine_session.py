@@ -176,6 +176,13 @@ def noise() -> bool:
     return engine_client.observe()["lh-california"].running and Path(path).stat().st_mode & 0o777 == 0o600
 
 
+def settled(found: dict[str, Any]) -> bool:
+    """Whether all that came in has left, by the counters of one moment, which stay in `found`."""
+    found["stats"] = engine_client.stats("lh-california")
+    out = found["stats"]["outbound"]
+    return bool(out["queued"] == 0 and out["sent"] == out["received"])
+
+
 def main() -> None:
     kernel = NetlinkKernel()
     appliance = Appliance(kernel, Path("/run/state"))
@@ -194,8 +201,7 @@ def main() -> None:
     found["noise"] = noise()
     found["pattern"] = patterned(star, PATTERN_BYTES)
     # The last of what TCP sent twice is still on its way.
-    until(lambda: engine_client.stats("lh-california")["outbound"]["queued"] == 0)
-    found["stats"] = engine_client.stats("lh-california")
+    until(lambda: settled(found))
     found["lossy"] = lossy(appliance)
     appliance.up(star)
     found["killed"] = killed(appliance, star)
