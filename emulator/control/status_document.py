@@ -128,5 +128,5 @@ def _direction_status(answer: Mapping[str, Any], flows: tuple[DirectionStatus, .
         from_plain(cast(type[Aqm], Aqm), answer["aqm"]) if answer["aqm"] else None,
         DirectionCounters(**{name: answer[name] for name in DirectionCounters.__dataclass_fields__}),
         flows=flows,
-        not_permitted=tuple(reported.get("not_permitted", ())),
+        not_permitted=tuple(answer.get("not_permitted", ())),
     )
