@@ -17,10 +17,10 @@ SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
 CONFIG = Path(__file__).with_name("kernel.config")
 PATCHES = Path(__file__).with_name("patches")
 """NNNN-name.patch, applied in the order of their names; each begins with its reason."""
-RECIPE = "6"
+RECIPE = "5"
 """Raise it when the steps below change, so that an older build is not used in place of a new one."""
 
-LINES = 1330
+LINES = 1323
 """About how many lines `make` prints, for the progress bar."""
 
 SCRATCH_BYTES = 2 << 30
