@@ -24,7 +24,7 @@ from emulator.hosts.tools import machine_facts
 from emulator.model.sweep_axes import Axes
 from emulator.model.topology import Lane, Topology
 from emulator.report import tables, write
-from web.api.run_schemas import RunForm
+from web.api.run_form import RunForm
 from web.service import UseCases
 
 RUNNING, DONE, STOPPED = "running", "done", "stopped"

@@ -9,7 +9,7 @@ from support.waiting import until
 
 from emulator.control.appliance import Appliance
 from emulator.kernel.netlink import NetlinkKernel
-from web.api.run_schemas import RunForm
+from web.api.run_form import RunForm
 from web.runs import Runs, local_runners
 from web.service import UseCases
 

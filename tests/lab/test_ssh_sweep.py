@@ -24,7 +24,7 @@ from emulator.control.intent_store import IntentStore
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
-from web.api.run_schemas import RunForm
+from web.api.run_form import RunForm
 from web.runs import Runs, local_runners
 from web.service import UseCases
 

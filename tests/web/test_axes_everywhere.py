@@ -21,7 +21,7 @@ from emulator.errors import InputError
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.model.sweep_axes import AXES, BY_KEY, OLD_WORDS, Axes, SweepAxis
-from web.api.run_schemas import RunForm, axes_answer
+from web.api.run_form import RunForm, axes_answer
 
 KEYS = [axis.key for axis in AXES]
 TOPOLOGY = "name: x\nhub: here\nlanes: {there: {rtt: 32ms}}\n"

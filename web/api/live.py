@@ -11,16 +11,8 @@ from emulator.errors import InputError
 from emulator.experiment import grid
 from emulator.experiment.cell_result import CellSpec
 from web.api.routing import DRY_RUN, JSON, EndpointTable, Query, form_body, whole
-from web.api.run_schemas import (
-    MOST_CELLS,
-    OLD_WORDS,
-    AxesAnswer,
-    RunAnswer,
-    RunForm,
-    RunsAnswer,
-    axes_answer,
-    run_answer,
-)
+from web.api.run_form import MOST_CELLS, OLD_WORDS, AxesAnswer, RunForm, axes_answer
+from web.api.run_schemas import RunAnswer, RunsAnswer, run_answer
 from web.api.schemas import Answer
 from web.context import here
 from web.live import MOST_WATCHERS, columns

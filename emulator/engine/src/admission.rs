@@ -1,7 +1,7 @@
 //! What becomes of a frame as it comes in: whole super-frames pass; one of which some packets fare differently is cut.
 
-use crate::arena::MAX_RECORD;
 use crate::direction::Direction;
+use crate::frame::MAX_RECORD;
 use crate::packet::{self, Shape};
 use crate::packet_fate::Fate;
 use crate::port::Arrival;

@@ -4,11 +4,9 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::frame::MAX_RECORD;
 use crate::mapping::Mapping;
 use crate::ring_ingress::RingIngress;
-
-/// The longest record: head room, virtio_net header, and a frame of 64 KiB with its headers.
-pub const MAX_RECORD: usize = 68 * 1024;
 
 const CHUNK: usize = 2 * 1024 * 1024;
 const ALIGN: usize = 64;

@@ -6,6 +6,9 @@ pub type Ns = u64;
 /// A probability of one, in netem's parts (u32).
 pub const P32: u32 = u32::MAX;
 
+/// The longest record: head room, virtio_net header, and a frame of 64 KiB with its headers.
+pub const MAX_RECORD: usize = 68 * 1024;
+
 /// One frame on its way: where its bytes stand, and what counts about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {

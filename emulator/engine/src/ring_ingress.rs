@@ -7,7 +7,7 @@ use std::io;
 use std::ptr::addr_of;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::arena::MAX_RECORD;
+use crate::frame::MAX_RECORD;
 use crate::mapping::Mapping;
 use crate::packet::{insert_vlan, VLAN_BYTES, VNET};
 use crate::port::{vlan_tag, Arrival, Moment, PacketSocket, Port, Received, MIN_FRAME};

@@ -5,8 +5,9 @@ use std::mem::size_of;
 
 use libc::{iovec, mmsghdr};
 
-use crate::arena::{Arena, MAX_RECORD};
+use crate::arena::Arena;
 use crate::frame::Ns;
+use crate::frame::MAX_RECORD;
 use crate::packet::{insert_vlan, VLAN_BYTES, VNET};
 use crate::port::{vlan_tag, Arrival, Moment, PacketSocket, Port, Received, MIN_FRAME};
 use crate::sys;
