@@ -242,7 +242,7 @@ class FakeKernel:
         self.ports[op.port] = replace(port, learning=op.learning, forward_mask=op.forward_mask)
 
     @_do.register
-    def _(self, op: fake_qdiscs.QueueOp) -> None:
+    def _(self, op: qdisc_ops.QueueOp) -> None:
         port = self._port(op, op.port)
         egress = fake_qdiscs.changed(op, port.egress, self._nic(op.port).tx_queues)
         self.ports[op.port] = replace(port, egress=egress)

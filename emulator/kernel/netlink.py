@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, singledispatch, singledispatchmethod
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from emulator.kernel import codec_netem, engine_client, ethtool, netns, prepared
 from emulator.kernel.observe import observe
 from emulator.kernel.observe_ports import ports_of
 from emulator.kernel.protocol import QueueCounters
-from emulator.kernel.qdisc_messages import QueueOp
+from emulator.kernel.qdisc_messages import MessageOp
 from emulator.kernel.qdisc_observe import counters, netem_backlog
 from emulator.plan import engine_ops, ops, qdisc_ops
 from emulator.plan.ops import Op
@@ -65,11 +65,11 @@ class NetlinkKernel:
     def apply(self, op: Op) -> None:
         """Apply one operation. Raises KernelError, or MissingError without netem or without the rights."""
         with _explaining(op):
-            getattr(self, f"_{type(op).__name__}")(op)
+            self._do(op)
 
     def prepare(self, op: Op) -> Callable[[], None]:
         """Prepare a change of queues; the returned function sends it."""
-        if not isinstance(op, QueueOp):
+        if not isinstance(op, MessageOp):
             return partial(self.apply, op)
         with _explaining(op):
             messages = qdisc_messages.messages(op, self._index)
@@ -90,16 +90,24 @@ class NetlinkKernel:
     def _link(self, name: str, **attributes: Any) -> None:
         self._ip.link("set", index=self._index(name), **attributes)
 
-    def _AddNamespace(self, op: ops.AddNamespace) -> None:  # noqa: N802 (called by the name of the operation)
+    @singledispatchmethod
+    def _do(self, op: Op) -> None:
+        raise TypeError(f"no such operation: {op!r}")
+
+    @_do.register
+    def _(self, op: ops.AddNamespace) -> None:
         netns.create(op.name)
 
-    def _DelNamespace(self, op: ops.DelNamespace) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.DelNamespace) -> None:
         netns.delete(op.name)
 
-    def _AddBridge(self, op: ops.AddBridge) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.AddBridge) -> None:
         self._ip.link("add", ifname=op.name, kind="bridge", br_stp_state=0, br_mcast_snooping=0)
 
-    def _WireBridge(self, op: ops.WireBridge) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.WireBridge) -> None:
         _quiet(op.name)
         settings = {"br_stp_state": 0, "br_mcast_snooping": 0, "br_ageing_time": ops.NEVER_CS}
         self._ip.link("set", index=self._index(op.name), kind="bridge", **settings)
@@ -108,14 +116,17 @@ class NetlinkKernel:
         self._arp(op.name, on=False)
         self._link(op.name, state="up" if op.up else "down")
 
-    def _DelBridge(self, op: ops.DelBridge) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.DelBridge) -> None:
         self._ip.link("del", index=self._index(op.name))
 
-    def _SetNfCall(self, op: ops.SetNfCall) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.SetNfCall) -> None:
         for name, value in zip(ops.NF_CALL, op.values, strict=True):
             Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}").write_text(str(value))
 
-    def _AddVeth(self, op: ops.AddVeth) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.AddVeth) -> None:
         v = op.veth
         peer: dict[str, Any] = {"ifname": v.peer, "mtu": v.mtu}
         if v.namespace is None:
@@ -127,10 +138,12 @@ class NetlinkKernel:
         finally:
             os.close(there)
 
-    def _DelVeth(self, op: ops.DelVeth) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.DelVeth) -> None:
         self._ip.link("del", index=self._index(op.name))
 
-    def _HostUp(self, op: ops.HostUp) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.HostUp) -> None:
         v = op.veth
         assert v.namespace and v.address
         address, prefix = v.address.split("/")
@@ -141,7 +154,8 @@ class NetlinkKernel:
             ip.link("set", index=1, state="up")
             ip.link("set", index=index, state="up")
 
-    def _SetSegments(self, op: ops.SetSegments) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.SetSegments) -> None:
         v = op.veth
         if v.namespace is None:
             self._link(v.peer, gso_max_segs=v.segments)
@@ -149,10 +163,12 @@ class NetlinkKernel:
         with _socket_in(v.namespace) as ip:
             ip.link("set", index=ip.link_lookup(ifname=v.peer)[0], gso_max_segs=v.segments)
 
-    def _MarkPort(self, op: ops.MarkPort) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.MarkPort) -> None:
         self._ip.link("property_add", index=self._index(op.port), altname=op.altname)
 
-    def _RestorePort(self, op: ops.RestorePort) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.RestorePort) -> None:
         self._offload(op.port, op.origin.offloads)
         self._link(op.port, state="up" if op.origin.up else "down")
         self._arp(op.port, on=op.origin.arp)
@@ -160,7 +176,8 @@ class NetlinkKernel:
         _sysctl_ipv6(op.port, disabled=not op.origin.ipv6)
         self._ip.link("property_del", index=self._index(op.port), altname=op.altname)
 
-    def _QuietPort(self, op: ops.QuietPort) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.QuietPort) -> None:
         _quiet(op.port)
         self._addrgen(op.port, ADDRGEN_NONE)
         self._arp(op.port, on=False)
@@ -169,55 +186,63 @@ class NetlinkKernel:
         """Whether it sends and answers ARP: without an address of its own it answers for all of the machine's."""
         self._link(name, flags=0 if on else IFF_NOARP, change=IFF_NOARP)
 
-    def _SetOffloads(self, op: ops.SetOffloads) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.SetOffloads) -> None:
         self._offload(op.port, op.offloads)
 
     def _offload(self, name: str, on: frozenset[str]) -> None:
         ethtool.set_offloads(name, {feature: feature in on for feature in MERGING})
 
-    def _AddVlan(self, op: ops.AddVlan) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.AddVlan) -> None:
         v = op.vlan
         self._ip.link("add", ifname=v.name, kind="vlan", link=self._index(v.trunk), vlan_id=v.tag, mtu=v.mtu)
 
-    def _DelVlan(self, op: ops.DelVlan) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.DelVlan) -> None:
         self._ip.link("del", index=self._index(op.name))
 
     def _addrgen(self, name: str, mode: int) -> None:
         inet6 = {"attrs": [("IFLA_INET6_ADDR_GEN_MODE", mode)]}
         self._link(name, IFLA_AF_SPEC={"attrs": [("AF_INET6", inet6)]})
 
-    def _Enslave(self, op: ops.Enslave) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.Enslave) -> None:
         self._link(op.port, master=self._index(op.bridge))
 
-    def _Release(self, op: ops.Release) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.Release) -> None:
         self._link(op.port, master=0)
 
-    def _SetPort(self, op: ops.SetPort) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.SetPort) -> None:
         # link("set", kind="bridge_slave") is accepted and changes nothing (pyroute2 0.9.7).
         values = [("IFLA_BRPORT_LEARNING", int(op.learning)), ("IFLA_BRPORT_GROUP_FWD_MASK", op.forward_mask)]
         info = [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", {"attrs": values})]
         self._link(op.port, IFLA_LINKINFO={"attrs": info})
 
-    def _UpPort(self, op: ops.UpPort) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: ops.UpPort) -> None:
         self._link(op.port, state="up")
 
-    def _queues(self, op: QueueOp) -> None:
+    @_do.register
+    def _(self, op: MessageOp) -> None:
         self.prepare(op)()
 
-    _AddQueues = _AddBands = _AddFilters = _SetNetem = _SetShaper = _SetQueue = _DelShaper = _DelEgress = _Together = (
-        _queues
-    )
-
-    def _StartWire(self, op: engine_ops.StartWire) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: engine_ops.StartWire) -> None:
         engine_client.start(op)
 
-    def _SetWire(self, op: engine_ops.SetWire) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: engine_ops.SetWire) -> None:
         engine_client.change(op)
 
-    def _StopWire(self, op: engine_ops.StopWire) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: engine_ops.StopWire) -> None:
         engine_client.stop(op)
 
-    def _Drain(self, op: qdisc_ops.Drain) -> None:  # noqa: N802
+    @_do.register
+    def _(self, op: qdisc_ops.Drain) -> None:
         index, end = self._index(op.port), time.monotonic_ns() + op.within_ns
         while (queued := netem_backlog(self._ip, index, op.band)) > op.packets:
             if time.monotonic_ns() > end:
@@ -256,12 +281,22 @@ def _explaining(op: Op) -> Iterator[None]:
 def _explained(op: Op, code: int) -> Exception:
     if code in (errno.EPERM, errno.EACCES):
         return MissingError(f"not permitted: {op}\nrun as root (CAP_NET_ADMIN, CAP_SYS_ADMIN), or {IN_THE_LAB}")
-    queue = isinstance(
-        op, qdisc_ops.SetNetem | qdisc_ops.SetShaper | qdisc_ops.SetQueue | qdisc_ops.AddBands | qdisc_ops.AddFilters
-    )
-    if code == errno.ENOENT and queue:
-        missing = (
-            "prio or flower" if isinstance(op, qdisc_ops.AddBands | qdisc_ops.AddFilters) else "netem, tbf or the queue"
-        )
+    if code == errno.ENOENT and (missing := _modules(op)):
         return MissingError(f"this kernel lacks {missing}: {op}\nload the module, or {IN_THE_LAB}")
     return KernelError(op, code, os.strerror(code))
+
+
+@singledispatch
+def _modules(_: Op) -> str:
+    """Which modules of the kernel an operation needs, as text; empty when it needs none."""
+    return ""
+
+
+@_modules.register
+def _(_: qdisc_ops.SetNetem | qdisc_ops.SetShaper | qdisc_ops.SetQueue) -> str:
+    return "netem, tbf or the queue"
+
+
+@_modules.register
+def _(_: qdisc_ops.AddBands | qdisc_ops.AddFilters) -> str:
+    return "prio or flower"

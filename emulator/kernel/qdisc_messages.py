@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import singledispatch
 from typing import Any
 
 from pyroute2.netlink import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST
@@ -11,56 +12,84 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from emulator.kernel import codec_aqm, codec_flower, codec_netem
 from emulator.kernel.qdisc_observe import NETEM_HANDLE, ROOT
-from emulator.plan import qdisc_ops
 from emulator.plan.netem_lowering import netem_of_queue
-from emulator.plan.qdisc_ops import netem_place, shaper_major
-
-QueueOp = (
-    qdisc_ops.AddBands
-    | qdisc_ops.AddFilters
-    | qdisc_ops.AddQueues
-    | qdisc_ops.SetNetem
-    | qdisc_ops.SetShaper
-    | qdisc_ops.SetQueue
-    | qdisc_ops.DelShaper
-    | qdisc_ops.DelEgress
-    | qdisc_ops.Together
+from emulator.plan.qdisc_ops import (
+    QUEUE_MAJOR,
+    AddBands,
+    AddFilters,
+    AddQueues,
+    DelEgress,
+    DelShaper,
+    QueueOp,
+    SetNetem,
+    SetQueue,
+    SetShaper,
+    Together,
+    netem_place,
+    shaper_major,
 )
+
+MessageOp = QueueOp | Together
 Index = Callable[[str], int]
 
 
-def messages(op: QueueOp, index: Index) -> list[tcmsg]:
-    """The messages to send, in order; `index` finds an interface by name and raises OSError when there is none."""
-    singles = op.ops if isinstance(op, qdisc_ops.Together) else (op,)
-    return [message for one in singles for message in _messages(one, index(one.port))]
+@singledispatch
+def messages(op: MessageOp, _index: Index) -> list[tcmsg]:
+    """The messages to send, in order. The index function finds an interface by name, or raises OSError."""
+    raise TypeError(f"no message for {op!r}")
 
 
-def _messages(op: Any, index: int) -> Iterator[tcmsg]:
-    match op:
-        case qdisc_ops.AddQueues():
-            yield _set(index, NETEM_HANDLE, ROOT, "mq")
-        case qdisc_ops.AddBands():
-            yield _set(index, NETEM_HANDLE, ROOT, "prio", codec_flower.encode_bands(op.bands))
-        case qdisc_ops.AddFilters():
-            yield from _filters(op, index)
-        case qdisc_ops.SetNetem():
-            yield from _netem(op, index)
-        case qdisc_ops.SetShaper():
-            over, own = netem_place(op.band)[1], shaper_major(op.band)
-            yield _set(index, own << 16, over << 16 | 1, "tbf", codec_netem.encode_shaper(op.shaper))
-        case qdisc_ops.SetQueue():
-            kind = op.queue.kind if op.queue else "bfifo"
-            inner = codec_aqm.encode(op.queue, op.shaper) if op.queue else codec_aqm.encode_fifo(op.shaper)
-            yield _set(index, op.major << 16, shaper_major(op.band) << 16 | 1, kind, inner)
-        case qdisc_ops.DelShaper():
-            over, own = netem_place(op.band)[1], shaper_major(op.band)
-            yield _message(RTM_DELQDISC, index, own << 16, over << 16 | 1)
-        case qdisc_ops.DelEgress():
-            # Without a handle: the kernel deletes whatever is at the root.
-            yield _message(RTM_DELQDISC, index, 0, ROOT)
+@messages.register
+def _(op: Together, index: Index) -> list[tcmsg]:
+    return [message for one in op.ops for message in messages(one, index)]
 
 
-def _netem(op: qdisc_ops.SetNetem, index: int) -> Iterator[tcmsg]:
+@messages.register
+def _(op: AddQueues, index: Index) -> list[tcmsg]:
+    return [_set(index(op.port), NETEM_HANDLE, ROOT, "mq")]
+
+
+@messages.register
+def _(op: AddBands, index: Index) -> list[tcmsg]:
+    return [_set(index(op.port), NETEM_HANDLE, ROOT, "prio", codec_flower.encode_bands(op.bands))]
+
+
+@messages.register
+def _(op: AddFilters, index: Index) -> list[tcmsg]:
+    return list(_filters(op, index(op.port)))
+
+
+@messages.register
+def _(op: SetNetem, index: Index) -> list[tcmsg]:
+    return list(_netem(op, index(op.port)))
+
+
+@messages.register
+def _(op: SetShaper, index: Index) -> list[tcmsg]:
+    over, own = netem_place(op.band)[1], shaper_major(op.band)
+    return [_set(index(op.port), own << 16, over << 16 | 1, "tbf", codec_netem.encode_shaper(op.shaper))]
+
+
+@messages.register
+def _(op: SetQueue, index: Index) -> list[tcmsg]:
+    kind = op.queue.kind if op.queue else "bfifo"
+    inner = codec_aqm.encode(op.queue, op.shaper) if op.queue else codec_aqm.encode_fifo(op.shaper)
+    return [_set(index(op.port), op.major << 16, shaper_major(op.band) << 16 | 1, kind, inner)]
+
+
+@messages.register
+def _(op: DelShaper, index: Index) -> list[tcmsg]:
+    over, own = netem_place(op.band)[1], shaper_major(op.band)
+    return [_message(RTM_DELQDISC, index(op.port), own << 16, over << 16 | 1)]
+
+
+@messages.register
+def _(op: DelEgress, index: Index) -> list[tcmsg]:
+    # Without a handle: the kernel deletes whatever is at the root.
+    return [_message(RTM_DELQDISC, index(op.port), 0, ROOT)]
+
+
+def _netem(op: SetNetem, index: int) -> Iterator[tcmsg]:
     if op.queues == 1:
         place, major = netem_place(op.band)
         parent = ROOT if place is None else NETEM_HANDLE | place
@@ -68,10 +97,10 @@ def _netem(op: qdisc_ops.SetNetem, index: int) -> Iterator[tcmsg]:
         return
     for queue in range(op.queues):
         body = codec_netem.encode_netem(netem_of_queue(op.netem, queue), reseed=op.reseed)
-        yield _set(index, (qdisc_ops.QUEUE_MAJOR + queue) << 16, NETEM_HANDLE | queue + 1, "netem", body)
+        yield _set(index, (QUEUE_MAJOR + queue) << 16, NETEM_HANDLE | queue + 1, "netem", body)
 
 
-def _filters(op: qdisc_ops.AddFilters, index: int) -> Iterator[tcmsg]:
+def _filters(op: AddFilters, index: int) -> Iterator[tcmsg]:
     for number, band, one in op.numbered:
         body = codec_flower.encode_filter(one, NETEM_HANDLE | band + 1)
         message = _message(RTM_NEWTFILTER, index, 0, NETEM_HANDLE)

@@ -1,6 +1,6 @@
 """The operations that change what we own; each prints as the ip, tc or sysctl commands that would do the same.
 
-`qdisc_ops` holds the operations on queues.
+`qdisc_ops` holds the operations on queues, `engine_ops` those on the wire engine.
 """
 
 from __future__ import annotations
@@ -8,18 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.plan.engine_ops import WireOp
-from emulator.plan.qdisc_ops import (
-    AddBands,
-    AddFilters,
-    AddQueues,
-    DelEgress,
-    DelShaper,
-    Drain,
-    SetNetem,
-    SetQueue,
-    SetShaper,
-    Together,
-)
+from emulator.plan.qdisc_ops import Drain, QueueOp, Together
 from emulator.plan.state import MERGING, Origin, Veth, Vlan
 
 NF_CALL = ("iptables", "ip6tables", "arptables")
@@ -239,8 +228,7 @@ class RestorePort:
 Op = (
     AddNamespace | DelNamespace | AddBridge | WireBridge | DelBridge | SetNfCall | AddVeth | DelVeth | HostUp
     | SetSegments | MarkPort | QuietPort | SetOffloads | AddVlan | DelVlan | Enslave | SetPort | UpPort | Release
-    | RestorePort | AddQueues | AddBands | AddFilters | SetNetem | SetShaper | SetQueue | DelShaper | DelEgress
-    | Drain | Together | WireOp
+    | RestorePort | QueueOp | Drain | Together | WireOp
 )  # fmt: skip
 
 

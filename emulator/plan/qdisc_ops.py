@@ -160,6 +160,10 @@ class DelEgress:
         return f"tc qdisc del dev {self.port} root"
 
 
+QueueOp = AddQueues | AddBands | AddFilters | SetNetem | SetShaper | SetQueue | DelShaper | DelEgress
+"""The changes of one port's queues; each is one or several netlink messages."""
+
+
 @dataclass(frozen=True)
 class Drain:
     """Wait until the port's queue holds at most `packets`, so that a smaller limit drops none of them.
