@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,14 +37,13 @@ def _annotation(axis: SweepAxis) -> Any:
     return Annotated[tuple[Any, ...], _many(axis), WithJsonSchema(schema)]
 
 
-def description(axis: SweepAxis) -> str:
-    """What the axis is, and what holds without it."""
-    return f"{axis.help.removesuffix('.')}; default: {axis.default}"
+def fields(default: Callable[[SweepAxis], str]) -> dict[str, Any]:
+    """A field for every axis, none of them required; `default` says in words what holds without it."""
+    return {axis.key: (_annotation(axis) | None, _field(axis, default(axis))) for axis in AXES}
 
 
-def fields() -> dict[str, Any]:
-    """A field for every axis, none of them required."""
-    return {axis.key: (_annotation(axis) | None, Field(default=None, description=description(axis))) for axis in AXES}
+def _field(axis: SweepAxis, default: str) -> Any:
+    return Field(default=None, description=f"{axis.help.removesuffix('.')}; default: {default}")
 
 
 if TYPE_CHECKING:
@@ -51,11 +51,21 @@ if TYPE_CHECKING:
     class SweepForm(Form):
         """A sweep over the topology: every key one value or a list, measured in all combinations."""
 
+    class SweepRequest(SweepForm):
+        """The same axes in a request, with a request's defaults."""
+
 else:
     SweepForm = create_model(
         "SweepForm",
         __base__=Form,
         __doc__="A sweep over the topology: every key one value or a list, measured in all combinations.",
         __module__=__name__,
-        **fields(),
+        **fields(lambda axis: axis.default),
+    )
+    SweepRequest = create_model(
+        "SweepRequest",
+        __base__=SweepForm,
+        __doc__="The same axes in a request, with a request's defaults.",
+        __module__=__name__,
+        **fields(lambda axis: axis.default_of_a_request),
     )

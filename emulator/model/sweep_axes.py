@@ -40,8 +40,9 @@ ALGORITHM_PATTERN = r"[a-z0-9_-]{1,15}"
 class SweepAxis:
     """One axis: how its values are read and written, and its description for users.
 
-    `limits` are the least, the most, how to write them, and what sets them. `single` axes have one value. `default` is
-    what holds when nothing is given, in words.
+    `limits` are the least, the most, how to write them, and what sets them. `single` axes have one value. `default`
+    says in words what holds when a file and a command line name no value; `of_a_request` says what holds when a
+    request of the API names none, where that differs.
     """
 
     key: str
@@ -55,6 +56,12 @@ class SweepAxis:
     limits: tuple[int, int, Callable[[int], str], str] | None = None
     choices: tuple[str, ...] = ()
     single: bool = False
+    of_a_request: str = ""
+
+    @property
+    def default_of_a_request(self) -> str:
+        """What holds when a request of the API names no value, in words."""
+        return self.of_a_request or self.default
 
     @property
     def option(self) -> str:
@@ -116,12 +123,13 @@ AXES: tuple[SweepAxis, ...] = (
     ),
     SweepAxis(
         "lane", _word, "a name", "NAME,...", "Lanes",
-        "Lanes to measure.", ("japan",), "all lanes of the file; on the command line without a file: name them",
+        "Lanes to measure.", ("japan",), "all lanes of the file; without a file, one plain lane",
+        of_a_request="one plain lane, of the RTTs that are named",
     ),
     SweepAxis(
         "tcp_profile", _word, "a name", "NAME,...", "TCP profiles",
         "TCP settings of the hosts, by name: default, max, founding, or your own.", ("default", "max", "founding"),
-        "default and max; none beside windows",
+        "default and max; none beside windows", of_a_request="default; none beside windows",
     ),
     SweepAxis(
         "window", units.parse_size_bytes, "a size such as 1MiB", "SIZE,...", "Receive windows",
@@ -168,8 +176,8 @@ AXES: tuple[SweepAxis, ...] = (
     SweepAxis(
         "repeats", units.parse_count, "a whole number", "N", "Repeats at most",
         f"Measurements of a cell at most, {MOST_REPEATS} or fewer; three suffice when the mean is known to 2.5 %.",
-        ("3",), "10; through the API 1",
-        (1, MOST_REPEATS, _number, "what is worth the time"), single=True,
+        ("3",), "10",
+        (1, MOST_REPEATS, _number, "what is worth the time"), single=True, of_a_request="1",
     ),
 )  # fmt: skip
 """In the order in which users see them. `repeats` belongs to the run and not to its cells."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -157,3 +158,21 @@ def test_the_api_tells_the_axes_that_the_form_is_made_of(tmp_path: Path) -> None
     found = House(tmp_path).client.get("/api/axes").json["axes"]
     assert [axis["key"] for axis in found] == KEYS
     assert next(axis for axis in found if axis["key"] == "window")["least"] == "4 KiB"
+
+
+def test_each_default_is_said_where_it_holds(tmp_path: Path) -> None:
+    """A command line measures default and max, up to ten times; a request measures default, once."""
+    said = CliRunner().invoke(sweep, ["--rtt", "1", "--dry-run", "--json"])
+    plan = json.loads(said.stdout)
+    assert [cell["id"].split("-")[2] for cell in plan["cells"]] == ["default", "max"]
+    asked = House(tmp_path).client.post("/api/runs?dry_run=1", json={"rtt": ["1ms"]}).json["cells"]
+    assert [cell["column"].split(",")[0] for cell in asked] == ["default"]
+    told = {axis.key: axis.default for axis in axes_answer().axes}
+    profiles, repeats = BY_KEY["tcp_profile"], BY_KEY["repeats"]
+    assert (profiles.default, told["tcp_profile"]) == (
+        "default and max; none beside windows",
+        "default; none beside windows",
+    )
+    assert (repeats.default, told["repeats"]) == (str(plan["most_repeats"]), str(RunForm(rtt="1ms").most_repeats))
+    for form, default in ((SweepForm, profiles.default), (RunForm, told["tcp_profile"])):
+        assert str(form.model_fields["tcp_profile"].description).endswith(f"; default: {default}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from emulator.config.sweep_schema import SweepForm
+from emulator.config.sweep_schema import SweepRequest
 from emulator.model import sweep_axes
 from emulator.model.sweep_axes import AXES, Axes, SweepAxis
 from web.api.schemas import Answer
@@ -29,7 +29,7 @@ def _flag(value: Any) -> Any:
 Flag = Annotated[bool, BeforeValidator(_flag)]
 
 
-class RunForm(SweepForm):
+class RunForm(SweepRequest):
     """A grid of cells: every combination of the axes, which are those of a topology file's sweep section."""
 
     in_lab: Flag = Field(default=False, description="each cell in a lab of its own")
@@ -47,7 +47,10 @@ class RunForm(SweepForm):
 
 
 class AxisAnswer(Answer):
-    """One axis: its key in requests and files, its option, and what it takes. Limits are null where it has none."""
+    """One axis: its key in requests and files, its option, and what it takes. Limits are null where it has none.
+
+    `default` says in words what a request measures that does not name it.
+    """
 
     key: str
     option: str
@@ -79,7 +82,7 @@ def _axis(axis: SweepAxis) -> AxisAnswer:
         option=axis.option,
         label=axis.label,
         help=axis.help,
-        default=axis.default,
+        default=axis.default_of_a_request,
         examples=list(axis.examples),
         choices=list(axis.choices),
         least=limits[0],
