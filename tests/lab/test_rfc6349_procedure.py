@@ -1,0 +1,42 @@
+"""The procedure of RFC 6349 by the command line, over a lane whose figures are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.folders import TOPOLOGIES
+
+from emulator.cli.main import main
+from emulator.control.appliance import Appliance
+
+RTT_NS, RATE_BPS, MTU = 71 * 10**6, 10**9, 1500
+FRAME_BITS = (MTU + 14) * 8
+RECEIVED_S = 1.9
+"""The datagrams' 2 s without the first interval, which they begin in."""
+
+
+def test_it_finds_the_lane_as_it_was_asked_for(
+    appliance: Appliance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LONGHAUL_STATE", str(tmp_path))
+    assert main(["up", str(TOPOLOGIES / "single-lane.yaml")]) == 0
+    capsys.readouterr()
+    assert main(["rfc6349", "far", "--duration", "2s", "--tcp-profile", "max", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["lane"], found["path_mtu"], found["baseline_rtt_ns"]) == ("far", MTU, RTT_NS)
+    # To the frame: in virtual time nothing but the whole number of frames keeps it from the rate itself.
+    assert abs(found["bottleneck_bps"] - RATE_BPS) * RECEIVED_S <= FRAME_BITS
+    assert found["achievable_bps"] == pytest.approx(RATE_BPS * 1448 / 1514, rel=1e-5)
+    assert found["minimum_rwnd_bytes"] == found["bottleneck_bps"] * RTT_NS / 8e9
+    names = [f"{way}, {count}" for way in ("outbound", "inbound") for count in ("1 connection", "4 connections")]
+    both = [
+        f"both ways, {way}, {count}" for count in ("1 connection", "4 connections") for way in ("outbound", "inbound")
+    ]
+    assert [one["name"] for one in found["transfers"]] == [*names, *both]
+    for one in found["transfers"]:
+        assert 0 < one["bps"] <= found["achievable_bps"]
+        assert one["transfer_time_ratio"] == pytest.approx(found["achievable_bps"] / one["bps"])
+        assert 0.9 < one["efficiency"] <= 1
+        assert one["buffer_delay"] >= 0
