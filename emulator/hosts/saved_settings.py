@@ -13,13 +13,14 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
 from emulator.hosts.tools import process
 from emulator.kernel import netns
 from emulator.system import atomic_file
+from emulator.system.dataclass_json import from_plain, to_plain
 
 FOLDER = Path("/run/longhaul/hosts")
 TCP_MEM = "net.ipv4.tcp_mem"
@@ -100,7 +101,7 @@ def at_work(namespace: str) -> Iterator[Path]:
 
 def write(file: Path, was: Before) -> None:
     """Save a host's state before anything changes."""
-    atomic_file.write(file, json.dumps(asdict(was)).encode())
+    atomic_file.write(file, json.dumps(to_plain(was)).encode())
 
 
 def recover() -> list[str]:
@@ -118,9 +119,7 @@ def recover() -> list[str]:
 
 
 def _read(file: Path) -> Before:
-    raw = json.loads(file.read_text())
-    sysctls = tuple((name, value) for name, value in raw["sysctls"])
-    return Before(raw["namespace"], raw["cookie"], sysctls, tuple(map(tuple, raw["commands"])))
+    return from_plain(Before, json.loads(file.read_text()))
 
 
 def _cookie(namespace: str) -> int:

@@ -33,6 +33,7 @@ from emulator.record.gap_fit import Goodness
 from emulator.record.path_profile import Direction, Found, PathProfile, RecordingSource
 from emulator.record.probes import RecordedProbe
 from emulator.record.schema import FoundForm, NumberForm, PathForm, PathProfileForm, ShareForm, TimeForm, form_at
+from emulator.system.dataclass_json import from_plain, to_plain
 
 RECORDING, PROBES = "recording.json", "probes.csv"
 DIRECTIONS = ("outbound", "inbound")
@@ -206,7 +207,7 @@ def begin(folder: Path, source: RecordingSource) -> None:
         folder.mkdir(parents=True)
     except OSError as error:
         raise InputError.single(f"cannot create: {error.strerror}; name another with --output", str(folder)) from None
-    write_atomically(folder / RECORDING, json.dumps({"format": FORMAT, **vars(source)}) + "\n")
+    write_atomically(folder / RECORDING, json.dumps({"format": FORMAT, **to_plain(source)}) + "\n")
     (folder / PROBES).write_text(probes.HEADER + "\n")
 
 
@@ -221,14 +222,22 @@ def recorded(folder: Path) -> tuple[RecordingSource, list[RecordedProbe], tuple[
 
     Raises InputError when a file is missing or malformed.
     """
-    facts = json.loads(_text(folder / RECORDING))
-    if facts.pop("format", None) != FORMAT:
-        raise InputError.single(f"format {FORMAT} was expected", str(folder / RECORDING))
-    there, back = facts.pop("rates_bps", (None, None))
+    source, rates_bps = _facts(folder / RECORDING)
     try:
-        return RecordingSource(**facts), probes.parse(_text(folder / PROBES)), (there, back)
+        return source, probes.parse(_text(folder / PROBES)), rates_bps
     except ValueError as error:
         raise InputError.single(str(error), str(folder / PROBES)) from None
+
+
+def _facts(path: Path) -> tuple[RecordingSource, tuple[int | None, int | None]]:
+    try:
+        facts = from_plain(dict, json.loads(_text(path)))
+        if facts.pop("format", None) != FORMAT:
+            raise ValueError(f"format {FORMAT} was expected")
+        there, back = facts.pop("rates_bps", (None, None))
+        return from_plain(RecordingSource, facts), (there, back)
+    except (ValueError, TypeError) as error:
+        raise InputError.single(str(error), str(path)) from None
 
 
 def has_answers(folder: Path) -> bool:

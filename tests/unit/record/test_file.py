@@ -92,6 +92,22 @@ def test_what_is_no_recording_is_told(tmp_path: Path, paris: Path) -> None:
         file.recorded(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "Expecting property name"),
+        ("[]", "is not a dict"),
+        ('{"format": 1, "host": "paris"}', "not a RecordingSource: .*missing"),
+        ('{"format": 1, "guest": "paris"}', "RecordingSource has no guest"),
+        ('{"format": 1, "host": 5}', "5 is not a str"),
+    ],
+)
+def test_a_damaged_recording_is_an_error_of_its_file(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "recording.json").write_text(text)
+    with pytest.raises(InputError, match=f"recording.json: .*{problem}"):
+        file.recorded(tmp_path)
+
+
 def test_the_schema_knows_every_key_of_a_file(paris: Path) -> None:
     schema = file.json_schema()
     assert schema["title"] == "Longhaul path profile"
