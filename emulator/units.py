@@ -2,10 +2,12 @@
 
 Everything is exact: decimal digits become integers by fractions, never by floating point, and what does not come
 out whole is a ValueError that says what was expected. What `format_*` writes, `parse_*` reads back to the same.
+Measured and calculated values are rounded for people: `throughput_text`, `mib_text`.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -13,6 +15,8 @@ from typing import TypedDict
 
 _AMOUNT = re.compile(r"\s*(\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})\s*([a-zA-Zµμ/%]*)\s*")
 _ONE_P32 = 2**32 - 1
+
+MIB_BYTES = 2**20
 
 _DURATIONS = {
     "ns": 1,
@@ -154,6 +158,35 @@ def format_rate(bps: int) -> str:
     """A rate for people, exact: "10 Gbit/s"."""
     units = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "Tbit/s": 10**12}
     return _largest(bps, units) if bps else "0 bit/s"
+
+
+def mib_per_s(bytes_per_s: float) -> str:
+    """The number of MiB/s: a whole number from 1000 on, one decimal below: "1140", "43.5"."""
+    value = bytes_per_s / MIB_BYTES
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
+
+
+def gbit_per_s(bytes_per_s: float) -> str:
+    """The number of Gbit/s, with three decimals, and three digits where it is small: "9.564", "0.0692"."""
+    value = bytes_per_s * 8 / 1e9
+    decimals = 2 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{value:.{min(max(3, decimals), 9)}f}"
+
+
+def both_rates(bytes_per_s: float) -> str:
+    """A throughput as a table shows it below `THROUGHPUT`: "43.5 (0.365)"."""
+    return f"{mib_per_s(bytes_per_s)} ({gbit_per_s(bytes_per_s)})"
+
+
+def throughput_text(bytes_per_s: float) -> str:
+    """A throughput for people, in both units: "43.5 MiB/s (0.365 Gbit/s)"."""
+    return f"{mib_per_s(bytes_per_s)} MiB/s ({gbit_per_s(bytes_per_s)} Gbit/s)"
+
+
+def mib_text(size_bytes: float) -> str:
+    """A size that was measured or calculated, rounded to three digits, or to whole MiB: "2.75 MiB", "1023 MiB"."""
+    value = size_bytes / MIB_BYTES
+    return f"{value:.0f} MiB" if value >= 100 else f"{value:.3g} MiB"
 
 
 def format_size(size_bytes: int) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from emulator import units
 from emulator.analysis import tcp_path, verdict
 from emulator.analysis.tcp_path import NS, TcpPath
 from emulator.analysis.throughput_models import CUBIC, MATHIS, Prediction, Windows
-from emulator.analysis.verdict import MIB, Buffers, Evidence, Verdict
+from emulator.analysis.verdict import Buffers, Evidence, Verdict
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
+from emulator.units import MIB_BYTES
 
 WINDOW_SHARE = 0.75
 """The share of a receive buffer that the kernel offers as window in the long run (half before Linux 6.6)."""
@@ -28,7 +30,8 @@ class Advice:
     then: str
 
     def __str__(self) -> str:
-        return f"{self.setting} from {self.now} to {self.wanted}: {self.bytes_per_s / MIB:.4g} MiB/s, then {self.then}"
+        throughput = units.throughput_text(self.bytes_per_s)
+        return f"{self.setting} from {self.now} to {self.wanted}: {throughput}, then {self.then}"
 
 
 def windows(sender: Buffers, receiver: Buffers) -> Windows:
@@ -77,13 +80,13 @@ def _buffer(path: TcpPath, setting: str, now_bytes: int, window_bytes: int, targ
     """The buffer that carries `target`, from the share of it seen in flight; more streams where no buffer suffices."""
     per_stream = target * path.rtt_ns / NS / path.streams
     share = min(1.0, window_bytes / now_bytes)
-    wanted = math.ceil(per_stream / share / MIB) * MIB
+    wanted = math.ceil(per_stream / share / MIB_BYTES) * MIB_BYTES
     if wanted <= now_bytes:
         return None
     if wanted > LARGEST_BUFFER_BYTES:
         streams = math.ceil(path.streams * wanted / LARGEST_BUFFER_BYTES)
         return Advice("streams", str(path.streams), f"{streams} of the largest buffers", target, then)
-    return Advice(setting, _mib(now_bytes), _mib(wanted), target, then)
+    return Advice(setting, units.mib_text(now_bytes), units.mib_text(wanted), target, then)
 
 
 def _loss(path: TcpPath, seen: Evidence, prediction: Prediction) -> Advice:
@@ -92,10 +95,6 @@ def _loss(path: TcpPath, seen: Evidence, prediction: Prediction) -> Advice:
         return Advice("congestion control", path.congestion_control, "bbr", rest[0].bytes_per_s, rest[0].name)
     streams = path.streams * math.ceil(rest[0].bytes_per_s / max(1.0, seen.throughput.steady_bytes_per_s))
     return Advice("streams", str(path.streams), str(streams), rest[0].bytes_per_s, rest[0].name)
-
-
-def _mib(size_bytes: int) -> str:
-    return f"{size_bytes / MIB:.4g} MiB"
 
 
 def wanted_duration_s(path: TcpPath, window_bytes: int, initcwnd: int = tcp_path.INITCWND_SEGMENTS) -> float:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sqrt
 
+from emulator import units
 from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Caveat
-from emulator.analysis.verdict import MIB, Evidence, busy
+from emulator.analysis.verdict import Evidence, busy
 
 CEILING_TOLERANCE = 1.01
 SENDER_EXCESS = 0.02
@@ -43,7 +44,8 @@ def _impossible(path: TcpPath, seen: Evidence) -> str:
     ceiling = min(path.line_bytes_per_s, path.streams * window_bytes_per_s(most, path.rtt_ns))
     if seen.throughput.steady_bytes_per_s <= CEILING_TOLERANCE * ceiling:
         return ""
-    return f"{seen.throughput.steady_bytes_per_s / MIB:.1f} MiB/s exceeds the possible {ceiling / MIB:.1f} MiB/s"
+    steady, possible = map(units.throughput_text, (seen.throughput.steady_bytes_per_s, ceiling))
+    return f"{steady} exceeds the possible {possible}"
 
 
 def _rtt(path: TcpPath, seen: Evidence) -> str:
@@ -92,8 +94,8 @@ def _one_end(_: TcpPath, seen: Evidence) -> str:
     low, high = sorted((seen.sender.send_bytes, seen.receiver.receive_bytes))
     if high <= UNEVEN_BUFFERS * low:
         return ""
-    ends = f"{seen.sender.send_bytes / MIB:.3g} MiB to send, {seen.receiver.receive_bytes / MIB:.3g} MiB to receive"
-    return f"only one end is tuned: {ends}; the smaller buffer limits"
+    send, receive = map(units.mib_text, (seen.sender.send_bytes, seen.receiver.receive_bytes))
+    return f"only one end is tuned: {send} to send, {receive} to receive; the smaller buffer limits"
 
 
 def _sender_figure(_: TcpPath, seen: Evidence) -> str:
@@ -101,7 +103,7 @@ def _sender_figure(_: TcpPath, seen: Evidence) -> str:
     excess = (received_bytes if seen.transfer.sent_bytes is None else seen.transfer.sent_bytes) - received_bytes
     if excess <= SENDER_EXCESS * received_bytes:
         return ""
-    return f"the sender counted {excess / MIB:.1f} MiB more than arrived: only the receiver's figure is valid"
+    return f"the sender counted {units.mib_text(excess)} more than arrived: only the receiver's figure is valid"
 
 
 def _short(_: TcpPath, seen: Evidence) -> str:

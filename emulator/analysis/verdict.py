@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emulator import units
 from emulator.analysis import tcp_path
 from emulator.analysis.observed import MachineUse, Queues, Sockets
 from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Transfer
 
-MIB = 2**20
 LINE_SHARE = 0.95
 LIMITED_SHARE = 0.5
 CPU_PERCENT = 95.0
@@ -145,12 +145,12 @@ def _windows(path: TcpPath, seen: Evidence) -> Verdict | None:
         if of_cpu := _behind_the_window(path, seen, seen.sockets.in_flight_bytes):
             return of_cpu
         text = f"the sender waited for its own buffer {seen.sockets.sndbuf_share:.0%} of the time"
-        return Verdict(SEND_BUFFER, f"send buffer, {_mib(seen.sockets.in_flight_bytes)} in flight", text)
+        return Verdict(SEND_BUFFER, f"send buffer, {units.mib_text(seen.sockets.in_flight_bytes)} in flight", text)
     if seen.sockets.rwnd_share > LIMITED_SHARE:
         if of_cpu := _behind_the_window(path, seen, seen.sockets.peer_window_bytes):
             return of_cpu
         text = f"the sender waited for the receiver's window {seen.sockets.rwnd_share:.0%} of the time"
-        return Verdict(RECEIVE_WINDOW, f"receive window {_mib(seen.sockets.peer_window_bytes)}", text)
+        return Verdict(RECEIVE_WINDOW, f"receive window {units.mib_text(seen.sockets.peer_window_bytes)}", text)
     return None
 
 
@@ -160,7 +160,8 @@ def _behind_the_window(path: TcpPath, seen: Evidence, window_bytes: int) -> Verd
     reason = busy(seen)
     if not reason or seen.throughput.steady_bytes_per_s > LIMITED_SHARE * carries:
         return None
-    return Verdict(CPU, CPU, f"{reason}, which filled the window; the window could carry {carries / MIB:.4g} MiB/s")
+    could = f"the window could carry {units.throughput_text(carries)}"
+    return Verdict(CPU, CPU, f"{reason}, which filled the window; {could}")
 
 
 def _congestion(path: TcpPath, seen: Evidence) -> Verdict | None:
@@ -180,7 +181,3 @@ def _rest(seen: Evidence, of_line: float) -> Verdict:
     if not seen.throughput.settled:
         return Verdict(SLOW_START, SLOW_START, "the rate was still rising when the run ended")
     return Verdict(UNKNOWN, UNKNOWN, f"no window, buffer or line limited it: {of_line:.1%} of the line")
-
-
-def _mib(size_bytes: int) -> str:
-    return f"{size_bytes / MIB:.3g} MiB"

@@ -77,6 +77,7 @@ def bdp(
 @json_option
 def advise(rate_bps: int, rtt_ns: int, mtu: int, streams: int, loss_p32: int, peer: str | None, as_json: bool) -> None:
     """Print the commands that prepare both hosts for a path, and what they gain."""
+    from emulator import units
     from emulator.analysis.tcp_path import TcpPath
     from emulator.experiment import path_calculator
     from emulator.model.loss_model import P32
@@ -88,8 +89,7 @@ def advise(rate_bps: int, rtt_ns: int, mtu: int, streams: int, loss_p32: int, pe
         return
     for command in advice.commands:
         click.echo(command)
-    click.echo(
-        f"# on both hosts: from {advice.before / 2**20:.1f} to {advice.after / 2**20:.1f} MiB/s, then {advice.then}"
-    )
+    before, after = map(units.throughput_text, (advice.before, advice.after))
+    click.echo(f"# on both hosts: from {before} to {after}, then {advice.then}")
     if advice.streams > streams:
         click.echo(f"# {advice.streams} streams of these windows fill the line")

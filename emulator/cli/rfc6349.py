@@ -98,16 +98,17 @@ def _json(found: Survey) -> dict[str, Any]:
 
 def _emit(found: Survey) -> None:
     """Print the report for people: the path first, then one row for each test."""
+    from emulator import units
     from emulator.analysis import rfc6349_metrics
 
     rwnd = rfc6349_metrics.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns)
     facts = (
         ("path MTU", f"{found.mtu} bytes"),
         ("baseline RTT", f"{found.baseline_rtt_ns / 1e6:.3f} ms"),
-        ("bottleneck", f"{found.bottleneck_bps / 1e6:.1f} Mbit/s"),
+        ("bottleneck", units.throughput_text(found.bottleneck_bps / 8)),
         ("BDP", f"{rfc6349_metrics.bdp_bits(found.bottleneck_bps, found.baseline_rtt_ns) / 1e6:.3f} Mbit"),
         ("minimum RWND", f"{rwnd / 1000:.1f} kB"),
-        ("achievable TCP", f"{found.achievable_bps / 1e6:.1f} Mbit/s"),
+        ("achievable TCP", units.throughput_text(found.achievable_bps / 8)),
     )
     for name, value in facts:
         click.echo(f"{name.ljust(15)} {value}")
@@ -115,5 +116,5 @@ def _emit(found: Survey) -> None:
     rows = []
     for one in found.transfers:
         ratio, efficiency, delay = found.metrics(one)
-        rows.append((one.name, f"{one.bps / 1e6:.1f}", f"{ratio:.3f}", f"{efficiency:.2%}", f"{delay:.1%}"))
-    emit_table(("test", "Mbit/s", "transfer time ratio", "efficiency", "buffer delay"), rows, left=("test",))
+        rows.append((one.name, units.both_rates(one.bps / 8), f"{ratio:.3f}", f"{efficiency:.2%}", f"{delay:.1%}"))
+    emit_table(("test", "MiB/s (Gbit/s)", "transfer time ratio", "efficiency", "buffer delay"), rows, left=("test",))

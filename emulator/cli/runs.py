@@ -80,6 +80,7 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
             click.echo(f"{first[0]} -> {run}\n")
             table = tables.comparison(changes)
             emit_table(table.header, table.rows, left=table.left)
+            click.echo(f"\n{tables.THROUGHPUT} of payload, ± at 99 % confidence")
     if any(change.regressed for _, changes in compared for change in changes):
         ctx.exit(EXIT_NOT_AS_ASKED)
 

@@ -170,7 +170,8 @@ def _show_plan(asked: Asked, as_json: bool) -> None:
     emit_table(table.header, table.rows, left=("cell", "limited by"))
     often = f"{repeats} to {asked.most_repeats} times" if asked.most_repeats > repeats else f"{repeats} times"
     lasts = units.format_duration(streaming_s * 10**9)
-    click.echo(f"\nMiB/s; {count(len(asked.specs), 'cell')}, each measured {often}: streams run for {lasts} at least.")
+    cells_text = f"{count(len(asked.specs), 'cell')}, each measured {often}"
+    click.echo(f"\n{tables.THROUGHPUT}; {cells_text}: streams run for {lasts} at least.")
 
 
 def _conclude(
@@ -214,7 +215,7 @@ def _against(old: dict[str, CellResult], found: dict[str, CellResult], as_json: 
     changes = compare_runs.changes(old, found)
     if not as_json:
         table = tables.comparison(changes)
-        click.echo("\nagainst the baseline\n")
+        click.echo(f"\nagainst the baseline, {tables.THROUGHPUT}\n")
         emit_table(table.header, table.rows, left=("cell", ""))
     for change in changes:
         if change.regressed:

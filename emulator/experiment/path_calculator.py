@@ -17,8 +17,6 @@ from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Lane
 from emulator.plan import netem_lowering
 
-MIB = 2**20
-
 
 def facts(path: TcpPath, window_bytes: int | None) -> dict[str, Any]:
     """Everything as numbers, units in the names. `window_bytes` None: the window is no limit."""
@@ -58,15 +56,15 @@ def rows(path: TcpPath, found: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("path", f"{units.format_rate(path.rate_bps)}, {units.format_duration(path.rtt_ns)}, MTU {path.mtu}"),
         ("BDP", units.format_size(found["bdp_bytes"])),
-        ("line carries", _throughput(found["line_bytes_per_s"])),
-        (reached, f"{_throughput(found['predicted_bytes_per_s'])}, limited by {found['predicted_limit']}"),
-        ("in the first 10 s", f"{_throughput(found['first_10s_bytes_per_s'])}, with the slow start in it"),
+        ("line carries", units.throughput_text(found["line_bytes_per_s"])),
+        (reached, f"{units.throughput_text(found['predicted_bytes_per_s'])}, limited by {found['predicted_limit']}"),
+        ("in the first 10 s", f"{units.throughput_text(found['first_10s_bytes_per_s'])}, with the slow start in it"),
         ("slow start takes", f"{found['slow_start_ns'] / tcp_path.NS:.2f} s until the window is one BDP"),
-        ("socket buffers", f"{found['socket_buffer_bytes'] / MIB:.1f} MiB each way (profile max)"),
+        ("socket buffers", f"{units.mib_text(found['socket_buffer_bytes'])} each way (profile max)"),
         ("streams needed", f"{needed}, by profile"),
         ("bottleneck buffer", units.format_size(found["buffer_bytes"])),
         ("netem limit", f"{found['netem_limit_packets']} packets per direction"),
-        ("netem memory", f"{found['netem_memory_bytes'] / MIB:.0f} MiB at most, both directions full"),
+        ("netem memory", f"{units.mib_text(found['netem_memory_bytes'])} at most, both directions full"),
     ]
 
 
@@ -110,7 +108,3 @@ def _sysctl(name: str, value: str) -> str:
     raised = "{split(WANTED, w); $1 = $1; for (i = 1; i <= 3; i++) if ($i < w[i]) $i = w[i]; print}"
     raised = raised.replace("WANTED", f'"{value}"')
     return f"sysctl -w {name}=\"$(sysctl -n {name} | awk '{raised}')\""
-
-
-def _throughput(bytes_per_s: float) -> str:
-    return f"{bytes_per_s / MIB:.1f} MiB/s ({bytes_per_s * 8 / 1e9:.3f} Gbit/s)"

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from emulator import units
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.report.tables import Table, mib
+from emulator.report.tables import THROUGHPUT, Table
 
 MB = 10**6
 FOUNDING_10G = "founding-10g"
@@ -43,8 +44,8 @@ FOUNDING_WORDS = (
 )
 TRANSCONTINENTAL_WORDS = (
     "The effective window decides. iperf3 -w 256K sets a socket buffer of twice that size here, and the kernel offers "
-    "three quarters of it or more: 42.5 Mbit/s, and 164.7 Mbit/s for -w 1M. This run's profiles set the buffer such "
-    "that the window equals the published one.",
+    "three quarters of it or more: 5.1 MiB/s (0.0425 Gbit/s), and 19.6 MiB/s (0.165 Gbit/s) for -w 1M. This run's "
+    "profiles set the buffer such that the window equals the published one.",
 )
 
 
@@ -97,18 +98,18 @@ def _founding(cells: Sequence[CellResult]) -> Table:
             cell.steady_bytes_per_s,
             cell.judgement.predicted_bytes_per_s,
         )
-        shown = "-" if published is None else mib(published)
-        row = (cell.spec.profile.name, f"{rtt_s * 1000:g} ms", shown, *map(mib, ours), *flights)
+        shown = "-" if published is None else units.both_rates(published)
+        row = (cell.spec.profile.name, f"{rtt_s * 1000:g} ms", shown, *map(units.both_rates, ours), *flights)
         rows.append((*row, _why_founding(cell, published)))
     header = (
         "profile", "RTT", "theirs", "ours, first 10 s", "ours, steady", "theory", "in flight, theirs", "ours",
         "difference",
     )  # fmt: skip
-    return Table("The founding table: MiB/s, and MiB in flight", header, tuple(rows), ("profile", "difference"))
+    return Table(f"The founding table: {THROUGHPUT}, and MiB in flight", header, tuple(rows), ("profile", "difference"))
 
 
 def _in_flight(bytes_per_s: float | None, rtt_s: float) -> str:
-    return mib(bytes_per_s * rtt_s) if bytes_per_s and rtt_s else "-"
+    return units.mib_per_s(bytes_per_s * rtt_s) if bytes_per_s and rtt_s else "-"
 
 
 def _why_founding(cell: CellResult, published: float | None) -> str:
@@ -147,12 +148,12 @@ def _transcontinental(cells: Sequence[CellResult]) -> Table:
             cell.steady_bytes_per_s,
             cell.judgement.predicted_bytes_per_s,
         )
-        shown = "-" if published is None else f"{published * 8 / MB:g}"
-        mbits = [f"{value * 8 / MB:.1f}" for value in ours]
+        shown = "-" if published is None else units.both_rates(published)
         window = f"{cell.sockets.peer_window_bytes / 1024:.0f} KiB"
-        rows.append((window, str(cell.spec.streams), shown, *mbits, _why_transcontinental(cell, published)))
+        row = (window, str(cell.spec.streams), shown, *map(units.both_rates, ours))
+        rows.append((*row, _why_transcontinental(cell, published)))
     header = ("effective window", "streams", "theirs", "ours, first 10 s", "ours, steady", "theory", "difference")
-    return Table("1 Gbit/s, 71 ms: Mbit/s", header, tuple(rows), ("difference",))
+    return Table(f"1 Gbit/s, 71 ms: {THROUGHPUT}", header, tuple(rows), ("difference",))
 
 
 def _why_transcontinental(cell: CellResult, published: float | None) -> str:

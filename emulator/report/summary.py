@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from emulator import units
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.report.tables import Table, label, mib, several_lanes
+from emulator.report.tables import Table, label, several_lanes
 
 
 def sentences(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[str]:
@@ -47,7 +47,9 @@ def _column(name: str, cells: Sequence[CellResult]) -> str:
     inside = sorted((c for c in cells if c.spec.column == name), key=lambda c: c.spec.lane.rtt_ns)
     kinds = Counter(cell.judgement.kind for cell in inside).most_common()
     limits = ", ".join(f"{kind} ({number})" if len(kinds) > 1 else kind for kind, number in kinds)
-    ends = [f"{mib(c.steady_bytes_per_s)} MiB/s at {units.format_duration(c.spec.lane.rtt_ns)}" for c in inside]
+    throughputs = [units.throughput_text(cell.steady_bytes_per_s) for cell in inside]
+    rtts = [units.format_duration(cell.spec.lane.rtt_ns) for cell in inside]
+    ends = [f"{throughput} at {rtt}" for throughput, rtt in zip(throughputs, rtts, strict=True)]
     reach = ends[0] if len(ends) == 1 else f"from {ends[0]} to {ends[-1]}"
     return f"{name}: {reach}; limited by {limits}."
 

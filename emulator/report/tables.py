@@ -12,17 +12,19 @@ from emulator import units
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.compare_runs import CellComparison
 from emulator.model.sweep_axes import INBOUND, OUTBOUND
+from emulator.units import both_rates
 
-MIB = 2**20
+THROUGHPUT = "MiB/s (Gbit/s)"
+"""What `units.both_rates` writes."""
 DETAILS = (
-    "RTT asked", "RTT measured", "steady", "±", "first 10 s", "predicted", "RTT loaded", "by limit", "by buffer",
-    "limited by",
+    "RTT", "measured", "steady", "±", "first 10 s", "predicted", "loaded", "by limit", "by buffer", "limited by",
 )  # fmt: skip
 WAYS = (OUTBOUND, INBOUND)
 INVALID_MARK = "✗"
 UNSETTLED_MARK = "~"
 LEGEND = (
-    "MiB/s of payload at the receiver, ± at 99 % confidence; RTT loaded is its 99th percentile while the streams run; "
+    f"{THROUGHPUT} of payload at the receiver, ± at 99 % confidence; measured: the RTT of the idle lane; loaded: its "
+    "99th percentile while the streams run; "
     "by limit, by buffer: packets dropped by the emulator's limit and by the bottleneck's buffer. "
     f"{INVALID_MARK}: invalid, reasons below. {UNSETTLED_MARK}: the rate was still drifting when the run ended."
 )
@@ -38,16 +40,10 @@ class Table:
     left: tuple[str, ...] = ()
 
 
-def mib(bytes_per_s: float) -> str:
-    """A throughput in MiB/s, rounded to an integer from 100 on and to one decimal below: "1140", "43.5"."""
-    value = bytes_per_s / MIB
-    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
-
-
 def steady_text(result: CellResult) -> str:
     """The steady mean with its marks."""
     mark = INVALID_MARK if result.judgement.invalid else "" if result.throughput.settled else UNSETTLED_MARK
-    return mark + mib(result.steady_bytes_per_s)
+    return mark + both_rates(result.steady_bytes_per_s)
 
 
 def label(spec: CellSpec, several_names: bool) -> str:
@@ -63,12 +59,13 @@ def overview(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Tabl
     for spec in specs:
         text = steady_text(found[spec.id]) if spec.id in found else "-"
         rows.setdefault(label(spec, several_lanes(specs)), {})[spec.column] = text
+    title = f"steady {THROUGHPUT}"
     body = tuple((row, *(cells.get(column, "-") for column in columns)) for row, cells in rows.items())
     if len(body) == 1 and len(columns) > 1:
         # A table of one row is easier to read transposed.
         ((label_of_all, *values),) = body
-        return Table("steady MiB/s", ("profile", label_of_all), tuple(zip(columns, values, strict=True)), ("profile",))
-    return Table("steady MiB/s", ("RTT", *columns), body)
+        return Table(title, ("profile", label_of_all), tuple(zip(columns, values, strict=True)), ("profile",))
+    return Table(title, ("RTT", *columns), body)
 
 
 def several_lanes(specs: Sequence[CellSpec]) -> bool:
@@ -97,12 +94,12 @@ def _details_row(result: CellResult, named: bool, *, both: bool) -> tuple[str, .
         f"{result.delays.rtt_ns / 1e6:.3f} ms",
         steady_text(result),
         uncertainty(result),
-        mib(result.throughput.first_10s_bytes_per_s),
-        mib(result.judgement.predicted_bytes_per_s),
+        both_rates(result.throughput.first_10s_bytes_per_s),
+        both_rates(result.judgement.predicted_bytes_per_s),
         f"{result.delays.loaded.p99_ns / 1e6:.3f} ms" if result.delays.loaded else "-",
         "unknown" if result.queues.drops_limit is None else str(result.queues.drops_limit),
         str(result.queues.drops_buffer),
-        *(_of_way(result, way, mib, "-") for way in WAYS if both),
+        *(_of_way(result, way, both_rates, "-") for way in WAYS if both),
         result.judgement.limiter,
     )
 
@@ -144,11 +141,11 @@ def comparison(changes: Sequence[CellComparison]) -> Table:
         (change.id, _figure(change.before), _figure(change.after), f"{change.share:+.1%}", change.word)
         for change in changes
     )
-    return Table("compared", ("cell", "before", "after", "change", ""), rows, ("cell", ""))
+    return Table(f"compared: {THROUGHPUT}", ("cell", "before", "after", "change", ""), rows, ("cell", ""))
 
 
 def _figure(result: CellResult) -> str:
-    return f"{mib(result.steady_bytes_per_s)} ± {uncertainty(result)}"
+    return f"{both_rates(result.steady_bytes_per_s)} ± {uncertainty(result)}"
 
 
 PLAN = ("cell", "RTT", "runs for", "steady", "whole run", "limited by")
@@ -160,9 +157,9 @@ def planned(specs: Sequence[CellSpec]) -> Table:
     for spec in specs:
         said = spec.prediction
         rtt = units.format_duration(spec.lane.rtt_ns)
-        throughputs = (mib(said.bytes_per_s), mib(said.mean_bytes_per_s))
+        throughputs = (both_rates(said.bytes_per_s), both_rates(said.mean_bytes_per_s))
         rows.append((spec.id, rtt, f"{spec.duration_s} s", *throughputs, said.run_limit))
-    return Table("planned", PLAN, tuple(rows), ("cell", "limited by"))
+    return Table(f"planned: {THROUGHPUT}", PLAN, tuple(rows), ("cell", "limited by"))
 
 
 Lines = tuple[str, Sequence[str]]

@@ -46,7 +46,8 @@ def options(path: str) -> str:
     """The usage and the options of a command such as "schedule check", but those that every command has."""
     context = context_of(path)
     usage = " ".join(context.command.collect_usage_pieces(context))
-    given = [one for one in context.command.get_params(context) if isinstance(one, click.Option)]
+    # click adds --help to a command's list once somebody has asked for it.
+    given = [one for one in context.command.params if isinstance(one, click.Option)]
     records = [one.get_help_record(context) for one in given]
     rows = [(f"`{record[0]}`", record[1]) for record in records if record and record[0] not in COMMON_OPTIONS]
     return f"`{context.command_path} {usage}`\n" + (f"\n{table(('option', 'meaning'), rows)}" if rows else "") + "\n"

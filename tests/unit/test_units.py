@@ -179,3 +179,27 @@ def test_probability_round_trip(p32: int) -> None:
 def test_buffer_round_trip(kind: str, amount: int) -> None:
     parts: units.BufferParts = {kind: amount}  # type: ignore[misc]
     assert units.parse_buffer(units.format_buffer(parts)) == parts
+
+
+@pytest.mark.parametrize(
+    ("mib", "text"),
+    [
+        (1140.14, "1140 MiB/s (9.564 Gbit/s)"),
+        (999.96, "1000.0 MiB/s (8.388 Gbit/s)"),
+        (43.52, "43.5 MiB/s (0.365 Gbit/s)"),
+        (8.25, "8.2 MiB/s (0.0692 Gbit/s)"),
+        (0.012, "0.0 MiB/s (0.000101 Gbit/s)"),
+        (0, "0.0 MiB/s (0.000 Gbit/s)"),
+    ],
+)
+def test_a_throughput_is_told_in_both_units(mib: float, text: str) -> None:
+    """Four digits or one decimal of MiB/s; three digits at least of Gbit/s, however slow the path."""
+    assert units.throughput_text(mib * 2**20) == text
+    assert units.both_rates(mib * 2**20) == text.replace(" MiB/s", "").replace(" Gbit/s", "")
+
+
+@pytest.mark.parametrize(
+    ("mib", "text"), [(1023.4, "1023 MiB"), (99.96, "100 MiB"), (22.45, "22.4 MiB"), (2.754, "2.75 MiB"), (0, "0 MiB")]
+)
+def test_a_size_in_mib_has_three_digits_and_no_power_of_ten(mib: float, text: str) -> None:
+    assert units.mib_text(mib * 2**20) == text

@@ -76,7 +76,7 @@ def test_a_run_from_its_start_to_its_tables(house: House, gate: Gate) -> None:
     assert cells[CELLS[0]]["steady_bytes_per_s"] == 87.5 * 2**20
     assert (cells[CELLS[3]]["state"], cells[CELLS[3]]["failure"]) == ("failed", "iperf3 had enough")
     table = house.client.get(f"/api/runs/{name}/report")
-    assert (table.content_type, "| 32 ms | 87.5 | - |" in table.text) == ("text/markdown; charset=utf-8", True)
+    assert (table.content_type, "| 32 ms | 87.5 (0.734) | - |" in table.text) == ("text/markdown; charset=utf-8", True)
     rows = house.client.get(f"/api/runs/{name}/report?format=csv").text.splitlines()
     assert (len(rows), rows[0].split(",")[0]) == (4, "lane")
     results = house.client.get(f"/api/runs/{name}/report?format=json").json

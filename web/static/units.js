@@ -41,7 +41,7 @@ export function size(bytes) {
 }
 
 export const mib = (bytesPerS) => (bytesPerS === null ? '–' : digits(bytesPerS / 2 ** 20));
-export const throughput = (bytesPerS) => (bytesPerS === null ? '–' : `${mib(bytesPerS)} MiB/s, ${((bytesPerS * 8) / 1e9).toPrecision(3)} Gbit/s`);
+export const throughput = (bytesPerS) => (bytesPerS === null ? '–' : `${mib(bytesPerS)} MiB/s (${((bytesPerS * 8) / 1e9).toPrecision(3)} Gbit/s)`);
 export const span = (s) => (s >= 90 ? `${Math.round(s / 60)} min` : `${Math.round(s)} s`);
 
 // All drops of a lane or a flow in the last second, as far as their causes are known.

@@ -64,6 +64,7 @@ def over_time(cells: Sequence[CellResult], canvas: Canvas) -> None:
         bottom.set_xlim(left=0)
     shown = [cell for _, lines in groups for _, cell in lines]
     _logarithmic(charts[0][0], "throughput, MiB/s", [value for cell in shown for _, value in _rates(cell)])
+    style.gbit_at_the_right(charts[0][-1], "throughput, Gbit/s")
     _logarithmic(charts[1][0], "congestion window, MiB", [value for cell in shown for _, value in _windows(cell)])
     style.legend_below(canvas, [handles[name] for name in names])
 

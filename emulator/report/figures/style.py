@@ -6,13 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from emulator.experiment.cell_result import CellResult
+from emulator.units import MIB_BYTES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
 T = TypeVar("T")
-MIB = 2**20
+MIB = MIB_BYTES
+GBIT_PER_MIB = MIB * 8 / 1e9
 WIDTH_INCHES = 9.6
 INK, PAPER, RULE, BAD = "#1b1b1b", "#ffffff", "#c9c9c9", "#b00020"
 COLOURS = ("#0072b2", "#c44e00", "#00795a", "#a8507f", "#8a6d00", "#5b5b5b")
@@ -105,6 +107,26 @@ def plain_logarithmic(axes: Axes, which: str, low: float, high: float) -> None:
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _to_gbit(mib: Any) -> Any:
+    return mib * GBIT_PER_MIB
+
+
+def _to_mib(gbit: Any) -> Any:
+    return gbit / GBIT_PER_MIB
+
+
+GBIT = (_to_gbit, _to_mib)
+"""What a second axis in Gbit/s is of one in MiB/s, and back."""
+
+
+def gbit_at_the_right(axes: Axes, label: str) -> None:
+    """Add an axis in Gbit/s at the right of a logarithmic one in MiB/s, which has its limits."""
+    right: Any = axes.secondary_yaxis("right", functions=GBIT)
+    right.set_ylabel(label)
+    low, high = map(_to_gbit, axes.get_ylim())
+    plain_logarithmic(right, "y", low, high)
 
 
 def legend_below(canvas: Canvas, handles: Sequence[Any], title: str = "") -> None:

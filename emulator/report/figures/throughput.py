@@ -10,12 +10,12 @@ from emulator.experiment.cell_result import CellResult
 from emulator.report import published_results
 from emulator.report.figures import style
 from emulator.report.figures.style import MIB
+from emulator.units import both_rates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-GBIT_PER_MIB = MIB * 8 / 1e9
 ZERO_SHARE = 0.4
 """RTT 0 has no place on a logarithmic axis: it is drawn left of the least RTT by this factor, without a line to it."""
 BELOW, ABOVE = 0.7, 1.5
@@ -38,7 +38,7 @@ def against_rtt(cells: Sequence[CellResult], canvas: Canvas) -> None:
         handles += _column(axes, inside, names[column], number, zero)
     handles.append(Line2D([], [], color=style.INK, linestyle=":", label="theory"))
     _limits(axes, cells, zero, max(rtts))
-    _gbit(axes)
+    style.gbit_at_the_right(axes, "Gbit/s of payload")
     style.legend_below(canvas, handles, shared)
 
 
@@ -94,23 +94,6 @@ def _limits(axes: Axes, cells: Sequence[CellResult], zero: float, longest: float
         axes.axvspan(left, zero * 1.5, color=style.RULE, alpha=0.25, linewidth=0)
 
 
-def _gbit(axes: Axes) -> None:
-    """Add an axis in Gbit/s at the right."""
-    from matplotlib.ticker import NullLocator
-
-    def to_gbit(mib: Any) -> Any:
-        return mib * GBIT_PER_MIB
-
-    def to_mib(gbit: Any) -> Any:
-        return gbit / GBIT_PER_MIB
-
-    right: Any = axes.secondary_yaxis("right", functions=(to_gbit, to_mib))
-    right.set_ylabel("Gbit/s of payload")
-    low, high = (limit * GBIT_PER_MIB for limit in axes.get_ylim())
-    style.plain_logarithmic(right, "y", low, high)
-    right.yaxis.set_minor_locator(NullLocator())
-
-
 def by_column(cells: Sequence[CellResult], canvas: Canvas) -> None:
     """Draw one bar for each cell with its confidence interval; theory and published values are marks on it."""
     axes: Axes = canvas.subplots()
@@ -126,10 +109,11 @@ def by_column(cells: Sequence[CellResult], canvas: Canvas) -> None:
         look: dict[str, Any] = {"markerfacecolor": style.PAPER, "color": style.INK, "label": "published"}
         marks.append(axes.plot([x for x, _ in theirs], [y for _, y in theirs], "D", **look))
     for place, value in zip(places, values, strict=True):
-        axes.text(1.01, place, f"{value:.4g}", transform=axes.get_yaxis_transform(), va="center")
+        axes.text(1.01, place, both_rates(value * MIB), transform=axes.get_yaxis_transform(), va="center")
     axes.set_yticks(places, [_bar_name(cell, names, len({c.spec.lane.name for c in cells}) > 1) for cell in cells])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
+    axes.secondary_xaxis("top", functions=style.GBIT).set_xlabel("Gbit/s of payload")
     axes.set(xlabel="MiB/s of payload", title=", ".join(p for p in (style.rtt_text(cells[0]), shared) if p))
     style.legend_below(canvas, [axes.containers[-1], *(mark[0] for mark in marks)])
 

@@ -23,18 +23,21 @@ def given(path: TcpPath, seen: Evidence) -> str:
 def test_a_send_buffer_is_raised_to_what_the_receiver_allows() -> None:
     # 4.5 MiB of window at the receiver; of the 4 MiB buffer 2.5 MiB were in flight.
     seen = changed(SEEN, sndbuf_share=1.0)
-    assert given(PATH, seen) == "tcp_wmem max from 4 MiB to 8 MiB: 140.6 MiB/s, then receive window"
+    assert given(PATH, seen) == "tcp_wmem max from 4 MiB to 8 MiB: 140.6 MiB/s (1.180 Gbit/s), then receive window"
 
 
 def test_a_send_buffer_alone_is_raised_to_the_line() -> None:
     tuned = Buffers(512 * MIB, 512 * MIB)
     seen = changed(SEEN, sndbuf_share=1.0, receiver=tuned, in_flight_bytes=4 * MIB)
-    assert given(replace(PATH, rtt_ns=22 * MS), seen) == "tcp_wmem max from 4 MiB to 26 MiB: 1140 MiB/s, then line"
+    assert (
+        given(replace(PATH, rtt_ns=22 * MS), seen)
+        == "tcp_wmem max from 4 MiB to 26 MiB: 1140 MiB/s (9.564 Gbit/s), then line"
+    )
 
 
 def test_a_receive_window_is_raised() -> None:
     seen = changed(SEEN, rwnd_share=1.0, sender=Buffers(512 * MIB, 512 * MIB))
-    assert given(PATH, seen) == "tcp_rmem max from 6 MiB to 73 MiB: 1140 MiB/s, then line"
+    assert given(PATH, seen) == "tcp_rmem max from 6 MiB to 73 MiB: 1140 MiB/s (9.564 Gbit/s), then line"
 
 
 def test_where_no_buffer_is_large_enough_more_streams_are() -> None:
@@ -46,9 +49,9 @@ def test_where_no_buffer_is_large_enough_more_streams_are() -> None:
 
 def test_loss_wants_bbr_and_bbr_wants_streams() -> None:
     lossy, seen = replace(PATH, loss=1e-4), changed(SEEN, receiver=Buffers(2**29, 2**29), sender=Buffers(2**29, 2**29))
-    assert given(lossy, seen) == "congestion control from cubic to bbr: 1140 MiB/s, then line"
+    assert given(lossy, seen) == "congestion control from cubic to bbr: 1140 MiB/s (9.564 Gbit/s), then line"
     bbr = replace(lossy, congestion_control="bbr")
-    assert given(bbr, seen) == "streams from 1 to 14: 1140 MiB/s, then line"
+    assert given(bbr, seen) == "streams from 1 to 14: 1140 MiB/s (9.564 Gbit/s), then line"
 
 
 def test_a_slow_start_wants_time() -> None:

@@ -16,7 +16,11 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("drops-by-limit", {"drops_limit": 4, "retransmits": 4}, "the emulator's own queue dropped 4 packets (limit)"),
     ("tcp-mem", {"memory_pressures": 2}, "TCP ran into memory pressure 2 times: raise tcp_mem"),
     ("tcp-mem", {"memory_short": True}, "TCP was short of memory before the cell began: raise tcp_mem"),
-    ("impossible", {"steady_bytes_per_s": 95 * MIB}, "95.0 MiB/s exceeds the possible 93.8 MiB/s"),
+    (
+        "impossible",
+        {"steady_bytes_per_s": 95 * MIB},
+        "95.0 MiB/s (0.797 Gbit/s) exceeds the possible 93.8 MiB/s (0.786 Gbit/s)",
+    ),
     ("retransmits-without-loss", {"retransmits": 5}, "TCP retransmitted 5 segments although no packet was dropped"),
     (
         "retransmits-without-loss",
@@ -40,7 +44,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     (
         "sender-figure",
         {"sent_bytes": 997 * MIB},
-        "the sender counted 148.0 MiB more than arrived: only the receiver's figure is valid",
+        "the sender counted 148 MiB more than arrived: only the receiver's figure is valid",
     ),
     (
         "short-run",
@@ -95,4 +99,5 @@ def test_a_sound_cell_has_nothing_against_it() -> None:
 def test_no_window_makes_more_than_the_line_possible() -> None:
     fast = seen(steady_bytes_per_s=1200 * MIB, peer_window_bytes=100 * MIB)
     (finding,) = validity_checks.find(PATH, fast)
-    assert finding == Caveat("impossible", "1200.0 MiB/s exceeds the possible 1140.1 MiB/s", True)
+    text = "1200 MiB/s (10.066 Gbit/s) exceeds the possible 1140 MiB/s (9.564 Gbit/s)"
+    assert finding == Caveat("impossible", text, True)

@@ -50,13 +50,14 @@ MIB, MS = 2**20, 10**6
             {"core_percent": 99.6, "rwnd_share": 0.9, "rtt_before_ns": MS},
             verdict.CPU,
             "CPU",
-            "a core was busy for 100 % of the time, which filled the window; the window could carry 3000 MiB/s",
+            "a core was busy for 100 % of the time, which filled the window; the window could carry 3000 MiB/s "
+            "(25.166 Gbit/s)",
         ),
         (
             {"sender_cpu_percent": 96.0, "sndbuf_share": 0.9, "rtt_before_ns": MS},
             verdict.CPU,
             "CPU",
-            "iperf3 used 96 % of a core, which filled the window; the window could carry 2500 MiB/s",
+            "iperf3 used 96 % of a core, which filled the window; the window could carry 2500 MiB/s (20.972 Gbit/s)",
         ),
         (
             {"core_percent": 99.6, "rwnd_share": 0.9},

@@ -27,7 +27,7 @@ def test_the_path_to_japan(capsys: pytest.CaptureFixture[str]) -> None:
     lines = dict(line.split("  ", 1) for line in out.splitlines())
     assert tuple(lines) == TITLES
     assert lines["BDP"].strip() == "432.5 MB"
-    assert lines["line carries"].strip() == "1140.1 MiB/s (9.564 Gbit/s)"
+    assert lines["line carries"].strip() == "1140 MiB/s (9.564 Gbit/s)"
     # 4 MiB to send, two thirds in flight; 32 MiB so; 1023 MiB so: 1140.1 MiB/s x 0.346 s are 394.5 MiB.
     assert lines["streams needed"].strip() == "148 default, 19 founding, 1 max, by profile"
 
@@ -44,7 +44,7 @@ def test_advice_for_one_host_and_for_more_than_one_stream_can_carry(capsys: pyte
     assert "ip route change $(ip route show match 10.77.0.2 | tail -n 1) initcwnd 45" in out
     # 1023 MiB, two thirds in flight, each 0.346 s.
     assert out[-2:] == [
-        "# on both hosts: from 7.7 to 1971.1 MiB/s, then send buffer",
+        "# on both hosts: from 7.7 MiB/s (0.0647 Gbit/s) to 1971 MiB/s (16.535 Gbit/s), then send buffer",
         "# 6 streams of these windows fill the line",
     ]
 

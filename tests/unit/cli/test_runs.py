@@ -35,7 +35,7 @@ def rewrite(file: Path, **changed: Any) -> None:
 def test_a_run_that_is_not_finished_is_told_so_far(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = said(capsys, "report", "runs/one", "--format", "md")
     assert code == 0
-    assert "| RTT | default, 1 stream |\n| ---: | ---: |\n| 32 ms | 87.5 |\n| 1 ms | - |\n" in out
+    assert "| RTT | default, 1 stream |\n| ---: | ---: |\n| 32 ms | 87.5 (0.734) |\n| 1 ms | - |\n" in out
     assert "\n\n## Summary\n\n- 1 of 2 cells were measured, each once; none of them invalid.\n" in out
     assert "## Problems of this run" not in out
     assert said(capsys, "compare", "runs/one", "runs/one")[0] == 0

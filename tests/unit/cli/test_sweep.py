@@ -52,11 +52,11 @@ def test_a_dry_run_shows_the_cells_and_makes_nothing(longhaul: Said, tmp_path: P
     )
     assert code == 0
     assert out.splitlines() == [
-        "cell                         RTT  runs for  steady  whole run  limited by",
-        "lane-0ms-default-1-1Gbit    0 ms      10 s   114.0      114.0  line",
-        "lane-32ms-default-1-1Gbit  32 ms      10 s    83.3       81.7  send buffer",
+        "cell                         RTT  runs for         steady      whole run  limited by",
+        "lane-0ms-default-1-1Gbit    0 ms      10 s  114.0 (0.956)  114.0 (0.956)  line",
+        "lane-32ms-default-1-1Gbit  32 ms      10 s   83.3 (0.699)   81.7 (0.685)  send buffer",
         "",
-        "MiB/s; 2 cells, each measured 3 to 10 times: streams run for 60 s at least.",
+        "MiB/s (Gbit/s); 2 cells, each measured 3 to 10 times: streams run for 60 s at least.",
     ]
     assert list(tmp_path.iterdir()) == []
 
@@ -180,7 +180,10 @@ def test_the_labs_kernel_has_what_a_sweep_takes_it_to_have() -> None:
 
 def test_advise_prints_commands(longhaul: Said) -> None:
     _, out, _ = longhaul("advise", "--rate", "1Gbit", "--rtt", "71ms")
-    assert out.splitlines()[-1] == "# on both hosts: from 37.6 to 114.0 MiB/s, then line"
+    assert (
+        out.splitlines()[-1]
+        == "# on both hosts: from 37.6 MiB/s (0.315 Gbit/s) to 114.0 MiB/s (0.956 Gbit/s), then line"
+    )
     _, out, _ = longhaul("advise", "--rtt", "71", "--json")
     assert all(command.startswith(("sysctl -w net.ipv4.", "ip ")) for command in json.loads(out)["commands"])
 

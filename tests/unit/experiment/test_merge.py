@@ -65,7 +65,7 @@ def test_the_tables_show_both_directions() -> None:
     (table,) = tables.details([BOTH], {BOTH.id: result})
     row = dict(zip(table.header, table.rows[0], strict=True))
     assert (table.title, BOTH.id) == ("default, 1 stream, both", "lane-32ms-default-1-both")
-    assert (row["steady"], row["outbound"], row["inbound"]) == ("✗90.0", "90.0", "100.0")
+    assert (row["steady"], row["outbound"], row["inbound"]) == ("✗90.0 (0.755)", "90.0 (0.755)", "100.0 (0.839)")
     (line,) = csv.DictReader(io.StringIO(tables.csv_text([result])))
     assert [line[f"{way}_bytes_per_s"] for way in tables.WAYS] == ["94371840", "104857600"]
     (alone,) = csv.DictReader(io.StringIO(tables.csv_text([cell_result()])))

@@ -91,7 +91,14 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere(
     assert reader.open == []
     assert [a for a in reader.addresses if not a.startswith("#")] == []
     text = " ".join(reader.text)
-    parts = ("seed 7", "steady MiB/s", "default, 8 streams", "tcp_wmem max from 4 MiB to 55 MiB", "<b>", "cell")
+    parts = (
+        "seed 7",
+        "steady MiB/s (Gbit/s)",
+        "default, 8 streams",
+        "tcp_wmem max from 4 MiB to 55 MiB",
+        "<b>",
+        "cell",
+    )
     for part in parts:
         assert part in text, part
     assert "<script>" not in page
@@ -122,7 +129,7 @@ def test_the_founding_table_stands_beside_ours() -> None:
     spec = cell_spec(profile=tcp_profiles.maximum(10**10, 32 * MS))
     found = published("founding-10g", spec, cell_result(spec, 1140 * MIB))
     (row,) = found.table.rows
-    assert row[:6] == ("max", "32 ms", "341.4", "1106", "1140", "1151")
+    assert row[:6] == ("max", "32 ms", "341.4 (2.864)", "1106 (9.276)", "1140 (9.563)", "1151 (9.659)")
     assert row[6:] == ("10.9", "36.5", "x 3.24: their limit of 1000 packets")
     assert any("artefact" in text for text in found.words)
 
@@ -146,7 +153,8 @@ def test_why_ours_is_not_theirs(rtt_ms: int, profile: str, mib: int, difference:
 def test_the_transcontinental_result_stands_beside_ours() -> None:
     spec = cell_spec(71 * MS, streams=7)
     result = changed(cell_result(spec, 103.3e6), peer_window_bytes=1_020_000)
-    assert published("transcontinental-1g", spec, result).table.rows[0][:5] == ("996 KiB", "7", "826", "801.6", "826.4")
+    row = published("transcontinental-1g", spec, result).table.rows[0]
+    assert row[:5] == ("996 KiB", "7", "98.5 (0.826)", "95.6 (0.802)", "98.5 (0.826)")
     assert published("transcontinental-1g", spec, result).table.rows[0][-1] == "none"
     lost = changed(result, peer_window_bytes=2**19)
     assert published("transcontinental-1g", spec, lost).table.rows[0][-1] == "not published"

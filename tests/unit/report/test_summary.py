@@ -25,7 +25,8 @@ def test_a_run_in_sentences() -> None:
         "Repeated means are known to ±0.7% or better at 99 % confidence.",
         "The emulator's own limit dropped no packets.",
         "The measured RTT of every cell is within 1.5 us of the requested one.",
-        "default, 1 stream: from 1140 MiB/s at 2 ms to 87.5 MiB/s at 32 ms; limited by line (1), send buffer (1).",
+        "default, 1 stream: from 1140 MiB/s (9.563 Gbit/s) at 2 ms to 87.5 MiB/s (0.734 Gbit/s) at 32 ms; "
+        "limited by line (1), send buffer (1).",
     ]
 
 
@@ -36,7 +37,7 @@ def test_what_is_not_known_is_said() -> None:
     said = summary.sentences([spec], {spec.id: lossy})
     assert said[0] == "1 of 1 cells were measured, each once; none of them invalid."
     assert said[1] == "The emulator's own limit dropped no packets; it is unknown in 1 of 1 cells, which have loss."
-    assert said[3] == "default, 1 stream: 87.5 MiB/s at 32 ms; limited by send buffer."
+    assert said[3] == "default, 1 stream: 87.5 MiB/s (0.734 Gbit/s) at 32 ms; limited by send buffer."
 
 
 def test_the_certificate_has_each_rtt_once_and_each_way() -> None:
