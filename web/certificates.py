@@ -12,10 +12,9 @@ from typing import Any
 from pydantic import computed_field
 from pydantic.dataclasses import dataclass
 
-from emulator.control import engine_lateness
 from emulator.control.status import Status
 from emulator.errors import InputError
-from emulator.experiment import rtt_certificate
+from emulator.experiment import engine_lateness, rtt_certificate
 from emulator.experiment.run_folder import write_atomically
 from emulator.hosts.tools import time_tolerance
 from emulator.model.topology import Topology

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from emulator import units
-from emulator.model.lateness import BUCKETS_NS, Lateness
+from emulator.control.schedule_lateness import BUCKETS_NS, Lateness
 from emulator.model.loss_model import P32, FourState, GilbertElliott
 
 if TYPE_CHECKING:

@@ -123,12 +123,12 @@ def _run(
     asked: Asked, folder: RunFolder, scheduler: str | None, found: dict[str, CellResult], failures: dict[str, str]
 ) -> None:
     """Measure what is missing; results and failures are put into the two dictionaries as they come."""
-    from emulator.analysis import confidence
+    from emulator.analysis import statistics
     from emulator.experiment import grid, sweep_runner
 
     missing = [spec for spec in asked.specs if spec.id not in found]
     todo = sweep_runner.in_order(missing, asked.order_seed, in_lab=asked.in_lab)
-    repeats = min(confidence.LEAST_REPEATS, asked.most_repeats)
+    repeats = min(statistics.LEAST_REPEATS, asked.most_repeats)
 
     def say(text: str) -> None:
         click.echo(text, err=True)
@@ -145,11 +145,11 @@ def _run(
 def _show_plan(asked: Asked, as_json: bool) -> None:
     """The cells of a dry run."""
     from emulator import units
-    from emulator.analysis import confidence
+    from emulator.analysis import statistics
     from emulator.experiment import grid
     from emulator.report import tables
 
-    repeats = min(confidence.LEAST_REPEATS, asked.most_repeats)
+    repeats = min(statistics.LEAST_REPEATS, asked.most_repeats)
     streaming_s = grid.virtual_s(asked.specs, repeats)
     if as_json:
         cells = [

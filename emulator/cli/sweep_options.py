@@ -66,7 +66,7 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
 
     Every mistake is told where it was made: at the option, or at the line of the file.
     """
-    from emulator.analysis import confidence
+    from emulator.analysis import statistics
     from emulator.config import loader
     from emulator.experiment import grid
     from emulator.experiment.run_folder import Asked
@@ -79,7 +79,7 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         section, lines = loader.load_sweep(file, hints) if file else ({}, {})
         for text in hints:
             click.echo(text, err=True)
-        most_repeats = given["repeats"] or section.pop("repeats", confidence.MOST_REPEATS)
+        most_repeats = given["repeats"] or section.pop("repeats", statistics.MOST_REPEATS)
         axes = _axes(section, given)
         base = base or _without_file(ctx, given, axes)
         if given["seed"] is not None:

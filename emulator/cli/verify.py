@@ -16,7 +16,7 @@ from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 
 if TYPE_CHECKING:
-    from emulator.control.engine_lateness import Late
+    from emulator.experiment.engine_lateness import Late
     from emulator.experiment.rtt_certificate import Pair
 
 

@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from emulator.control.intent_store import IntentStore, read_json, write_json
+from emulator.control.schedule_lateness import Lateness
 from emulator.errors import InputError
 from emulator.kernel.protocol import Kernel
-from emulator.model.lateness import Lateness
 from emulator.model.timeline import Timeline
 from emulator.plan.desired_state import wanted
 from emulator.plan.planner import plan

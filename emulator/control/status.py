@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
+from emulator.control.schedule_lateness import Lateness
 from emulator.kernel.protocol import QueueCounters
-from emulator.model.lateness import Lateness
 from emulator.model.topology import Lane, Topology
 from emulator.plan.aqm import Aqm
 from emulator.plan.desired_state import lane_ports, resolved_lane

@@ -12,8 +12,8 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from emulator.config import writer
+from emulator.control.schedule_lateness import BUCKETS_NS, Lateness
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, PendingStatus, Status
-from emulator.model.lateness import BUCKETS_NS, Lateness
 from emulator.model.topology import Lane, Topology
 from emulator.plan.aqm import Aqm
 from emulator.plan.ops import Op, Step

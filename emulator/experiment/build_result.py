@@ -10,8 +10,8 @@ from emulator.analysis.observed import Delays, MachineUse, Queues, Sockets
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Buffers, Evidence, Judgement, Throughput, judge
-from emulator.control.engine_lateness import Late
 from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.engine_lateness import Late
 from emulator.hosts import tcp_profiles
 from emulator.hosts.tools.nstat import RETRANSMITTED
 from emulator.plan.desired_state import segments_of

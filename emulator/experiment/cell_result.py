@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from emulator import units
-from emulator.analysis import confidence, tcp_path, throughput_models, tuning_advice
+from emulator.analysis import tcp_path, throughput_models, tuning_advice
 from emulator.analysis.observed import Delays, MachineUse, Queues, Sockets
+from emulator.analysis.statistics import half_width, sure
 from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Buffers, Judgement, Throughput
 from emulator.config import loader
@@ -215,7 +216,7 @@ class CellResult:
     @property
     def half_width_bytes_per_s(self) -> float:
         """The 99 % confidence half-width of the steady mean; infinite for a single measurement."""
-        return confidence.half_width(self.repeats)
+        return half_width(self.repeats)
 
     @property
     def ways_ns(self) -> tuple[int | None, int | None]:
@@ -227,7 +228,7 @@ class CellResult:
     @property
     def unsure(self) -> str:
         """Why the mean of several repeats is not known well enough; empty when it is, or was measured once."""
-        if len(self.repeats) < 2 or confidence.sure(self.repeats):
+        if len(self.repeats) < 2 or sure(self.repeats):
             return ""
         share = self.half_width_bytes_per_s / statistics.fmean(self.repeats) if any(self.repeats) else math.inf
         return f"after {len(self.repeats)} repeats the mean is only known to {share:.1%} (99 % confidence)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emulator.analysis import confidence
+from emulator.analysis import statistics
 from emulator.experiment.cell_result import CellResult
 
 
@@ -28,7 +28,7 @@ class CellComparison:
         one, other = (
             (result.steady_bytes_per_s, result.half_width_bytes_per_s) for result in (self.before, self.after)
         )
-        return confidence.differ(one, other)
+        return statistics.differ(one, other)
 
     @property
     def regressed(self) -> bool:

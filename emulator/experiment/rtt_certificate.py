@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from emulator import __version__
 from emulator.config import loader
-from emulator.control import engine_lateness
-from emulator.control.engine_lateness import Late
 from emulator.control.status_document import direction_document
+from emulator.experiment import engine_lateness
+from emulator.experiment.engine_lateness import Late
 from emulator.hosts import resolve
 from emulator.hosts.host import Host
 from emulator.hosts.tools import ping

@@ -19,8 +19,8 @@ from emulator.analysis.observed import Delays, MachineUse, Queues
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Buffers
-from emulator.control import engine_lateness
 from emulator.errors import LonghaulError, MissingError, RefusedError
+from emulator.experiment import engine_lateness
 from emulator.experiment.build_result import Measured, conclude
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.merge import joined

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.analysis import confidence
+from emulator.analysis import statistics
 from emulator.errors import InputError
 from emulator.experiment.cell_result import FORMAT, CellResult, CellSpec
 from emulator.experiment.merge import merge
@@ -140,7 +140,7 @@ class RunFolder:
 
 
 def _complete(results: Sequence[CellResult], most: int) -> bool:
-    return bool(results) and confidence.enough([result.steady_bytes_per_s for result in results], most)
+    return bool(results) and statistics.enough([result.steady_bytes_per_s for result in results], most)
 
 
 def run_folders(runs: Path) -> list[RunFolder]:

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.analysis import confidence
+from emulator.analysis import statistics
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
 from emulator.experiment import grid
 from emulator.experiment.cell_result import CellResult, CellSpec
@@ -121,7 +121,7 @@ def measure_cell(
     Every repeat has a seed of its own. Raises Stopped between two repeats, and whatever the runner raises.
     """
     results = folder.repeats(spec, most_repeats)
-    while not (results and confidence.enough([r.steady_bytes_per_s for r in results], most_repeats)):
+    while not (results and statistics.enough([r.steady_bytes_per_s for r in results], most_repeats)):
         if stop.is_set():
             raise Stopped
         done = runner(spec.again(len(results)))

@@ -14,8 +14,8 @@ from support.folders import ROOT, TOPOLOGIES
 from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.intent_store import IntentStore
+from emulator.control.schedule_lateness import Lateness
 from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
-from emulator.model.lateness import Lateness
 from emulator.model.schedule import Start
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Topology

@@ -134,10 +134,10 @@ def cell_result(spec: CellSpec | None = None, steady_bytes_per_s: float = 87.5 *
             kind="send buffer",
             limiter="send buffer, 2.8 MiB in flight",
             evidence="the sender waited for its own buffer 100% of the time",
-            advice="tcp_wmem max from 4 MiB to 55 MiB: 1140 MiB/s (9.563 Gbit/s), then line",
+            advice="tcp_wmem max from 4 MiB to 55 MiB: 1140 MiB/s, then line",
             invalid=(),
             findings=(
-                "sender-figure: the sender counted 3 MiB more than arrived: only the receiver's figure is valid",
+                "sender-figure: the sender counted 3.0 MiB more than arrived: only the receiver's figure is valid",
             ),
         ),
         notes=(),

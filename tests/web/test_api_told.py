@@ -11,10 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.web_daemon import CountingKernel, House, asked, problem, star
 
 from emulator.control.appliance import Appliance
+from emulator.control.schedule_lateness import Lateness
 from emulator.control.status import Status
 from emulator.kernel.protocol import QueueCounters
 from emulator.model import geography
-from emulator.model.lateness import Lateness
 from emulator.plan.state import Link, Nic
 from web.api import metrics
 

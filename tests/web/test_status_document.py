@@ -10,10 +10,10 @@ from support.web_daemon import House
 
 from emulator.cli import main
 from emulator.config import loader
+from emulator.control.schedule_lateness import Lateness
 from emulator.control.status import Status
 from emulator.control.status_document import document, from_document
 from emulator.kernel.protocol import QueueCounters
-from emulator.model.lateness import Lateness
 from web.api.schemas import StatusAnswer
 
 RICH = """\

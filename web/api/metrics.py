@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from emulator.control.schedule_lateness import BUCKETS_NS, Lateness
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
 from emulator.model.impairment import Impairment
-from emulator.model.lateness import BUCKETS_NS, Lateness
 from emulator.model.loss_model import P32
 from web.live import Look
 

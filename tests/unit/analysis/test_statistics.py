@@ -1,8 +1,10 @@
-"""Intervals hold what they promise; distances and run lengths tell distributions apart."""
+"""Intervals hold what they promise; distances and run lengths tell distributions apart; and when to stop repeating."""
 
 from __future__ import annotations
 
+import math
 import random
+from statistics import NormalDist, stdev
 
 import pytest
 from hypothesis import given
@@ -85,3 +87,49 @@ def test_run_lengths_against_the_geometric_distribution() -> None:
 @pytest.mark.parametrize("lengths", [[], [1]])
 def test_too_few_runs_say_nothing(lengths: list[int]) -> None:
     assert statistics.chi_square_geometric([*lengths, 1, 2], 1.5)[1] == 0
+
+
+def test_half_width_of_a_known_sample() -> None:
+    # t(0.995, 4) = 4.604; mean 10, s = 1.5811: 4.604 * 1.5811 / sqrt(5).
+    assert statistics.half_width([8, 9, 10, 11, 12]) == pytest.approx(3.2555, abs=1e-3)
+
+
+def test_one_value_says_nothing_of_its_uncertainty() -> None:
+    assert statistics.half_width([5.0]) == math.inf
+
+
+def test_the_table_falls_towards_the_normal_distribution() -> None:
+    widths = [statistics.half_width([0.0, 1.0] * n) * math.sqrt(2 * n) / stdev([0.0, 1.0] * n)
+              for n in range(1, 20)]  # fmt: skip
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] > NormalDist().inv_cdf(0.995)
+
+
+@pytest.mark.parametrize(
+    ("values", "most", "enough"),
+    [
+        ([100.0, 100.0], 10, False),
+        ([100.0, 100.0, 100.0], 10, True),
+        ([100.0, 110.0, 90.0], 10, False),
+        ([100.0, 110.0, 90.0], 3, True),
+        ([100.0], 1, True),
+        ([0.0, 0.0, 0.0], 10, True),
+    ],
+)
+def test_when_to_stop(values: list[float], most: int, enough: bool) -> None:
+    assert statistics.enough(values, most) is enough
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        ((100.0, 1.0), (103.0, 1.0), True),
+        ((100.0, 3.0), (103.0, 1.0), False),
+        ((100.0, math.inf), (103.0, math.inf), False),
+        ((100.0, math.inf), (104.0, math.inf), True),
+    ],
+)
+def test_a_difference_counts_beyond_both_uncertainties(
+    one: tuple[float, float], other: tuple[float, float], differ: bool
+) -> None:
+    assert statistics.differ(one, other) is differ

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from emulator.control.engine_lateness import Late, between, quantile
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
+from emulator.experiment.engine_lateness import Late, between, quantile
 from emulator.experiment.rtt_certificate import Pair, certificate
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Topology

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.model.lateness import Lateness
+from emulator.control.schedule_lateness import Lateness
 
 MS, S = 10**6, 10**9
 
