@@ -57,7 +57,7 @@ def test_flows_change_come_and_go_and_no_frame_of_the_others_is_lost() -> None:
 
 def test_an_engine_killed_amid_a_flow_comes_back_with_all_flows() -> None:
     killed = session()["killed"]
-    assert killed["drift"] == ["its engine has died", "frames move from here on"]
+    assert killed["drift"] == ["its engine has died", "the engine moves the lane's frames from here on"]
     assert killed["left"] == 0
     assert 4 * MS <= killed["quick_ns"] < 8 * MS
     assert 40 * MS <= killed["rest_ns"] < 80 * MS

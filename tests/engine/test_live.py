@@ -63,7 +63,10 @@ def test_a_super_frame_that_a_loss_hits_is_cut_and_the_rest_of_it_arrives() -> N
 
 def test_an_engine_killed_is_seen_and_put_right() -> None:
     killed = session()["killed"]
-    assert killed["drift"] == ["socat its engine has died", "longhaul-wire frames move from here on"]
+    assert killed["drift"] == [
+        "socat its engine has died",
+        "longhaul-wire the engine moves the lane's frames from here on",
+    ]
     assert killed["left"] == []
     assert killed["after_ns"] >= 32 * MS
 
