@@ -18,7 +18,7 @@ def rows() -> list[dict[str, Any]]:
 def _row(key: Key) -> dict[str, Any]:
     plain = ("name", "kind", "label", "help", "needs_rate", "schedulable", "everyday", "one_way")
     return {name: getattr(key, name) for name in plain} | {
-        "schema": key.schema,
+        "value_schema": key.schema,
         "at_rest": key.at_rest,
         "choices": [{"word": one.word, "label": one.label} for one in key.choices],
         "range": asdict(key.range) if key.range else None,

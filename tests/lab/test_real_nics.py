@@ -146,7 +146,7 @@ def test_the_step_to_one_queue_loses_what_is_in_flight_and_lets_none_pass_unimpa
     for thread in threads:
         thread.join()
     out.close(), into.close()
-    assert any("nic1 changes to one queue: what is in flight on it is lost" in why for why in reasons)
+    assert any("nic1 changes to one queue: packets in flight are lost" in why for why in reasons)
     assert len(delays) > 300
     assert 16 * MS <= min(delays) <= max(delays) < 17 * MS
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.folders import ROOT
@@ -76,11 +77,11 @@ def test_verify_of_one_lane(appliance: Appliance, topology: Topology, capsys: py
     assert [row.split()[:2] for row in rows] == [["here", "near"], ["near", "far"]]
 
 
-def swept(args: list[str], appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+def swept(args: list[str], appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     code = main(["sweep", "--lane", "far", "--duration", "5", "--json", *args], obj=appliance)
     answer = json.loads(capsys.readouterr().out)
-    cells: list[dict[str, object]] = answer["cells"]
-    assert (code, answer["failures"], [cell["invalid"] for cell in cells]) == (0, {}, [[]])
+    cells: list[dict[str, Any]] = answer["cells"]
+    assert (code, answer["failures"], [cell["judgement"]["invalid"] for cell in cells]) == (0, {}, [[]])
     return cells
 
 
@@ -103,8 +104,8 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
     alike = tmp_path / "alike.yaml"
     alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY))
     in_namespaces = swept([*grid, str(alike)], appliance, capsys)
-    for name in ("steady_bytes_per_s", "mean_bytes_per_s", "rtt_ns"):
-        got, want = ([cell[name] for cell in cells] for cells in (over_ssh, in_namespaces))
+    for group, name in (("throughput", "steady_bytes_per_s"), ("throughput", "mean_bytes_per_s"), ("delays", "rtt_ns")):
+        got, want = ([cell[group][name] for cell in cells] for cells in (over_ssh, in_namespaces))
         assert got == pytest.approx(want, rel=0.01), name
     assert three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0") == before
 
@@ -119,9 +120,9 @@ def test_the_web_measures_over_the_lanes_that_are_up(
     assert until(lambda: runs.get(name).state == "done")
     run = runs.get(name)
     assert (run.failures, run.trouble) == ({}, "")
-    assert [(cell.spec.lane.host, cell.rtt_ns // 10**6, cell.invalid) for cell in run.found.values()] == [
-        ("far-machine", 80, ())
-    ]
+    assert [
+        (cell.spec.lane.host, cell.delays.rtt_ns // 10**6, cell.judgement.invalid) for cell in run.found.values()
+    ] == [("far-machine", 80, ())]
     assert (appliance.topology(), appliance.status().as_asked) == (topology, True)
 
 

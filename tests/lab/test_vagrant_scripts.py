@@ -45,8 +45,8 @@ def test_from_bare_ports_to_a_sweep(three: Machines, tmp_path: Path) -> None:
         sh("longhaul down")
     (results,) = tmp_path.glob("runs/*/results.json")
     cells = json.loads(results.read_text())["cells"]
-    assert [round(cell["rtt_ns"] / 1e6) for cell in cells] == [40]
-    assert all(cell["mean_bytes_per_s"] > 20e6 and not cell["invalid"] for cell in cells)
+    assert [round(cell["delays"]["rtt_ns"] / 1e6) for cell in cells] == [40]
+    assert all(cell["throughput"]["mean_bytes_per_s"] > 20e6 and not cell["judgement"]["invalid"] for cell in cells)
 
 
 def ports() -> list[str]:

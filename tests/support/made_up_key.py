@@ -32,7 +32,7 @@ from emulator.model import impairment_keys as table  # noqa: E402  the table and
 
 SPARKLE = table.Key(
     "sparkle", ("sparkle_p32",), "share", "Sparkling", "probability that a packet sparkles",
-    units.parse_probability_p32, lambda p32: units.compact(units.format_probability(p32)), "1%",
+    units.parse_probability_p32, lambda p32: units.compact(units.format_probability(p32)), ("1%",),
     range=table.Range(1e-4, 100), schedulable=True,
 )  # fmt: skip
 table.KEYS += (SPARKLE,)
@@ -166,8 +166,7 @@ def everywhere(folder: Path) -> dict[str, Any]:
         "files": in_files(folder),
         "commands": on_the_command_line(folder),
         "http": over_http(folder / "house"),
-        "reference": "| `sparkle` | a probability: `1%` | probability that a packet sparkles |"
-        in key_reference.markdown(),
+        "reference": "| `sparkle` | `1%` | probability that a packet sparkles |" in key_reference.markdown(),
         "ignored by the lowering": ignored(),
     }
 

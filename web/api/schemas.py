@@ -149,7 +149,7 @@ class KeyAnswer(Answer):
     kind: str = Field(description="time, rate, size, octets, share, loss, count or choice")
     label: str
     help: str
-    value_schema: dict[str, Any] = Field(alias="schema", description="JSON Schema of its value")
+    value_schema: dict[str, Any] = Field(description="JSON Schema of its value")
     at_rest: Any = Field(description="its value without effect; null: only leaving it out says that")
     choices: list[ChoiceAnswer]
     range: RangeAnswer | None
