@@ -1,7 +1,8 @@
 """Text with units to integers and back: the only parser of "32ms", "10Gbit", "0.01%" and "8MiB".
 
-Everything is exact: decimal digits become integers by fractions, never by floating point, and what does not come
-out whole is a ValueError that says what was expected. What `format_*` writes, `parse_*` reads back to the same.
+All values are exact: decimal digits become integers by fractions, never by floating point. A value that is not a whole
+number of the base unit is a ValueError that says what to use. `parse_*` reads the text of `format_*` back to the same
+value.
 Measured and calculated values are rounded for people: `throughput_text`, `mib_text`.
 """
 
@@ -14,6 +15,7 @@ from fractions import Fraction
 from typing import TypedDict
 
 _AMOUNT = re.compile(r"\s*(\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})\s*([a-zA-Zµμ/%]*)\s*")
+_WITH_COMMA = re.compile(r"(\d{1,30}),(\d{1,30})\s*([a-zA-Zµμ/%]*)")
 _ONE_P32 = 2**32 - 1
 
 MIB_BYTES = 2**20
@@ -31,23 +33,33 @@ _DURATIONS = {
 _RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9, "tbit": 10**12}
 _SIZES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_SIZE_EXPECTED = "a size such as 8MiB or 64KiB was expected"
 
 
 class BufferParts(TypedDict, total=False):
-    """One of the three ways to say how deep a buffer is; fits `model.Buffer(**parts)`."""
+    """The depth of a buffer in one of its three units; fits `model.Buffer(**parts)`."""
 
     bytes: int
     packets: int
     ns: int
 
 
-def _amount(text: str, expected: str) -> tuple[Fraction, str]:
+def _amount(text: str, kind: str, examples: str) -> tuple[Fraction, str]:
     """The number and the unit in a text such as "1.5 ms"."""
     match = _AMOUNT.fullmatch(text)
     if not match:
-        raise ValueError(f"{text!r} is not understood: {expected}")
+        raise ValueError(_comma(text) or f"{text!r} is not {kind}: use {examples}")
     return Fraction(match[1]), match[2]
+
+
+def _comma(text: str) -> str:
+    """What to write instead of a number with one comma, for an error; empty for any other text."""
+    match = _WITH_COMMA.fullmatch(text.strip())
+    if not match:
+        return ""
+    before, after, unit = match.groups()
+    # Three digits after the comma may be thousands.
+    thousands = f" or {before}{after}{unit}" if len(after) == 3 and before != "0" else ""
+    return f"{text!r} has a comma: write {before}.{after}{unit}{thousands}"
 
 
 def _whole(value: Fraction, text: str, unit: str) -> int:
@@ -58,36 +70,37 @@ def _whole(value: Fraction, text: str, unit: str) -> int:
 
 def parse_duration_ns(text: str) -> int:
     """A duration in ns. Units: ns us ms s min h; a bare 0 needs none. Raises ValueError."""
-    number, unit = _amount(text, "a time such as 32ms or 1.5s was expected")
+    number, unit = _amount(text, "a time", "32ms or 1.5s")
     if not unit and number:
         raise ValueError(f"{text!r} has no unit: write {text.strip()}ms for milliseconds")
     if unit and unit not in _DURATIONS:
-        raise ValueError(f"{text!r} has an unknown unit {unit!r}: ns, us, ms, s, min or h was expected")
+        raise ValueError(f"{text!r} has an unknown unit {unit!r}: use ns, us, ms, s, min or h")
     return _whole(number * _DURATIONS.get(unit, 1), text, "nanoseconds")
 
 
 def parse_rate_bps(text: str) -> int:
     """A rate in bit/s. Units: bit kbit Mbit Gbit Tbit, in any case, "/s" allowed. Raises ValueError.
 
-    "bps" is refused, because tc means bytes by it and everybody else bits.
+    "bps" is refused: it means bytes to tc and bits to everybody else.
     """
-    number, unit = _amount(text, "a rate such as 10Gbit or 100Mbit was expected")
+    number, unit = _amount(text, "a rate", "10Gbit or 100Mbit")
     if not unit:
-        raise ValueError(f"{text!r} has no unit: a rate such as 10Gbit or 100Mbit was expected")
+        raise ValueError(f"{text!r} has no unit: use a rate such as 10Gbit or 100Mbit")
     factor = _RATES.get(unit.lower().removesuffix("/s"))
     if factor is None:
-        raise ValueError(f"{text!r} has an unknown unit {unit!r}: bit, kbit, Mbit, Gbit or Tbit was expected")
+        raise ValueError(f"{text!r} has an unknown unit {unit!r}: use bit, kbit, Mbit, Gbit or Tbit")
     return _whole(number * factor, text, "bits per second")
 
 
 def parse_probability_p32(text: str) -> int:
     """A probability in parts per 2^32 - 1, rounded to the nearest: "0.01%", or "0.0001" as a fraction below one.
 
-    A bare 1 is refused as ambiguous, and so is what is not zero yet would round to it. Raises ValueError.
+    A bare 1 is refused because it is ambiguous, and a value that would round to zero because it is not zero. Raises
+    ValueError.
     """
-    number, unit = _amount(text, "a probability such as 0.01% was expected")
+    number, unit = _amount(text, "a probability", "0.01%")
     if unit not in ("", "%"):
-        raise ValueError(f"{text!r} has an unknown unit {unit!r}: a probability such as 0.01% was expected")
+        raise ValueError(f"{text!r} has an unknown unit {unit!r}: use a probability such as 0.01%")
     if not unit and number >= 1:
         raise ValueError(f"{text!r} has no unit: write {text.strip()}% for percent, or a fraction below 1")
     share = number / 100 if unit else number
@@ -104,9 +117,9 @@ def parse_size_bytes(text: str) -> int:
 
     Raises ValueError.
     """
-    number, unit = _amount(text, _SIZE_EXPECTED)
+    number, unit = _amount(text, "a size", "8MiB or 64KiB")
     if unit and unit not in _SIZES:
-        raise ValueError(f"{text!r} has an unknown unit {unit!r}: B, KiB, MiB, GiB, kB, MB or GB was expected")
+        raise ValueError(f"{text!r} has an unknown unit {unit!r}: use B, KiB, MiB, GiB, kB, MB or GB")
     return _whole(number * _SIZES.get(unit, 1), text, "bytes")
 
 
@@ -115,14 +128,15 @@ def parse_buffer(text: str) -> BufferParts:
 
     Raises ValueError.
     """
-    number, unit = _amount(text, "a buffer such as 8MiB, 100p or 5ms was expected")
+    number, unit = _amount(text, "a buffer", "8MiB, 100p or 5ms")
     if unit in ("p", "packets"):
         return {"packets": _whole(number, text, "packets")}
     if unit in _DURATIONS:
         return {"ns": parse_duration_ns(text)}
     if unit in _SIZES:
         return {"bytes": parse_size_bytes(text)}
-    raise ValueError(f"{text!r} says not of what: bytes (8MiB), packets (100p) or time (5ms) was expected")
+    wrong = f"an unknown unit {unit!r}" if unit else "no unit"
+    raise ValueError(f"{text!r} has {wrong}: use bytes (8MiB), packets (100p) or time (5ms)")
 
 
 def parse_count(text: str) -> int:

@@ -1,4 +1,7 @@
-"""The time of day, the time since boot and the boot's id. Callers receive a clock, so that tests can set the time."""
+"""The time of day, the time since boot and the boot's id. Callers receive a clock, so that tests can set the time.
+
+In the lab all of them are virtual.
+"""
 
 from __future__ import annotations
 
@@ -42,3 +45,13 @@ class SystemClock:
     def boot_id(self) -> str:
         """The kernel's boot id; it changes at every boot."""
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def is_virtual(kernel_command_line: str) -> bool:
+    """Whether a kernel with this command line jumps from timer to timer instead of waiting."""
+    return any(word.startswith("time-travel") for word in kernel_command_line.split())
+
+
+def here_is_virtual() -> bool:
+    """Whether this machine's clock is virtual."""
+    return is_virtual(Path("/proc/cmdline").read_text())

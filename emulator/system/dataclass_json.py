@@ -39,7 +39,9 @@ def from_plain(kind: type[T], plain: Any) -> T:
     """The inverse of `to_plain`; a missing field takes its default. Raises ValueError for any other mismatch."""
     try:
         return cast(T, _read(kind, plain))
-    except TypeError as error:
+    except RecursionError:
+        raise ValueError(f"not a {kind.__name__}: it is nested too deep") from None
+    except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
 
 

@@ -21,7 +21,7 @@ ODD = Topology(
     "odd",
     "hub",
     (
-        Lane("a", Impairment(3, 1, 7, 8, Buffer(packets=4)), Impairment(2), Ports("eth0", "eth1"), 9000, 8, off=True),
+        Lane("a", Impairment(3, 1, 7, 800, Buffer(packets=4)), Impairment(2), Ports("eth0", "eth1"), 9000, 8, off=True),
         Lane("b", Impairment(rate_bps=10**10, buffer=Buffer(ns=5))),
         Lane(
             "c",
@@ -84,7 +84,7 @@ def test_every_kind_of_field() -> None:
         ({"many": 1}, "1 is not a tuple"),
         ({"pair": ["x"]}, "['x'] is not a tuple"),
         ({"word": "c"}, "'c' is not a"),
-        ({"named": {"b": {"bytes": 0}}}, "a buffer is one positive amount"),
+        ({"named": {"b": {"bytes": 0}}}, "a buffer of 0 holds no packet"),
         ({"other": 1}, "Kinds has no other"),
         ([], "[] is not a Kinds"),
     ],

@@ -1,0 +1,96 @@
+"""Reads files that people, other programs or a crash may have made: regular files only, each up to its kind's size.
+
+The product's only way to read them. Files of the kernel (/proc, /sys) and those of this package are read directly.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.units import format_size
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What a file is, for people, and the most bytes that one may have."""
+
+    name: str
+    most_bytes: int
+
+
+TOPOLOGY = FileKind("a topology", MIB)
+PATH_PROFILE = FileKind("a path profile", MIB)
+TCP_PROFILES = FileKind("a file of TCP profiles", MIB)
+DISTRIBUTION = FileKind("a table of jitter", MIB)
+TRACE = FileKind("a trace", 16 * MIB)
+PROBES = FileKind("a recording's probes", 512 * MIB)
+RECORDING = FileKind("a recording's description", MIB)
+STATE = FileKind("a file of the state folder", 256 * MIB)
+RUN = FileKind("a file of a run", 256 * MIB)
+CERTIFICATE = FileKind("a certificate", 64 * MIB)
+SAVED = FileKind("saved settings", MIB)
+TOKEN = FileKind("a token", 4096)
+ANSWER = FileKind("a daemon's answer", 64 * MIB)
+"""Not a file: what the client of a remote daemon takes."""
+
+_KINDS = {
+    stat.S_ISFIFO: "a FIFO", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device", stat.S_ISSOCK: "a socket",
+}  # fmt: skip
+
+
+class UnfitFile(OSError):
+    """A file that is not read, for what it is; `strerror` says why."""
+
+
+def read_bytes(path: Path, kind: FileKind) -> bytes:
+    """The whole file. Raises OSError: UnfitFile for what is no regular file, or larger than its kind."""
+    # Looked at before it is opened, too: opening a device may do something, and opening a FIFO waits.
+    _check(path, path.stat(), kind)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        _check(path, os.fstat(fd), kind)
+        content = file.read(kind.most_bytes + 1)
+    if len(content) > kind.most_bytes:
+        raise _too_large(path, kind)
+    return content
+
+
+def read_text(path: Path, kind: FileKind, encoding: str = "utf-8", errors: str = "strict") -> str:
+    """The whole file as text, its line ends as \\n. Raises OSError as `read_bytes` does, and UnicodeDecodeError."""
+    return read_bytes(path, kind).decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json(path: Path, kind: FileKind) -> Any:
+    """The value that a JSON file holds. Raises OSError as `read_bytes` does, and ValueError for what is no JSON."""
+    return parse_json(read_bytes(path, kind))
+
+
+def parse_json(content: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError for what is no JSON."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested far too deep") from None
+
+
+def _check(path: Path, seen: os.stat_result, kind: FileKind) -> None:
+    if stat.S_ISDIR(seen.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(seen.st_mode):
+        what = next((text for is_one, text in _KINDS.items() if is_one(seen.st_mode)), "no file")
+        raise UnfitFile(errno.EINVAL, f"it is {what}; {kind.name} is read from a regular file", str(path))
+    if seen.st_size > kind.most_bytes:
+        raise _too_large(path, kind)
+
+
+def _too_large(path: Path, kind: FileKind) -> UnfitFile:
+    text = f"it has more than {format_size(kind.most_bytes)}, the most that {kind.name} may have"
+    return UnfitFile(errno.EFBIG, text, str(path))
