@@ -1,6 +1,6 @@
-"""Flows: the packets of a lane that take a way of their own, and how the kernel tells them from the rest. Pure.
+"""Flows: packets of a lane with impairments of their own, and the kernel's filters that find them. Pure.
 
-A flow is described once for both directions, by its ends: what the hub sends to a port of the site comes back from it.
+One match describes a flow in both directions, by its ends: packets to a port of the site return from that port.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VERSIONS = {PROTOCOLS["icmp"]: 4, PROTOCOLS["icmp6"]: 6}
 
 WITH_PORTS = (6, 17)
 MOST_FLOWS = 8
-"""The flows of a lane: every one has a band of its own, and a port's root has 16."""
+"""The most flows of a lane: each needs a band, and a port's root has 16."""
 
 DSCP = {
     "cs0": 0, "cs1": 8, "cs2": 16, "cs3": 24, "cs4": 32, "cs5": 40, "cs6": 48, "cs7": 56, "le": 1, "ef": 46,
@@ -33,7 +33,7 @@ DSCP = {
 
 @dataclass(frozen=True)
 class Match:
-    """Which packets of a lane belong to a flow; None is any. `port` is either end's."""
+    """The packets of a flow; None matches any value. `port` is the port at either end."""
 
     hub: Network | None = None
     site: Network | None = None
@@ -46,18 +46,20 @@ class Match:
 
     def __post_init__(self) -> None:
         if all(getattr(self, field.name) is None for field in fields(self)):
-            raise ValueError("match says nothing: every packet would belong to it")
+            raise ValueError("the match is empty and would match every packet: add a key such as dscp")
         ports = (self.port, self.hub_port, self.site_port)
         if any(port is not None for port in ports) and self.protocol not in (None, *WITH_PORTS):
-            raise ValueError("only tcp and udp have ports")
+            raise ValueError("only tcp and udp have ports: change the protocol or remove the ports")
         if self.port is not None and ports[1:] != (None, None):
-            raise ValueError("port is either end's: leave hub_port and site_port out")
+            raise ValueError("port means either end: remove it, or hub_port and site_port")
         if any(port is not None and not 1 <= port <= 65535 for port in ports):
-            raise ValueError("a port is within 1..65535")
+            raise ValueError("a port is not within 1..65535")
         if self.hub and self.site and self.hub.version != self.site.version:
-            raise ValueError("hub and site are of different IP versions")
+            raise ValueError("hub and site have different IP versions: use one version")
         if (network := self.hub or self.site) and VERSIONS.get(self.protocol or 0, network.version) != network.version:
-            raise ValueError("icmp goes with addresses of IPv4, icmp6 with those of IPv6")
+            raise ValueError(
+                "the protocol and the addresses have different IP versions: use icmp with IPv4, icmp6 with IPv6"
+            )
         for name, value, most in (("dscp", self.dscp, 63), ("vlan", self.vlan, 4094), ("protocol", self.protocol, 255)):
             if value is not None and not 0 <= value <= most:
                 raise ValueError(f"{name} {value} is not within 0..{most}")
@@ -65,7 +67,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Filter:
-    """One flower filter: packets on their way in one direction. `ethertype` None is any."""
+    """One flower filter, for packets of one direction. `ethertype` None matches any."""
 
     ethertype: int | None = None
     vlan: int | None = None
@@ -90,7 +92,7 @@ class Filter:
 
 
 def filters(match: Match, *, outbound: bool) -> tuple[Filter, ...]:
-    """The filters that find a flow's packets in one direction; a packet that any of them finds belongs to it."""
+    """The filters of a flow in one direction; a packet that any of them matches belongs to the flow."""
     ends = [(match.hub_port, match.site_port)]
     if match.port is not None:
         ends = [(match.port, None), (None, match.port)]
@@ -135,7 +137,7 @@ def parse_network(text: str) -> Network:
     try:
         return ip_network(text)
     except ValueError as error:
-        raise ValueError(f"{error}: an address or a network such as 10.77.0.0/24 was expected") from None
+        raise ValueError(f"{error}: use an address or a network such as 10.77.0.0/24") from None
 
 
 def parse_protocol(text: str) -> int:
@@ -143,7 +145,7 @@ def parse_protocol(text: str) -> int:
     if text in PROTOCOLS:
         return PROTOCOLS[text]
     if not text.isascii() or not text.isdigit():
-        raise ValueError(f"{text!r} is no protocol: {', '.join(PROTOCOLS)} or a number was expected")
+        raise ValueError(f"{text!r} is not a protocol: use {', '.join(PROTOCOLS)} or a number")
     return int(text)
 
 
@@ -152,7 +154,7 @@ def parse_dscp(text: str) -> int:
     if text in DSCP:
         return DSCP[text]
     if not text.isascii() or not text.isdigit():
-        raise ValueError(f"{text!r} is no code point: a name such as ef or af41, or a number was expected")
+        raise ValueError(f"{text!r} is not a code point: use a name such as ef or af41, or a number")
     return int(text)
 
 
@@ -168,15 +170,15 @@ def parse_match(words: Iterable[str]) -> Match:
     for word in words:
         key, _, value = word.partition("=")
         if key not in _WORDS or not value:
-            raise ValueError(f"{word!r} is not KEY=VALUE with a key of {', '.join(_WORDS)}")
+            raise ValueError(f"{word!r} is not KEY=VALUE; the keys are {', '.join(_WORDS)}")
         if key in said:
-            raise ValueError(f"{key} is said twice")
+            raise ValueError(f"{key} is given twice: use it once")
         said[key] = _WORDS[key](value)
     return Match(**said)  # type: ignore[arg-type]
 
 
 def tree(match: Match) -> dict[str, object]:
-    """As a topology file has it."""
+    """The match as in a topology file."""
     said = {field.name: getattr(match, field.name) for field in fields(match)}
     found: dict[str, object] = {key: value for key, value in said.items() if value is not None}
     for key in ("hub", "site"):

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
+from emulator.errors import no_such
 from emulator.model.cities import CITIES
 
 EARTH_RADIUS_KM = 6371.0088
@@ -99,5 +100,5 @@ def trip(one: str, other: str, factor: float = PATH_FACTOR) -> Trip:
 def access_ns(name: str) -> int:
     """What an access network adds to the whole round trip. Raises ValueError."""
     if name not in ACCESS_NS:
-        raise ValueError(f"there is no access {name!r}: {', '.join(ACCESS_NS)} are known")
+        raise ValueError(no_such("access network", name, tuple(ACCESS_NS)))
     return ACCESS_NS[name]

@@ -7,18 +7,24 @@ from dataclasses import dataclass
 
 from emulator.model.jitter_distribution import NAMES, DistributionTable, checked
 from emulator.model.loss_model import P32, LossModel
-from emulator.units import format_duration
+from emulator.units import format_duration, format_rate
+
+LONGEST_DELAY_NS = 86_400 * 10**9
+"""A day: the kernel adds the delay to a clock of 63 bits of ns, and holds all that is in flight."""
+
+MOST_RATE_BPS = 10**13
+"""10 Tbit/s: above it a packet takes less than the kernel's clock can tell."""
 
 MAX_JITTER_NS = 2**31 - 1
 """The longest jitter: sch_netem would truncate a longer one silently."""
 
 AQMS = ("drop-tail", "codel", "fq-codel", "red")
-"""What a full buffer does: drop arriving packets, or an active queue management that drops earlier."""
+"""How a buffer drops: arriving packets when it is full, or earlier by an active queue management."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """The bottleneck's queue, apart from the delay: one of bytes, packets (of full MTU) or ns at the rate."""
+    """The depth of the bottleneck's queue: exactly one of bytes, packets (of full MTU) or ns at the rate."""
 
     bytes: int | None = None
     packets: int | None = None
@@ -27,10 +33,10 @@ class Buffer:
     def __post_init__(self) -> None:
         given = [v for v in (self.bytes, self.packets, self.ns) if v is not None]
         if len(given) != 1 or given[0] <= 0:
-            raise ValueError("a buffer is one positive amount of bytes, packets or time")
+            raise ValueError("a buffer of 0 holds no packet: use bytes (8MiB), packets (100p) or time (5ms)")
 
     def to_bytes(self, rate_bps: int, frame_bytes: int) -> int:
-        """The same queue in bytes, behind a link of `rate_bps` that carries frames of `frame_bytes`."""
+        """The depth in bytes, before a link of `rate_bps` that carries frames of `frame_bytes`."""
         if self.bytes is not None:
             return self.bytes
         if self.packets is not None:
@@ -43,12 +49,12 @@ class Buffer:
 class Impairment:
     """The impairment of one direction of a lane.
 
-    `rate_bps` None means: no bottleneck here, only the ports' own speed. `buffer` needs a rate; None means one BDP of
-    the lane, at least 1 ms. Jitter keeps the order unless `keep_order` is False; `reorder_p32` of the packets overtake
-    all packets in flight. `loss_model` replaces `loss_p32`. `ber_e15` are bit errors in 10^15 bits and replace
-    `corrupt_p32`, which is per packet. `ecn` marks packets of capable flows where they would be lost or dropped early.
-    `overhead_bytes` per packet and `atm` cells (53 bytes for 48) count against the rate. `seed` None: derived from the
-    topology's.
+    `rate_bps` None: the direction has no bottleneck but the ports' own speed. `buffer` needs a rate; None means one BDP
+    of the lane, at least 1 ms. Jitter keeps the packets' order unless `keep_order` is False; `reorder_p32` of the
+    packets overtake all packets in flight. `loss_model` replaces `loss_p32`. `ber_e15` counts bit errors in 10^15 bits
+    and replaces `corrupt_p32`, which is per packet. `ecn` marks packets of ECN-capable flows instead of losing or
+    dropping them early. `overhead_bytes` per packet and `atm` cells (53 bytes for 48) count against the rate. `seed`
+    None: the seed is derived from the topology's.
     """
 
     delay_ns: int = 0
@@ -79,6 +85,9 @@ class Impairment:
     def _check_times(self) -> None:
         if self.delay_ns < 0 or self.jitter_ns < 0:
             raise ValueError("delay and jitter cannot be negative")
+        if self.delay_ns > LONGEST_DELAY_NS:
+            delay, longest = format_duration(self.delay_ns), format_duration(LONGEST_DELAY_NS)
+            raise ValueError(f"a one-way delay of {delay} is above the longest, {longest}")
         if self.jitter_ns > self.delay_ns:
             jitter, delay = format_duration(self.jitter_ns), format_duration(self.delay_ns)
             raise ValueError(f"jitter {jitter} exceeds the one-way delay of {delay}")
@@ -90,7 +99,7 @@ class Impairment:
         else:
             checked(self.distribution)
         if self.reorder_p32 and not self.delay_ns:
-            raise ValueError("reordering needs a delay: what overtakes passes those that wait")
+            raise ValueError("reordering needs a delay: packets can only overtake packets that wait")
 
     def _check_probabilities(self) -> None:
         for name in ("loss", "duplicate", "corrupt", "reorder"):
@@ -98,17 +107,19 @@ class Impairment:
             if not 0 <= value <= P32:
                 raise ValueError(f"{name} {value} is not within 0..{P32}")
         if self.loss_p32 and self.loss_model:
-            raise ValueError("loss is given both as a probability and as a model")
+            raise ValueError("loss is given as a probability and as a model: use one of them")
         if self.corrupt_p32 and self.ber_e15:
-            raise ValueError("corruption is given both per packet and per bit")
+            raise ValueError("corruption is given per packet and per bit: use one of them")
         if not 0 <= self.ber_e15 <= 10**15:
             raise ValueError(f"a bit error rate of {self.ber_e15} in 10^15 is not within 0..1")
         if self.ecn and not (self.mean_loss or self.aqm != "drop-tail"):
-            raise ValueError("ecn marks what loss or an active queue would take away: give one of them")
+            raise ValueError("ecn has no packets to mark: add loss, or an aqm other than drop-tail")
 
     def _check_bottleneck(self) -> None:
         if self.rate_bps is not None and self.rate_bps < 8:
             raise ValueError(f"rate {self.rate_bps} bit/s is below one byte a second")
+        if self.rate_bps is not None and self.rate_bps > MOST_RATE_BPS:
+            raise ValueError(f"rate {format_rate(self.rate_bps)} is above the highest, {format_rate(MOST_RATE_BPS)}")
         if self.aqm not in AQMS:
             raise ValueError(f"aqm {self.aqm!r} is not one of {', '.join(AQMS)}")
         if not 0 <= self.overhead_bytes <= 65535:
@@ -116,18 +127,18 @@ class Impairment:
         if self.rate_bps is not None:
             return
         if self.buffer is not None:
-            raise ValueError("a buffer needs a rate: without a bottleneck no queue builds up")
+            raise ValueError("a buffer needs a rate: without a bottleneck there is no queue")
         if self.overhead_bytes or self.atm or self.aqm != "drop-tail":
-            raise ValueError("overhead, cells and aqm need a rate: they say how the bottleneck works")
+            raise ValueError("overhead, cells and aqm need a rate: they are settings of the bottleneck")
 
     @property
     def mean_loss(self) -> float:
-        """The share of packets lost (or marked) at random in the long run, without those that a full buffer drops."""
+        """The share of packets lost (or marked) at random in the long run, excluding drops of a full buffer."""
         return self.loss_model.mean_loss if self.loss_model else self.loss_p32 / P32
 
     @property
     def per_packet(self) -> bool:
-        """Whether packets must pass one by one: those of a super-frame would share one fate or one overhead."""
+        """Whether packets must pass singly: the packets of a super-frame would share one random draw or overhead."""
         return bool(
             self.mean_loss or self.duplicate_p32 or self.corrupt_p32 or self.ber_e15 or self.reorder_p32
             or self.overhead_bytes or self.atm or self.aqm != "drop-tail"

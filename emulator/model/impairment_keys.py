@@ -1,8 +1,8 @@
 """The table of impairments: how users write each one, and which fields of `Impairment` it sets. Pure.
 
-One row a key. Files and requests, options of commands, the status, schedules, the reference page and the web panel are
-made of it. A new impairment is a row here and a field with its checks in `impairment`; its lowering, its codec, the
-engine and the proof are written by hand.
+Each key has one row. The fields of files and requests, the commands' options, the status, the schedules' keys, the
+reference page and the web panel are made from it. A new impairment needs a row here and a field with its checks in
+`impairment`; its lowering, its codec, its engine part and its measurement are written by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from emulator.model.impairment import Buffer, Impairment
 
 @dataclass(frozen=True)
 class Kind:
-    """What sort of value a key has: what is expected where it is missing, and how a command's help calls it."""
+    """A kind of value: its name in messages ("use a time"), and in a command's help."""
 
     expected: str
     metavar: str
@@ -43,7 +43,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Choice:
-    """A word that a key may have, the field's value that it stands for, and what the panel says for it."""
+    """A word that a key may have, the field's value for it, and its label in the panel."""
 
     word: str
     meaning: Any
@@ -52,7 +52,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Range:
-    """What the panel's slider covers, in the kind's base unit (ns, bit/s, bytes, %); `log`: by its logarithm."""
+    """The range of the panel's slider, in the kind's base unit (ns, bit/s, bytes, %); `log`: on a logarithmic scale."""
 
     low: float
     high: float
@@ -64,12 +64,12 @@ class Key:
     """One impairment.
 
     `parse` reads the user's text and raises ValueError; it returns the value of the one field, or a tuple of the
-    values of all `fields`, in their order. `format` is its inverse, for any values, those at rest included; it takes
-    the fields' values as arguments. `choices` stand for both; the first is at rest. `table` reads the text of a file of
-    numbers, which may be named in place of a word. `needs_rate`: it says how the bottleneck works. `schedulable`: a
-    schedule may change it. `everyday`: the panel shows it without being asked for more. `one_way`: it is said of one
-    direction, never of a lane as a whole. `extra_units` are units that cannot be converted to the kind's own, and the
-    word that stands before such a number, if any. `formerly` is the key's old name, which is still read.
+    values of all `fields`, in their order. `format` is its inverse for all values, including those without effect; it
+    takes the fields' values as arguments. `choices` replace both; the first one has no effect. `table` reads the text
+    of a file of numbers, whose name may replace a word. `needs_rate`: the key is a setting of the bottleneck.
+    `schedulable`: a schedule may change it. `everyday`: the panel always shows it. `one_way`: it belongs to one
+    direction, never to a lane as a whole. `extra_units` are units that cannot be converted to the kind's own, and the
+    word before such a number, if any. `formerly` is the key's old name, which Longhaul still reads.
     """
 
     name: str
@@ -91,18 +91,18 @@ class Key:
     formerly: str = ""
 
     def read(self, text: str) -> dict[str, Any]:
-        """The fields of Impairment that the user's text means, by name. Raises ValueError."""
+        """The fields of Impairment that the user's text sets, by name. Raises ValueError."""
         value = self._chosen(text) if self.choices else self.parse(text)
         return self._by_field(value)
 
     def read_table(self, text: str) -> dict[str, Any]:
-        """The fields that a file of numbers means. Raises ValueError."""
+        """The fields that a file of numbers sets. Raises ValueError."""
         assert self.table
         return self._by_field(self.table(text))
 
     def write(self, values: Mapping[str, Any]) -> Any:
-        """What a file holds for these values of the key's fields: a text, a number or a list; None where there is
-        no text for what is at rest."""
+        """These values of the key's fields as in a file: a text, a number or a list; None for no effect, where only
+        omitting the key says so."""
         said = [values[name] for name in self.fields]
         word = next((one.word for one in self.choices if [one.meaning] == said), None)
         return self.format(*said) if word is None else word
@@ -118,12 +118,12 @@ class Key:
 
     @property
     def at_rest(self) -> Any:
-        """What a file holds for no effect; None where only leaving the key out says it."""
+        """The key's value without effect, as in a file; None where only omitting the key says so."""
         return self.write(self.rest)
 
     @property
     def expected(self) -> str:
-        """What is expected of its value, for people."""
+        """The kind of its value, for messages."""
         words = [one.word for one in self.choices]
         return (" or ".join(words) if len(words) == 2 else "a word") if words else KINDS[self.kind].expected
 
@@ -168,7 +168,7 @@ def parse_rate_bps(text: str) -> int | None:
         return None
     if bps := units.parse_rate_bps(text):
         return bps
-    raise ValueError(f"{text!r} carries nothing: write none for no bottleneck at all")
+    raise ValueError(f"a rate of {text} lets no packet through: use none for no bottleneck, or a rate such as 10Gbit")
 
 
 def _rate(bps: int | None) -> str:
@@ -188,7 +188,7 @@ def _buffer(buffer: Buffer | None) -> str:
 
 
 def parse_loss(text: str) -> tuple[int, loss_model.LossModel | None]:
-    """Loss as a probability or as a model; the other is nothing. Raises ValueError."""
+    """Loss as a probability or as a model; the other one is 0 or None. Raises ValueError."""
     loss = loss_model.parse(text)
     return (loss, None) if isinstance(loss, int) else (0, loss)
 
@@ -204,7 +204,7 @@ def _share(p32: int) -> str:
 def parse_ber_e15(text: str) -> int:
     """A bit error rate such as "1e-9" in errors per 10^15 bits. Raises ValueError."""
     if not re.fullmatch(r"[0-9]{1,16}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
-        raise ValueError(f"{text!r} is not a bit error rate such as 1e-9")
+        raise ValueError(f"{text!r} is not a bit error rate: use a number such as 1e-9")
     errors = Fraction(text) * 10**15
     if errors.denominator != 1 or errors > 10**15:
         raise ValueError(f"{text!r} is not within 1e-15..1 in steps of 1e-15")
@@ -320,7 +320,7 @@ KEYS: tuple[Key, ...] = (
 
 
 def shared_keys() -> tuple[Key, ...]:
-    """The keys that may be said of a lane as a whole, for both directions at once."""
+    """The keys that a lane as a whole may have, for both directions at once."""
     return tuple(key for key in KEYS if not key.one_way)
 
 
@@ -349,6 +349,6 @@ def at_rest(keys: Iterable[Key]) -> dict[str, Any]:
 
 
 def written(impairment: Impairment, keys: Iterable[Key] = ()) -> dict[str, Any]:
-    """An impairment as a file holds it, key by key; what is at rest is left out, but never what is in `keys`."""
+    """An impairment as in a file, key by key, without settings that have no effect unless `keys` names them."""
     always = set(keys)
     return {key.name: key.write(key.of(impairment)) for key in KEYS if key in always or key.of(impairment) != key.rest}

@@ -70,7 +70,7 @@ def parse(text: str) -> DistributionTable:
     """
     words = re.sub(r"#.*", "", text).split()
     if strange := next((w for w in words if not re.fullmatch(r"-?[0-9]{1,6}", w)), None):
-        raise ValueError(f"{strange[:20]!r} in the table is not a whole number of 1/8192 jitter")
+        raise ValueError(f"{strange[:20]!r} in the table is not a whole number (of 1/8192 jitter)")
     return checked(tuple(map(int, words)))
 
 

@@ -1,6 +1,6 @@
-"""A partial change to one lane: what is named changes, all else stays. Pure.
+"""A partial change to one lane: named settings change, all others stay. Pure.
 
-Commands, requests, schedules, replays and the axes of a sweep each build one and apply it.
+Commands, requests, schedules, replays and the axes of a sweep build such a patch and apply it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from emulator.errors import no_such
 from emulator.model.flow_match import Match
 from emulator.model.impairment import Impairment
 from emulator.model.impairment_keys import AT_REST, KEYS
@@ -20,14 +21,14 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class LanePatch:
-    """What to change on a lane, or on one of its flows.
+    """A change to a lane, or to one of its flows.
 
-    `outbound` and `inbound` are fields of `Impairment` by name, with their new values. An `rtt_ns` alone splits evenly
-    anew; with one direction's `delay_ns`, the other direction takes the rest. A `delay_ns` of None is none of its own:
-    a flow's is then the lane's, a lane's is 0. `off` True leaves all but the bottleneck on file but without effect;
-    False puts it into effect again, as a new delay does. `flows` are patches by the flow's name: a flow that is not
-    there becomes the last one, with the lane's delays; None deletes one, and None for all of `flows` deletes all.
-    `match`, for a flow alone, are fields of `Match` by name; a new flow needs one.
+    `outbound` and `inbound` are fields of `Impairment` by name, with their new values. An `rtt_ns` alone is split
+    evenly; with one direction's `delay_ns`, the other direction gets the rest. A `delay_ns` of None removes the delay:
+    a flow then has the lane's, a lane has 0. `off` True disables all settings except the bottleneck and keeps them;
+    False enables them again, as does a new delay. `flows` are patches by the flow's name: an unknown flow becomes the
+    last one, with the lane's delays; None deletes a flow, and None in place of `flows` deletes all. `match`, for flows
+    only, holds fields of `Match` by name; a new flow needs one.
     """
 
     rtt_ns: int | None = None
@@ -49,7 +50,7 @@ class LanePatch:
         return cls(rtt_ns, values, values)
 
     def apply(self, lane: Lane) -> Lane:
-        """The lane after the change. Raises ValueError when that would contradict itself."""
+        """The lane after the change. Raises ValueError when its settings would be contradictory."""
         outbound, inbound = self._ways(lane.outbound, lane.inbound, (0, 0))
         return replace(lane, outbound=outbound, inbound=inbound, off=self._off(lane), flows=self._flows(lane))
 
@@ -63,7 +64,7 @@ class LanePatch:
     def _ways(
         self, outbound: Impairment, inbound: Impairment, delays_ns: tuple[int, int]
     ) -> tuple[Impairment, Impairment]:
-        """Both directions after the change; `delays_ns` are theirs where they have none of their own."""
+        """Both directions after the change; `delays_ns` are the delays of directions without their own."""
         out, back = dict(self.outbound), dict(self.inbound)
         if self._delayed:
             now_ns = outbound.delay_ns, inbound.delay_ns
@@ -101,10 +102,10 @@ class LanePatch:
             raise ValueError(f"flow {name}: {error}") from None
 
     def _new_flow(self, lane: Lane, name: str) -> Flow:
-        """A flow with nothing but the lane's delays."""
+        """A flow with the lane's delays and no other impairment."""
         if not self.match:
-            there = ", ".join(flow.name for flow in lane.flows) or "none"
-            raise ValueError(f"there is no flow {name}: {there} are there; a new one needs a match")
+            there = [flow.name for flow in lane.flows]
+            raise ValueError(f"{no_such('flow', name, there)}; a new flow needs a match")
         try:
             match = Match(**self.match)
         except ValueError as error:
@@ -113,10 +114,10 @@ class LanePatch:
 
 
 def difference(before: Lane, after: Lane) -> LanePatch:
-    """The patch that makes one lane the other; their ports, MTU and line rate are the same.
+    """The patch that turns one lane into the other; both have the same ports, MTU and line rate.
 
-    A flow that is new or differs is said in full, and so is each key of which a field differs. Flows that both have
-    stay in the order of `before`.
+    It holds a new or different flow in full, and all fields of a key when one of them differs. Flows of both lanes
+    keep the order of `before`.
     """
     flows: dict[str, LanePatch | None] = {flow.name: None for flow in before.flows if flow not in after.flows}
     flows |= {flow.name: _whole(flow) for flow in after.flows if flow not in before.flows}

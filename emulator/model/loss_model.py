@@ -31,9 +31,9 @@ class GilbertElliott:
     def __post_init__(self) -> None:
         _check(self)
         if not self.r_p32 and self.p_p32:
-            raise ValueError("r is 0%: once bad, the lane would stay bad for ever")
+            raise ValueError("r is 0%: the lane would never leave the bad state; use a larger r")
         if not self.p_p32 and not self.good_p32:
-            raise ValueError("p is 0%: nothing would ever be lost; write 0 for no loss")
+            raise ValueError("p is 0%: no packet would ever be lost; use a loss of 0")
 
     @property
     def bad_share(self) -> float:
@@ -84,7 +84,7 @@ class FourState:
         if self.p31_p32 + self.p32_p32 > P32:
             raise ValueError("p31 and p32 add up to more than 100%")
         if not self.p31_p32 or (self.p32_p32 and not self.p23_p32):
-            raise ValueError("a burst must end: p31 must not be 0%, nor p23 when p32 is not")
+            raise ValueError("a burst would never end: use p31 above 0%, and p23 above 0% where p32 is")
 
     @property
     def mean_loss(self) -> float:
@@ -114,13 +114,13 @@ LossModel = GilbertElliott | FourState
 
 def _check(model: LossModel) -> None:
     if not all(0 <= value <= P32 for value in astuple(model)):
-        raise ValueError("every probability of a loss model is within 0%..100%")
+        raise ValueError("a probability of the loss model is not within 0%..100%")
 
 
 def from_burst(loss_p32: int, burst: Fraction) -> GilbertElliott:
     """A model whose losses come `burst` in a row on average. Raises ValueError for an impossible combination."""
     if burst < 1:
-        raise ValueError("a burst is at least one packet")
+        raise ValueError("a burst of less than one packet is impossible: use 1 or more")
     if not 0 < loss_p32 < P32:
         raise ValueError("bursts need a loss above 0% and below 100%")
     leave = 1 / burst
@@ -139,18 +139,20 @@ def parse(text: str) -> int | LossModel:
     first, *words = text.split() or [""]
     if first == "gilbert":
         if not 2 <= len(words) <= 4:
-            raise ValueError(f"{text!r}: gilbert P R [1-H [1-K]] was expected, such as gilbert 1% 20%")
+            raise ValueError(
+                f"{text!r} is not gilbert P R [1-H [1-K]]: use two to four probabilities, as in gilbert 1% 20%"
+            )
         return GilbertElliott(*map(_probability, words))
     if first == "4-state":
         if len(words) != 5:
-            raise ValueError(f"{text!r}: 4-state P13 P31 P32 P23 P14 was expected")
+            raise ValueError(f"{text!r} is not 4-state P13 P31 P32 P23 P14: use five probabilities")
         return FourState(*map(_probability, words))
     if words[:1] == ["burst"] and len(words) == 2:
         if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", words[1]):
-            raise ValueError(f"{words[1]!r} is not a mean burst in packets, such as 5")
+            raise ValueError(f"{words[1]!r} is not a mean burst length: use a number of packets such as 5")
         return from_burst(parse_probability_p32(first), Fraction(words[1]))
     if "every" in words or first == "every":
-        raise ValueError(f"{text!r}: sch_netem has no periodic loss; 1%, 1% burst 5, gilbert or 4-state are there")
+        raise ValueError(f"{text!r}: sch_netem has no periodic loss; use 1%, 1% burst 5, gilbert or 4-state")
     return parse_probability_p32(text)
 
 

@@ -1,11 +1,12 @@
-"""What changes when: keyframes of lanes and directions on one clock. Pure values; `timeline` evaluates them.
+"""Schedules: keyframes of lanes and directions on one clock. Pure values; `timeline` evaluates them.
 
 Times are ns from the schedule's start. Before a track's first key, the lane is as the topology has it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from emulator.model.impairment_keys import key_of
@@ -16,8 +17,17 @@ DAY_NS = 86_400 * 10**9
 STEP_NS = 10**9
 """The default interval between changes of a ramp."""
 
+LONGEST_NS = 366 * DAY_NS
+"""A year: the latest time of a key, the longest loop and the latest start."""
+MOST_KEYS = 250_000
+"""Of all tracks, counted for each lane that they change: a day of seconds in both directions, and some."""
+SHORTEST_NS = 1_000_000
+"""The shortest loop and step: the lanes cannot follow faster."""
+LAST_EPOCH_NS = 2**63 - 1 - LONGEST_NS
+"""The last start, in the year 2261: the kernel's clock ends in April 2262."""
+
 RTT, DOWN = "rtt_ns", "down"
-"""What a keyframe may set besides the fields of impairments: the round trip, and 1 for losing every packet."""
+"""The values of a keyframe besides the fields of impairments: the round trip, and 1 for losing every packet."""
 
 Value = int | str | LossModel | None
 """A value of a field."""
@@ -25,7 +35,7 @@ Value = int | str | LossModel | None
 
 @dataclass(frozen=True)
 class Keyframe:
-    """What holds from `at_ns` on; with `ramp`, the value changes linearly from the keyframe before.
+    """The values from `at_ns` on; with `ramp`, they change linearly from the keyframe before.
 
     `values` are fields of Impairment (those of the table's schedulable keys), RTT or DOWN, each with its value.
     """
@@ -45,7 +55,7 @@ class Track:
 
     def __post_init__(self) -> None:
         if not self.keys:
-            raise ValueError("a track needs at least one key")
+            raise ValueError("a track needs at least one key: add one")
         for before, key in pairwise(self.keys):
             if key.at_ns <= before.at_ns:
                 here, there = format_duration(key.at_ns), format_duration(before.at_ns)
@@ -55,13 +65,15 @@ class Track:
 
     def _check(self, key: Keyframe) -> None:
         at = format_duration(key.at_ns)
+        if key.at_ns > LONGEST_NS:
+            raise ValueError(f"the key at {at} is later than {format_duration(LONGEST_NS)}")
         names = [name for name, _ in key.values]
         if not names:
-            raise ValueError(f"the key at {at} sets nothing")
+            raise ValueError(f"the key at {at} sets nothing: add a setting such as loss")
         if RTT in names and (self.direction != "both" or "delay_ns" in names):
-            raise ValueError(f"the key at {at}: rtt is for both directions at once; write delay for one of them")
+            raise ValueError(f"the key at {at}: rtt sets both directions; use delay for one of them")
         if key.ramp and key is self.keys[0]:
-            raise ValueError(f"the key at {at} is the first: there is nothing to ramp from")
+            raise ValueError(f"the key at {at} is the first and cannot ramp: add an earlier key")
         if key.ramp:
             self._check_ramp(key, at)
 
@@ -69,10 +81,12 @@ class Track:
         for name, value in key.values:
             before = self.last_before(name, key)
             if name == "rate_bps" and None in (value, before):
-                raise ValueError(f"the key at {at}: a rate of none is no number to ramp to or from")
+                raise ValueError(f"the key at {at}: a rate cannot ramp to or from none: use a number")
             if name == DOWN or not _on_a_line(before, value):
                 word = name if name in (RTT, DOWN) else key_of(name).name
-                raise ValueError(f"the key at {at}: {word.split('_')[0]} can only step from what stands before it")
+                raise ValueError(
+                    f"the key at {at}: {word.split('_')[0]} cannot ramp from the value before: remove ramp"
+                )
 
     def last_before(self, name: str, key: Keyframe) -> Value:
         """The latest value that the track set before a keyframe; UNSAID when it set none."""
@@ -81,7 +95,7 @@ class Track:
 
 
 UNSAID = "unsaid"
-"""Not a value of a field: a track has set nothing."""
+"""Stands for the value of a field that the track has not set."""
 
 
 def _on_a_line(one: Value, other: Value) -> bool:
@@ -96,6 +110,12 @@ class Start:
 
     kind: str = "now"
     ns: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind == "at" and not 0 <= self.ns <= LAST_EPOCH_NS:
+            raise ValueError("a start is within the years 1970..2260")
+        if self.kind == "now" and self.ns > LONGEST_NS:
+            raise ValueError(f"a start in {format_duration(self.ns)} is later than {format_duration(LONGEST_NS)}")
 
     def epoch_ns(self, now_ns: int) -> int:
         """The schedule's time 0, in ns since 1970, for a run that begins now."""
@@ -120,12 +140,24 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not self.tracks:
-            raise ValueError("a schedule needs at least one track")
-        if self.step_ns < 1_000_000:
-            raise ValueError("a step is at least 1 ms")
+            raise ValueError("a schedule needs at least one track: add one")
+        for name, ns in (("step", self.step_ns), ("loop", self.loop_ns)):
+            if ns is not None and not SHORTEST_NS <= ns <= LONGEST_NS:
+                low, high = format_duration(SHORTEST_NS), format_duration(LONGEST_NS)
+                raise ValueError(f"a {name} of {format_duration(ns)} is not within {low}..{high}")
+        times = {key.at_ns for track in self.tracks for key in track.keys}
+        if self.loop_ns is not None and self.loop_ns < len(times) * SHORTEST_NS:
+            loop, least = format_duration(self.loop_ns), format_duration(len(times) * SHORTEST_NS)
+            raise ValueError(f"a loop of {loop} is too short for {len(times)} times of keys: use {least} or more")
         if self.loop_ns is not None and self.loop_ns <= self.last_ns:
             loop, last = format_duration(self.loop_ns), format_duration(self.last_ns)
             raise ValueError(f"the loop of {loop} ends before the last key at {last}")
+
+    def sparing(self, lane: str, sites: Sequence[str]) -> Schedule | None:
+        """The schedule without this lane of the topology's `sites`; None when it changes no other lane."""
+        rest = (replace(one, lanes=tuple(n for n in one.lanes or sites if n != lane)) for one in self.tracks)
+        tracks = tuple(track for track in rest if track.lanes)
+        return replace(self, tracks=tracks) if tracks else None
 
     @property
     def last_ns(self) -> int:

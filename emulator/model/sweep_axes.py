@@ -1,18 +1,19 @@
-"""What a sweep varies: one table of its axes, from which the topology file, the command line, the API and the web form
-are made, and their values.
+"""The axes of a sweep: one table, from which the topology file's section, the options, the API and the web form are
+made; and their values. Pure.
 
-What would fail in the middle of a run is refused here, before anything starts. Pure.
+It refuses values that would fail in the middle of a run.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from emulator import units
+from emulator.errors import no_such
 from emulator.model.loss_model import P32
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, MOST_SEGMENTS
 from emulator.model.topology import LEAST_MTU, MOST_MTU
@@ -24,16 +25,16 @@ DIRECTIONS = (OUTBOUND, INBOUND, BOTH)
 MOST_STREAMS, LONGEST_S = 128, 86_400
 """Of one measurement: what a host can carry, and a day. A workload that can do less says so (`Workload.check`)."""
 LONGEST_RTT_NS = 3_000_000_000
-"""Three requests, one a second (mcast_solicit, retrans_time_ms); then what waits to be sent is dropped."""
+"""Three requests, one a second (mcast_solicit, retrans_time_ms); then the kernel drops the waiting packets."""
 MOST_REPEATS = 30
 MOST_VALUES = 64
 """Of one axis."""
 SMALLEST_WINDOW_BYTES = 4096
 LARGEST_WINDOW_BYTES = LARGEST_BUFFER_BYTES * 2 // 3
-"""What is in flight of the largest send buffer at the least: its writer sleeps until a third is free."""
+"""The least share in flight of a full send buffer: its writer sleeps until a third of it is free."""
 LEAST_RATE_BPS = 8
 ALGORITHM_PATTERN = r"[a-z0-9_-]{1,15}"
-"""What the kernel has room for in the name of a congestion control (TCP_CA_NAME_MAX)."""
+"""The longest name of a congestion control (TCP_CA_NAME_MAX)."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class SweepAxis:
         return self.of_a_request or self.default
 
     @property
+    def has_unit(self) -> bool:
+        """Whether its values are written with a unit."""
+        return self.read in _WITH_UNITS
+
+    @property
     def option(self) -> str:
         """The option on the command line."""
         return f"--{self.key.replace('_', '-')}"
@@ -75,14 +81,19 @@ class SweepAxis:
             if not least <= value <= most:
                 raise ValueError(f"{written(value)} is not within {written(least)}..{written(most)}, {whose}")
         elif self.choices and value not in self.choices:
-            raise ValueError(f"no such {self.key} as {value!r}; there are {', '.join(self.choices)}")
+            raise ValueError(no_such(self.key, value, self.choices))
         elif self.key in _CHECKS:
             _CHECKS[self.key](value)
 
 
+_WITH_UNITS: tuple[Callable[[str], Any], ...] = (
+    units.parse_duration_ns, units.parse_size_bytes, units.parse_rate_bps, units.parse_probability_p32,
+)  # fmt: skip
+
+
 def _word(text: str) -> str:
     if not text:
-        raise ValueError("a name was expected")
+        raise ValueError("a value is empty: use a name")
     return text
 
 
@@ -94,23 +105,23 @@ def _whole_seconds(text: str) -> int:
     """A duration in s; a bare number is in s."""
     duration_ns = units.parse_duration_ns(f"{text}s" if text.isdigit() else text)
     if not duration_ns or duration_ns % 10**9:
-        raise ValueError(f"{text!r} is not understood: whole seconds were expected, such as 30s")
+        raise ValueError(f"{text!r} is not a positive number of whole seconds: use 30s or 2min")
     return duration_ns // 10**9
 
 
 def _check_algorithm(name: str) -> None:
     if not re.fullmatch(ALGORITHM_PATTERN, name):
-        raise ValueError(f"{name!r} is no name of a congestion control such as cubic or bbr")
+        raise ValueError(f"{name!r} is not the name of a congestion control: use cubic or bbr")
 
 
 def _check_rate(rate_bps: int) -> None:
     if rate_bps < LEAST_RATE_BPS:
-        raise ValueError(f"{rate_bps} bit/s are below one byte a second")
+        raise ValueError(f"{rate_bps} bit/s is below the minimum of one byte a second")
 
 
 def _check_loss(loss_p32: int) -> None:
     if loss_p32 >= P32:
-        raise ValueError("a loss of 100% lets nothing through that could be measured")
+        raise ValueError("a loss of 100% lets no packet through: nothing could be measured")
 
 
 _CHECKS: dict[str, Callable[[Any], None]] = {"cc": _check_algorithm, "rate": _check_rate, "loss": _check_loss}
@@ -183,12 +194,12 @@ AXES: tuple[SweepAxis, ...] = (
 """In the order in which users see them. `repeats` belongs to the run and not to its cells."""
 BY_KEY = {axis.key: axis for axis in AXES}
 OLD_WORDS = {"profile": "tcp_profile"}
-"""What a user may still write for an axis, for one release."""
+"""The old names of axes, which Longhaul reads for one more release."""
 
 
 @dataclass(frozen=True)
 class Axes:
-    """What is varied; an empty axis leaves what the lane, the profile or the kernel has. ns, bit/s, p32, bytes, s.
+    """The values of every axis (ns, bit/s, p32, bytes, s); an empty axis keeps the lane's, profile's or kernel's value.
 
     `window` makes profiles whose receive buffer offers a window of that many bytes; without it and `tcp_profile` there
     are default and max. The fields are called as in `AXES`.
@@ -215,7 +226,7 @@ class Axes:
 
     @property
     def combinations(self) -> int:
-        """How many cells they make of one lane, or of each that is named."""
+        """The number of cells for one lane, or for each named lane."""
         values = [getattr(self, field.name) for field in fields(self) if field.name not in ("tcp_profile", "window")]
         profiles = len(self.tcp_profile) + len(self.window)
         return max(1, profiles) * math.prod(max(1, len(value)) for value in values if isinstance(value, tuple))
@@ -228,8 +239,42 @@ def parse(key: str, text: str) -> Any:
     return value
 
 
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)")
+_QUANTITY = re.compile(rf"({_NUMBER.pattern})\s*([a-zA-Zµμ/%]+)")
+
+
+def split(key: str, text: str) -> list[str]:
+    """The values of an axis in a text with commas between them.
+
+    Raises ValueError where some numbers have a unit and others have none: the comma of "1,5ms" may be a decimal one.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    units_given = [found[2] for part in parts if (found := _QUANTITY.fullmatch(part))]
+    bare = [part for part in parts if _NUMBER.fullmatch(part)]
+    decimal = _as_decimals(parts)
+    # 0 is the same in every unit, and needs none where no other reading is possible.
+    if not BY_KEY[key].has_unit or not units_given or not bare or (decimal == parts and not any(map(float, bare))):
+        return parts
+    spelt = [
+        [f"{part}{units_given[0]}" if _NUMBER.fullmatch(part) else part for part in one] for one in (parts, decimal)
+    ]
+    readings = dict.fromkeys(",".join(one) for one in spelt)
+    raise ValueError(f"{text!r} is ambiguous, for {bare[0]!r} has no unit: write {' or '.join(readings)}")
+
+
+def _as_decimals(parts: Sequence[str]) -> list[str]:
+    """The parts, with each comma between a whole number and digits with a unit read as a decimal point."""
+    read: list[str] = []
+    for part in parts:
+        if read and read[-1].isdigit() and re.fullmatch(r"[0-9]+\s*[a-zA-Zµμ/%]+", part):
+            read[-1] += f".{part}"
+        else:
+            read.append(part)
+    return read
+
+
 def parse_all(texts: Iterable[str], read: Callable[[str], Any]) -> tuple[Any, ...]:
-    """Several values of an axis. Raises ValueError with everything that is wrong with them."""
+    """Several values of an axis. Raises ValueError with every mistake in them."""
     values, wrong = [], []
     for text in texts:
         try:

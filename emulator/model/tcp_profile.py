@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 LARGEST_BUFFER_BYTES = 2**30 - 2**20
 """The kernel computes socket buffers with int arithmetic, which overflows at 1 GiB."""
+LARGEST_SYSCTL_BYTES, MOST_PAGES = 2**31 - 1, 2**63 - 1
+"""What the kernel's sysctls hold: tcp_rmem and tcp_wmem as int, tcp_mem as long."""
 MOST_SEGMENTS = 65_535
 """Of a first window, as a route holds it."""
 
@@ -31,7 +33,10 @@ class Profile:
         for field in ("tcp_rmem", "tcp_wmem", "tcp_mem"):
             values = getattr(self, field)
             if values is not None and not 0 < values[0] <= values[1] <= values[2]:
-                raise ValueError(f"{field} {values} does not rise: min <= default <= max expected")
+                raise ValueError(f"{field} {values} is not in rising order: use minimum <= default <= maximum")
+            most = MOST_PAGES if field == "tcp_mem" else LARGEST_SYSCTL_BYTES
+            if values is not None and values[2] > most:
+                raise ValueError(f"{field} {values[2]} is above the kernel's {most}")
         for field in ("initcwnd", "initrwnd"):
             value = getattr(self, field)
             if value is not None and not 1 <= value <= MOST_SEGMENTS:

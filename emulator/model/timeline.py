@@ -12,7 +12,7 @@ from emulator.model.impairment import Impairment
 from emulator.model.impairment_keys import KEYS, at_rest, schedulable_keys
 from emulator.model.lane_patch import LanePatch
 from emulator.model.loss_model import P32
-from emulator.model.schedule import DOWN, RTT, Schedule, Track, Value
+from emulator.model.schedule import DOWN, MOST_KEYS, RTT, Schedule, Track, Value
 from emulator.model.topology import Lane, Topology, split_rtt
 from emulator.units import format_duration
 
@@ -51,14 +51,17 @@ class Curve:
 
 
 class Timeline:
-    """The lanes of a topology under its schedule. Raises ValueError when they would be contradictory at any time."""
+    """The lanes of a topology under its schedule. Raises ValueError when a lane is invalid at any time."""
 
     def __init__(self, topology: Topology, schedule: Schedule) -> None:
         self.topology, self.schedule = topology, schedule
+        count = sum(len(track.keys) * len(track.lanes or topology.sites) for track in schedule.tracks)
+        if count > MOST_KEYS:
+            raise ValueError(f"{count} keys, counted for each lane, are too many: {MOST_KEYS} at most")
         self.curves = [curve for track in schedule.tracks for curve in _curves(topology, track)]
         for t_ns in self.breakpoints():
             try:
-                self.at(t_ns)
+                self._lanes_at(t_ns)
             except ValueError as error:
                 raise ValueError(f"at {format_duration(t_ns)} of the schedule: {error}") from None
 
@@ -70,16 +73,17 @@ class Timeline:
 
     def at(self, t_ns: int) -> Topology:
         """The topology `t_ns` after the start; before the start, as its file says."""
-        if t_ns < 0:
-            return self.topology
+        return self.topology if t_ns < 0 else replace(self.topology, lanes=self._lanes_at(t_ns))
+
+    def _lanes_at(self, t_ns: int) -> tuple[Lane, ...]:
+        """The lanes at or after the start. Raises ValueError where they would be contradictory."""
         phase = t_ns % self.schedule.loop_ns if self.schedule.loop_ns else t_ns
         said: dict[str, dict[str, dict[str, Any]]] = {}
         for curve in self.curves:
             if phase >= curve.times[0]:
                 value = curve.at(phase, self.schedule.step_ns)
                 said.setdefault(curve.lane, {}).setdefault(curve.direction, {})[curve.field] = value
-        lanes = tuple(_changed(lane, said[lane.name]) if lane.name in said else lane for lane in self.topology.lanes)
-        return replace(self.topology, lanes=lanes)
+        return tuple(_changed(lane, said[lane.name]) if lane.name in said else lane for lane in self.topology.lanes)
 
     @cached_property
     def extremes(self) -> tuple[Topology, Topology]:

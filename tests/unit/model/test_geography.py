@@ -67,11 +67,11 @@ def test_an_access_counts_once_for_the_whole_round_trip() -> None:
     [
         ("{from: new-yrok, to: london}", "there is no place 'new-yrok': did you mean new-york?"),
         ("{from: xqz, to: london}", "there is no place 'xqz': longhaul places lists all of them"),
-        ("{from: london}", "{from: PLACE, to: PLACE} was expected, or {access: NAME}"),
-        ("{from: london, to: paris, via: rome}", "'via' is unknown here: from, to, factor and access are known"),
+        ("{from: london}", "a place is missing: use {from: PLACE, to: PLACE} or {access: NAME}"),
+        ("{from: london, to: paris, via: rome}", "unknown key 'via'; the keys are from, to, factor, access"),
         ("{from: london, to: paris, factor: 0.5}", "factor '0.5' is not a number of at least 1, such as 1.5"),
-        ("{access: pigeon}", "there is no access 'pigeon': cable, dsl, 5g, lte, leo, geo are known"),
-        ("[1ms]", "a time, or {from: PLACE, to: PLACE} was expected, not a list"),
+        ("{access: pigeon}", "there is no access network 'pigeon': use cable, dsl, 5g, lte, leo or geo"),
+        ("[1ms]", "a list is not allowed here: use a time, or {from: PLACE, to: PLACE}"),
     ],
 )
 def test_places_that_make_no_sense(rtt: str, message: str) -> None:

@@ -47,7 +47,7 @@ def test_a_file_of_numbers() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 two", "'two' in the table is not a whole number of 1/8192 jitter"),
+        ("1 two", "'two' in the table is not a whole number (of 1/8192 jitter)"),
         ("# nothing", "a distribution has 1 to 16384 numbers, not 0"),
         ("0 40000", "40000 in the distribution is not within -32768..32767 (four jitters each way)"),
         ("0 " * 16385, "a distribution has 1 to 16384 numbers, not 16385"),

@@ -42,9 +42,9 @@ def test_rtt_and_one_delay_give_the_other() -> None:
 
 
 def test_a_direction_is_meant_alone() -> None:
-    changed = LanePatch(inbound={"loss_p32": 99, "rate_bps": 8, "jitter_ns": 0}).apply(LANE)
+    changed = LanePatch(inbound={"loss_p32": 99, "rate_bps": 800, "jitter_ns": 0}).apply(LANE)
     assert changed.outbound == LANE.outbound
-    assert changed.inbound == Impairment(166 * MS, 0, 99, 8, Buffer(packets=9))
+    assert changed.inbound == Impairment(166 * MS, 0, 99, 800, Buffer(packets=9))
 
 
 def test_bottleneck_gone_and_buffer_automatic() -> None:
@@ -81,10 +81,10 @@ def test_a_flow_is_meant_alone() -> None:
     changed = of_flow("voice", LanePatch(8 * MS, {"jitter_ns": 0, "loss_p32": 5})).apply(TALKING)
     voice = replace(VOICE, outbound=Impairment(4 * MS, 0, 5), inbound=Impairment(4 * MS))
     assert changed == replace(TALKING, flows=(voice, BULK))
-    slow = LanePatch(outbound={"rate_bps": 8}, inbound={"rate_bps": 8}, match={"port": 10})
+    slow = LanePatch(outbound={"rate_bps": 800}, inbound={"rate_bps": 800}, match={"port": 10})
     assert of_flow("bulk", slow).apply(TALKING).flows == (
         VOICE,
-        Flow("bulk", Match(port=10), Impairment(rate_bps=8), Impairment(rate_bps=8)),
+        Flow("bulk", Match(port=10), Impairment(rate_bps=800), Impairment(rate_bps=800)),
     )
 
 
@@ -105,17 +105,17 @@ NEW = {"vlan": 7}
 @pytest.mark.parametrize(
     ("patch", "message"),
     [
-        (of_flow("new", LanePatch(8)), "there is no flow new: none are there; a new one needs a match"),
+        (of_flow("new", LanePatch(8)), "there is no flow 'new', nor any other; a new flow needs a match"),
         (
             of_flow("new", LanePatch(outbound={"jitter_ns": 10**9}, match=NEW)),
             "flow new: jitter 1 s exceeds the one-way delay of 180 ms",
         ),
         (LanePatch(MS), "jitter 1 ms exceeds the one-way delay of 500 us"),
-        (LanePatch.both({"rate_bps": None}), "a buffer needs a rate: without a bottleneck no queue builds up"),
-        (LanePatch(MS, {"delay_ns": 2 * MS}), "one direction's delay is above the RTT of 1 ms"),
+        (LanePatch.both({"rate_bps": None}), "a buffer needs a rate: without a bottleneck there is no queue"),
+        (LanePatch(MS, {"delay_ns": 2 * MS}), "one direction's delay is above the RTT of 1 ms: use a smaller delay"),
         (
             LanePatch(9 * MS, {"delay_ns": 5 * MS}, {"delay_ns": 5 * MS}),
-            "the delays add up to 10 ms, but rtt says 9 ms: leave one of them out",
+            "the delays add up to 10 ms, but rtt is 9 ms: remove one of the three",
         ),
     ],
 )

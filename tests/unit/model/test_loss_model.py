@@ -81,13 +81,13 @@ def test_gilbert_loss_counts_both_states() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gilbert 1% 0", "r is 0%: once bad, the lane would stay bad for ever"),
-        ("gilbert 0 1%", "p is 0%: nothing would ever be lost; write 0 for no loss"),
-        ("4-state 1% 2%", "'4-state 1% 2%': 4-state P13 P31 P32 P23 P14 was expected"),
-        ("4-state 1% 0 1% 1% 1%", "a burst must end: p31 must not be 0%, nor p23 when p32 is not"),
+        ("gilbert 1% 0", "r is 0%: the lane would never leave the bad state; use a larger r"),
+        ("gilbert 0 1%", "p is 0%: no packet would ever be lost; use a loss of 0"),
+        ("4-state 1% 2%", "'4-state 1% 2%' is not 4-state P13 P31 P32 P23 P14: use five probabilities"),
+        ("4-state 1% 0 1% 1% 1%", "a burst would never end: use p31 above 0%, and p23 above 0% where p32 is"),
         ("4-state 1% 60% 60% 1% 1%", "p31 and p32 add up to more than 100%"),
         ("0 burst 5", "bursts need a loss above 0% and below 100%"),
-        ("1% burst five", "'five' is not a mean burst in packets, such as 5"),
+        ("1% burst five", "'five' is not a mean burst length: use a number of packets such as 5"),
     ],
 )
 def test_refusals(text: str, message: str) -> None:

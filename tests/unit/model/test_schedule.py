@@ -124,16 +124,16 @@ def test_a_file_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("tracks", "message"),
     [
-        ("{keys: []}", "a track has either keys or a trace"),
+        ("{keys: []}", "a track needs either keys or a trace: use one of them"),
         ("{keys: [{at: 2s, rtt: 1ms}, {at: 1s, rtt: 2ms}]}", "keys must be in time order: 1 s comes after 2 s"),
-        ("{keys: [{at: 2s}]}", "the key at 2 s sets nothing"),
-        ("{keys: [{at: 2s, rtt: 1ms, ramp: yes}]}", "the key at 2 s is the first: there is nothing to ramp from"),
+        ("{keys: [{at: 2s}]}", "the key at 2 s sets nothing: add a setting such as loss"),
+        ("{keys: [{at: 2s, rtt: 1ms, ramp: yes}]}", "the key at 2 s is the first and cannot ramp: add an earlier key"),
         ("{keys: [{at: 1s, loss: 0}, {at: 2s, loss: 1% burst 2, ramp: yes}]}",
-         "the key at 2 s: loss can only step from what stands before it"),
+         "the key at 2 s: loss cannot ramp from the value before: remove ramp"),
         ("{keys: [{at: 1s, rate: none}, {at: 2s, rate: 1Gbit, ramp: yes}]}",
-         "the key at 2 s: a rate of none is no number to ramp to or from"),
+         "the key at 2 s: a rate cannot ramp to or from none: use a number"),
         ("{direction: inbound, keys: [{at: 1s, rtt: 1ms}]}",
-         "the key at 1 s: rtt is for both directions at once; write delay for one of them"),
+         "the key at 1 s: rtt sets both directions; use delay for one of them"),
         ("{keys: [{at: 1min, rtt: 1ms}]}", "the loop of 30 s ends before the last key at 60 s"),
     ],
 )  # fmt: skip

@@ -33,11 +33,14 @@ def test_a_table_with_units_in_its_header() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the trace is empty: a header such as time,delay,loss,rate was expected"),
-        ("time\n0s\n", "header 'time': time and some of rtt, delay, jitter, loss, rate were expected"),
-        ("time,speed\n0s,1\n", "header 'time,speed': time and some of rtt, delay, jitter, loss, rate were expected"),
+        ("", "the trace is empty: begin it with a header such as time,delay,loss,rate"),
+        ("time\n0s\n", "the header is 'time': use time and one or more of rtt, delay, jitter, loss, rate"),
+        (
+            "time,speed\n0s,1\n",
+            "the header is 'time,speed': use time and one or more of rtt, delay, jitter, loss, rate",
+        ),
         ("time,delay\n0s,40\n", "row 2: '40' has no unit: write 40ms for milliseconds"),
-        ("time,delay\n,40ms\n", "row 2: there is no time"),
+        ("time,delay\n,40ms\n", "row 2 has no time"),
     ],
 )
 def test_tables_that_make_no_sense(text: str, message: str) -> None:
@@ -81,5 +84,5 @@ def test_traces_stand_beside_the_topology(tmp_path: Path) -> None:
     assert schedule is not None
     assert [len(track.keys) for track in schedule.tracks] == [2, 1]
     (tmp_path / "path.csv").write_text("nonsense")
-    with pytest.raises(InputError, match=r"path\.csv: header 'nonsense'"):
+    with pytest.raises(InputError, match=r"path\.csv: the header is 'nonsense'"):
         loader.load(tmp_path / "x.yaml")
