@@ -1,6 +1,6 @@
-"""The fields of a file: how each kind of value is written and what is parsed of it, in the model's units.
+"""The types of a file's fields: how users write each kind of value, and its parser to the model's units.
 
-The impairments' own are in the table `impairment_keys`, and become fields in `schema`.
+The table `impairment_keys` holds the types of the impairments; `schema` makes fields of them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ def text_field(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
 
     def read(value: object) -> Any:
         if not isinstance(value, str):
-            raise ValueError(f"{expected} was expected, not a {'list' if isinstance(value, list) else 'mapping'}")
+            raise ValueError(not_text(value, expected))
         return parse(value)
 
     return BeforeValidator(read)
+
+
+def not_text(value: object, expected: str) -> str:
+    """What is wrong with a list or a mapping where one value belongs."""
+    return f"a {'list' if isinstance(value, list) else 'mapping'} is not allowed here: use {expected}"
 
 
 def _word(text: str) -> str:
@@ -50,11 +55,11 @@ def _rtt(value: object) -> int:
     if isinstance(value, str):
         return units.parse_duration_ns(value)
     if not isinstance(value, dict):
-        raise ValueError("a time, or {from: PLACE, to: PLACE} was expected, not a list")
+        raise ValueError(not_text(value, "a time, or {from: PLACE, to: PLACE}"))
     if strange := sorted(value.keys() - {"from", "to", "factor", "access"}):
-        raise ValueError(f"{strange[0]!r} is unknown here: from, to, factor and access are known")
+        raise ValueError(f"unknown key {strange[0]!r}; the keys are from, to, factor, access")
     if ("from" in value) != ("to" in value) or not value.keys() & {"from", "access"}:
-        raise ValueError("{from: PLACE, to: PLACE} was expected, or {access: NAME}")
+        raise ValueError("a place is missing: use {from: PLACE, to: PLACE} or {access: NAME}")
     factor = str(value.get("factor", geography.PATH_FACTOR))
     if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,6})?", factor) or float(factor) < 1:
         raise ValueError(f"factor {factor!r} is not a number of at least 1, such as 1.5")
@@ -66,20 +71,14 @@ def _subnet(text: str) -> IPv4Network:
     try:
         return IPv4Network(text)
     except ValueError as error:
-        raise ValueError(f"{error}: a network such as 10.77.0.0/24 was expected") from None
-
-
-def _switch(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise ValueError(f"{text!r} is unknown: write true or false")
-    return text == "true"
+        raise ValueError(f"{error}: use a network such as 10.77.0.0/24") from None
 
 
 def _address(text: str) -> IPv4Address:
     try:
         return IPv4Address(text)
     except ValueError as error:
-        raise ValueError(f"{error}: an address such as 10.77.0.4 was expected") from None
+        raise ValueError(f"{error}: use an address such as 10.77.0.4") from None
 
 
 def _destination(text: str) -> str:
@@ -113,7 +112,11 @@ Probability = Annotated[int, text_field(units.parse_probability_p32, "a probabil
 Count = Annotated[int, text_field(units.parse_count, "a whole number"), example_schema("1500", "integer")]
 Word = Annotated[str, text_field(_word, "a word"), example_schema("new-york")]
 YesNo = Annotated[bool, text_field(lambda text: one_of("yes", "no")(text) == "yes", "yes or no"), _choice("yes", "no")]
-Switch = Annotated[bool, text_field(_switch, "true or false"), WithJsonSchema({"type": "boolean"})]
+Switch = Annotated[
+    bool,
+    text_field(lambda text: one_of("true", "false")(text) == "true", "true or false"),
+    WithJsonSchema({"type": "boolean"}),
+]
 OnDrift = Annotated[str, text_field(one_of(*ON_DRIFT), "a word"), _choice(*ON_DRIFT)]
 Datapath = Annotated[str, text_field(one_of(*DATAPATHS), "a word"), _choice(*DATAPATHS)]
 OnFailure = Annotated[str, text_field(one_of(*ON_FAILURE), "a word"), _choice(*ON_FAILURE)]

@@ -1,4 +1,4 @@
-"""The table of impairments for those who build on it: as JSON for forms, and as Markdown for the documentation."""
+"""The table of impairments as JSON for the web form, and as Markdown for the documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COLUMNS = ("key", "values", "meaning", "without effect", "where")
 
 
 def rows() -> list[dict[str, Any]]:
-    """Every key with what a form needs to know of it; `at_rest` None: only leaving it out says that."""
+    """Every key with the data that a form needs; `at_rest` None: only omitting the key means no effect."""
     return [_row(key) for key in KEYS]
 
 

@@ -1,9 +1,9 @@
-"""A partial lane as requests send it (RFC 7396 merge patch), to a `LanePatch` and back.
+"""Converts a partial lane of a request (RFC 7396 merge patch) to a `LanePatch` and back.
 
-An `rtt` alone splits evenly anew; jitter, loss, rate and the like hold for both directions unless said inside
-`outbound` or `inbound`; `null` takes a setting away. `flows` are laid over the lane's by name, each by these rules; a
-new one becomes the last, `null` deletes one, or all of them. A lane that is off comes into effect by another delay, or
-by `disabled: false`.
+An `rtt` alone is split evenly again. Jitter, loss, rate and the other settings apply to both directions unless they
+are inside `outbound` or `inbound`. `null` removes a setting. `flows` are merged by name, each by these rules; a new
+flow becomes the last one, and `null` deletes one flow, or all of them. A new delay, or `disabled: false`, enables a
+lane that is off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from emulator.config import loader, old_words, writer, yaml_source
 from emulator.config.field_types import Rtt, Switch
 from emulator.config.schema import DirectionForm, Form, MatchForm, said, settings_form
 from emulator.config.yaml_source import Path, Source
-from emulator.errors import InputError
+from emulator.errors import InputError, no_such
 from emulator.model import flow_match
 from emulator.model.flow_match import Match
 from emulator.model.impairment_keys import KEYS, at_rest, shared_keys
@@ -30,7 +30,7 @@ from emulator.units import compact, format_duration
 DIRECTIONS = ("outbound", "inbound")
 FLOWS, MATCH, OFF = "flows", "match", "disabled"
 WHOLE = ("mtu", "line_rate", "ports")
-"""What a patch may not name: it belongs to the ports, and changes with the topology."""
+"""Keys that a patch must not contain: they belong to the ports, and only a new topology changes them."""
 
 if TYPE_CHECKING:
 
@@ -41,7 +41,7 @@ else:
 
 
 class FlowPatchForm(_PatchSettings):
-    """What to change on a flow of the lane; a new one needs a match."""
+    """A partial flow of the lane; a new flow needs a match."""
 
     match: MatchForm | None = None
     rtt: Rtt | None = Field(default=None, description="round-trip time, split evenly")
@@ -50,10 +50,12 @@ class FlowPatchForm(_PatchSettings):
 
 
 class LanePatchForm(_PatchSettings):
-    """What to change on a lane; what is left out stays."""
+    """A partial lane; omitted settings stay."""
 
     rtt: Rtt | None = Field(default=None, description="round-trip time, split evenly")
-    disabled: Switch | None = Field(default=None, description="keeps delay, jitter and loss on file, without effect")
+    disabled: Switch | None = Field(
+        default=None, description="true: delay, jitter and loss are kept but have no effect"
+    )
     outbound: DirectionForm = DirectionForm()
     inbound: DirectionForm = DirectionForm()
     flows: dict[str, FlowPatchForm] = Field(default={})
@@ -62,13 +64,12 @@ class LanePatchForm(_PatchSettings):
 def patched(
     topology: Topology, name: str, patch: Mapping[str, Any], where: str = "request", hints: list[str] | None = None
 ) -> Topology:
-    """The topology with a partial lane, a tree of JSON values, laid over the lane called `name`.
+    """The topology with a partial lane, a tree of JSON values, merged into the lane called `name`.
 
-    Raises InputError with every mistake, each at its path below `lanes.NAME`. Hints at old words go to `hints`.
+    Raises InputError with every mistake, each at its path below `lanes.NAME`. Appends hints about old words to `hints`.
     """
     if name not in topology.sites:
-        text = f"no such lane; there are {', '.join(topology.sites) or 'none'}"
-        raise InputError.single(text, where, f"lanes.{name}")
+        raise InputError.single(no_such("lane", name, topology.sites), where, f"lanes.{name}")
     lane, change = topology.lane(name), parse(name, patch, where, hints)
     known = [flow.name for flow in lane.flows]
     for flow, one in (change.flows or {}).items():
@@ -81,7 +82,7 @@ def patched(
 
 
 def parse(name: str, patch: Mapping[str, Any], where: str = "request", hints: list[str] | None = None) -> LanePatch:
-    """What a request's partial lane means. Raises InputError with every mistake."""
+    """Convert a request's partial lane. Raises InputError with every mistake."""
     at = ("lanes", name)
     given, nulls = _split(patch)
     source = yaml_source.of_json({}, where)
@@ -116,10 +117,10 @@ def _split(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _check_shape(patch: Mapping[str, Any], at: Path, source: Source) -> None:
-    """Note what is no mapping and must be one, and what belongs to the ports."""
+    """Note every value that must be a mapping and is not, and every key that belongs to the ports."""
     for key in WHOLE:
         if key in patch:
-            source.wrong((*at, key), "belongs to the ports: change the topology instead")
+            source.wrong((*at, key), "a patch cannot change the ports: send a new topology")
     _check_mappings(patch, DIRECTIONS, at, source)
     flows = {} if patch.get(FLOWS) is None else patch[FLOWS]
     _check_mappings({FLOWS: flows}, (FLOWS,), at, source)
@@ -133,20 +134,20 @@ def _check_shape(patch: Mapping[str, Any], at: Path, source: Source) -> None:
 def _check_mappings(tree: Mapping[str, Any], keys: Iterable[str], path: Path, source: Source) -> None:
     for key in keys:
         if key in tree and not isinstance(tree[key], dict):
-            source.wrong((*path, key), f"a mapping was expected, not {tree[key]!r}")
+            source.wrong((*path, key), loader.not_a_mapping(tree[key]))
 
 
 def _check_nulls(nulls: Mapping[str, Any], path: Path, source: Source) -> None:
-    """Note every key that is to be taken away and is none."""
+    """Note every null at an unknown key."""
     for key, value in nulls.items():
         if value is not None:
             _check_nulls(value, (*path, key), source)
         elif path[-1] != FLOWS and key not in (known := _form_at(path[:2], path).model_fields):
-            source.wrong((*path, key), f"unknown key; {', '.join(known)} are known here")
+            source.wrong((*path, key), f"unknown key; the keys are {', '.join(known)}")
 
 
 def _form_at(at: Path, path: Path) -> type[Form]:
-    """The form that a path of a partial lane, which stands at `at`, is read with."""
+    """The schema of a path in a partial lane at `at`."""
     own = path[len(at) :]
     if own[:1] == (FLOWS,):
         return FlowPatchForm if len(own) == 2 else MatchForm if own[2] == MATCH else DirectionForm
@@ -154,7 +155,7 @@ def _form_at(at: Path, path: Path) -> type[Form]:
 
 
 def _meaning(form: LanePatchForm | FlowPatchForm, nulls: Mapping[str, Any]) -> LanePatch:
-    """Both directions of a lane or of a flow, and which packets are the flow's."""
+    """Both directions of a lane or of a flow, and the flow's match."""
     common = _fields(form, nulls) | ({"delay_ns": None} if "rtt" in nulls else {})
     outbound = common | _fields(form.outbound, nulls.get("outbound", {}))
     inbound = common | _fields(form.inbound, nulls.get("inbound", {}))
@@ -164,7 +165,7 @@ def _meaning(form: LanePatchForm | FlowPatchForm, nulls: Mapping[str, Any]) -> L
 
 
 def _fields(form: Form, nulls: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of Impairment that are said; those of a key that is null come to rest."""
+    """The given fields of Impairment; a null sets its key's fields to no effect."""
     fields = said(form) | at_rest(key for key in KEYS if key.name in nulls)
     return fields | ({"delay_ns": None} if "delay" in nulls else {})
 
@@ -174,13 +175,13 @@ def _off(form: LanePatchForm, nulls: Mapping[str, Any]) -> bool | None:
 
 
 def lane_tree(lane: Lane) -> dict[str, Any]:
-    """The lane as a topology file may hold it, with everything said per direction, delays included."""
+    """The lane as in a topology file, with all settings and delays per direction."""
     tree = writer.lane_tree(lane, apart=True)
     return {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
 
 
 def tree(patch: LanePatch) -> dict[str, Any]:
-    """A patch as a request holds it: the inverse of `parse`."""
+    """A patch as JSON values of a request: the inverse of `parse`."""
     found = _settings_tree(patch)
     if patch.off is not None:
         found[OFF] = patch.off
@@ -205,7 +206,7 @@ def _settings_tree(patch: LanePatch) -> dict[str, Any]:
 
 
 def _way_tree(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A direction's keys; null for those that come to rest, but a delay as it is."""
+    """A direction's keys; null for those without effect, except the delay."""
     keys = [key for key in KEYS if fields.keys() >= set(key.fields)]
     values = [(key, {name: fields[name] for name in key.fields}) for key in keys]
     return {key.name: key.write(one) if one != key.rest or "delay_ns" in one else None for key, one in values}

@@ -1,7 +1,7 @@
-"""Topology files: YAML to `model.Topology` and back, every mistake at once, each with its line.
+"""Converts topology files (YAML) to `model.Topology` and back; reports every mistake at once, each with its line.
 
-`schema` says what a user may write; `_lane` and `_direction` give it its meaning. Loss, jitter,
-rate and buffer hold per direction, exactly as given: nothing is ever halved.
+`schema` defines what a user may write; `_lane` and `_direction` convert it. Loss, jitter, rate and buffer apply to each
+direction exactly as given: only the RTT is split.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from emulator.errors import InputError
 from emulator.model.flow_match import Match
 from emulator.model.impairment import Impairment
 from emulator.model.timeline import Timeline
-from emulator.model.topology import Flow, Lane, Ports, Topology, split_delays
+from emulator.model.topology import MOST_LANES, Flow, Lane, Ports, Topology, split_delays
+from emulator.system import bounded_file
 
 
 def load(path: str | Path, hints: list[str] | None = None) -> Topology:
-    """Read a topology file, or the one shipped under that name. What is said of old words goes to `hints`.
+    """Read a topology file, or the one shipped under that name. Appends hints about old words to `hints`.
 
     Raises InputError with every mistake in it.
     """
@@ -37,9 +38,9 @@ def load(path: str | Path, hints: list[str] | None = None) -> Topology:
 
 
 def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
-    """The `sweep` section of a topology file: by key what is given, in the units of `Axes`, and its "file:line".
+    """The `sweep` section of a topology file: the given values by key, in the units of `Axes`, and their "file:line".
 
-    What is said of old words goes to `hints`. Raises InputError.
+    Appends hints about old words to `hints`. Raises InputError.
     """
     path = resolve(path)
     source = yaml_source.read(_text(path), str(path))
@@ -54,7 +55,7 @@ def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[s
 
 def _text(path: str | Path) -> str:
     try:
-        return Path(path).read_text("utf-8")
+        return bounded_file.read_text(Path(path), bounded_file.TOPOLOGY)
     except OSError as error:
         raise InputError.single(f"cannot be read: {error.strerror}", str(path)) from None
     except UnicodeDecodeError:
@@ -64,13 +65,13 @@ def _text(path: str | Path) -> str:
 def loads(text: str, where: str = "topology", folder: Path | None = None, hints: list[str] | None = None) -> Topology:
     """Read a topology from YAML text, called `where` in mistakes. Raises InputError with every mistake in it.
 
-    Tables of distributions that it names are looked for in `folder`; None reads no files at all.
+    It reads the distributions' tables that the text names from `folder`; with None it reads no files.
     """
     return build(yaml_source.read(text, where), folder, hints)
 
 
 def build(source: yaml_source.Source, folder: Path | None = None, hints: list[str] | None = None) -> Topology:
-    """The topology that a source's tree stands for. Raises InputError with every mistake in it, earlier ones too."""
+    """The topology of a source's tree. Raises InputError with every mistake in it, including earlier ones."""
     forms = _validated(source, folder)
     lanes, form = _lanes(source, forms), forms.head
     if hints is not None:
@@ -89,28 +90,30 @@ def build(source: yaml_source.Source, folder: Path | None = None, hints: list[st
 
 
 def _scheduled(topology: Topology, form: FileForm, source: yaml_source.Source) -> Topology:
-    """The topology with its schedule; what that would make impossible at any time is a mistake."""
+    """The topology with its schedule. A schedule that makes a lane invalid at any time is a mistake."""
     if form.schedule is None:
         return topology
     try:
-        schedule = schedule_schema.meaning(form.schedule, topology.sites)
-        Timeline(topology, schedule)
+        schedule = schedule_schema.meaning(form.schedule)
+        scheduled = replace(topology, schedule=schedule)
+        Timeline(scheduled, schedule)
     except ValueError as error:
         source.wrong(("schedule",), str(error))
         source.raise_mistakes()
         raise
-    return replace(topology, schedule=schedule)
+    return scheduled
 
 
 def _blamed(text: str) -> str:
     """The key that a contradiction between parts of the topology is shown at."""
-    blamed = {"subnet": "subnet", "port": "lanes", "address": "lanes", "hub_host": "hub_host"}
+    blamed = {"subnet": "subnet", "hub_host": "hub_host"}
+    blamed |= dict.fromkeys(("port", "address", "names ", "too many lanes"), "lanes")
     return next((key for word, key in blamed.items() if text.startswith(word)), "hub")
 
 
 @dataclass
 class _Forms:
-    """What a file says, each part validated once; what is wrong in itself is None, or left out of the lanes."""
+    """The validated parts of a file. An invalid part is None; `lanes` lacks invalid lanes."""
 
     head: FileForm | None
     defaults: DefaultsForm | None
@@ -118,12 +121,16 @@ class _Forms:
 
 
 def _validated(source: yaml_source.Source, folder: Path | None) -> _Forms:
-    """The file as forms; the mistakes in it are noted."""
+    """Validate the parts of the file and note the mistakes."""
     old_words.renew(source)
     assert isinstance(source.tree, dict)
     apart = {key: part for key in ("defaults", "lanes") if isinstance(part := source.tree.get(key, {}), dict)}
     head = {key: part for key, part in source.tree.items() if key not in apart}
     form_of = partial(read, source, folder)
+    if (count := len(apart.get("lanes", {}))) > MOST_LANES:
+        # Before each is read: that would take minutes.
+        source.wrong(("lanes",), f"too many lanes: {count}, {MOST_LANES} at most")
+        source.raise_mistakes()
     lanes = {name: form_of(LaneForm, tree, ("lanes", name)) for name, tree in apart.get("lanes", {}).items()}
     return _Forms(
         form_of(FileForm, head, ()),
@@ -143,9 +150,9 @@ def read(
     at: yaml_source.Path,
     form_at: Callable[[yaml_source.Path], type[Form]] = form_at,
 ) -> F | None:
-    """A part of a source, which stands at the path `at`, as a form; None with the mistakes noted.
+    """Validate the part of a source at the path `at`; with mistakes, note them and return None.
 
-    Files that it names are looked for in `folder`; None reads none. `form_at` knows the form of each path.
+    It reads the files that the part names from `folder`; with None it reads none. `form_at` knows each path's schema.
     """
     try:
         return form.model_validate(tree, context={"folder": folder})
@@ -157,7 +164,7 @@ def read(
 
 
 def explain(error: Any, path: yaml_source.Path, form_at: Callable[[yaml_source.Path], type[Form]]) -> str:
-    """What pydantic found wrong, in our words: what was found and what was expected. `form_at` knows each path's."""
+    """The text of a mistake that pydantic found: what is wrong, then what to use. `form_at` knows each path's form."""
     match error["type"]:
         case "value_error":
             return str(error["ctx"]["error"])
@@ -167,13 +174,18 @@ def explain(error: Any, path: yaml_source.Path, form_at: Callable[[yaml_source.P
             known = list(form_at(path[:-1]).model_fields)
             if close := difflib.get_close_matches(path[-1], known, 1):
                 return f"unknown key; did you mean {close[0]!r}?"
-            return f"unknown key; {', '.join(known)} are known here"
+            return f"unknown key; the keys are {', '.join(known)}"
         case _:
-            return f"a mapping was expected, not {error['input']!r}"
+            return not_a_mapping(error["input"])
+
+
+def not_a_mapping(value: object) -> str:
+    """What is wrong with a value where keys belong."""
+    return f"{value!r} is not a mapping: use KEY: VALUE"
 
 
 def _lanes(source: yaml_source.Source, forms: _Forms) -> list[Lane]:
-    """Every lane that can be built; the contradictions of the others are noted beside the earlier mistakes."""
+    """Every valid lane; notes the contradictions of the others."""
     if forms.defaults is None:
         return []
     lanes = []
@@ -186,7 +198,7 @@ def _lanes(source: yaml_source.Source, forms: _Forms) -> list[Lane]:
 
 
 def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
-    """What a lane's form means. Raises ValueError on contradictions."""
+    """Build a lane from its form. Raises ValueError on contradictions."""
     measured: dict[str, DirectionForm] = form.path_profile or {"outbound": DirectionForm(), "inbound": DirectionForm()}
     outbound_ns, inbound_ns = _delays(form, measured)
     lane = Lane(
@@ -209,7 +221,7 @@ def _lane(name: str, form: LaneForm, defaults: DefaultsForm) -> Lane:
 
 
 def _delays(form: LaneForm, measured: Mapping[str, DirectionForm]) -> tuple[int, int]:
-    """Both delays in ns: as the lane says, else as they were measured. Raises ValueError."""
+    """Both delays in ns: the lane's own, else the path profile's. Raises ValueError."""
     own = _said_delays(form)
     if form.rtt is not None:
         return split_delays(form.rtt, *own)
@@ -218,12 +230,12 @@ def _delays(form: LaneForm, measured: Mapping[str, DirectionForm]) -> tuple[int,
 
 
 def _said_delays(form: LaneForm | FlowForm) -> tuple[int | None, int | None]:
-    """The one-way delays (outbound, inbound) that a lane or a flow says itself, in ns."""
+    """The one-way delays (outbound, inbound) that a lane or a flow gives itself, in ns."""
     return said(form.outbound).get("delay_ns"), said(form.inbound).get("delay_ns")
 
 
 def _flow(name: str, form: FlowForm, outbound_ns: int, inbound_ns: int) -> Flow:
-    """What a flow's form means on a lane with these delays."""
+    """Build a flow from its form, on a lane with these delays."""
     own = _said_delays(form)
     if form.rtt is not None:
         outbound_ns, inbound_ns = split_delays(form.rtt, *own)
@@ -238,7 +250,7 @@ def _flow(name: str, form: FlowForm, outbound_ns: int, inbound_ns: int) -> Flow:
 
 
 def _direction(delay_ns: int, own: DirectionForm, *wider: Form) -> Impairment:
-    """One direction. What it says itself overrides what the wider forms say, the nearest first."""
+    """Build one direction. Its own settings override those of the wider forms, the nearest first."""
     fields: dict[str, Any] = {}
     for form in (*reversed(wider), own):
         fields |= said(form)

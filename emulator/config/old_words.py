@@ -1,4 +1,4 @@
-"""Words that files and requests may still use for one release: they are read as the new ones, with a hint."""
+"""Old words that files and requests may use for one more release: Longhaul reads them as the new ones, with a hint."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def of_lanes() -> dict[str, str]:
 
 
 def hint(old: str, new: str) -> str:
-    """What a user is told who has written an old word."""
+    """The hint about an old word."""
     return f"{old!r} is now called {new!r}; the old word is read for this release only"
 
 
 def both(old: str, new: str) -> str:
-    """What is wrong where a user has written both words."""
+    """The mistake of writing both words."""
     return f"{old!r} is the old word for {new!r}: write {new} alone"
 
 
 def renew(source: Source) -> None:
-    """Replace the old words of a topology's tree; each is hinted at, and both at once are a mistake."""
+    """Replace the old words of a topology's tree and note a hint for each; both words at once are a mistake."""
     if isinstance(source.tree, dict):
         source.tree = _renewed(source, source.tree)
 
@@ -49,7 +49,7 @@ def _renewed(source: Source, tree: Mapping[str, Tree]) -> dict[str, Tree]:
 
 
 def renew_lane(source: Source, tree: Tree, path: Path) -> Tree:
-    """A lane's tree, or a partial one, with the new words; so are its directions and flows."""
+    """Replace the old words of a whole or partial lane's tree, its directions and flows included."""
     if not isinstance(tree, dict):
         return tree
     lane = _with_directions(source, tree, path, of_lanes())
@@ -69,7 +69,7 @@ def _with_directions(source: Source, tree: Mapping[str, Tree], path: Path, words
 
 
 def rename(source: Source, tree: Mapping[str, Tree], path: Path, words: Mapping[str, str]) -> dict[str, Tree]:
-    """One mapping, which stands at that path, with the new words for its old ones."""
+    """Replace the old words of the mapping at that path."""
     return dict(_pairs(source, tree, path, words))
 
 

@@ -1,4 +1,4 @@
-"""The `profile:` of a lane: of what `longhaul record` wrote of a path, the settings that are a lane's."""
+"""The `path_profile:` of a lane: reads a lane's settings from the files that `longhaul record` wrote."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from emulator.config import yaml_source
 from emulator.errors import InputError
+from emulator.system import bounded_file
 
 PROFILE, FORMAT = "profile.yaml", 1
 """The file in a path profile's folder, and the version of its format."""
@@ -14,13 +15,14 @@ SETTINGS = ("delay", "jitter", "distribution", "loss", "rate")
 
 
 def settings(path: Path) -> tuple[Path, dict[str, dict[str, yaml_source.Tree]]]:
-    """What a path profile says of each direction, as it is written there, and the folder that its tables stand in.
+    """The settings of each direction as the path profile's file holds them, and the folder of its tables.
 
-    `path` is its folder, or the file itself. Raises ValueError.
+    `path` is the profile's folder, or the file itself. Raises ValueError.
     """
     file = path / PROFILE if path.is_dir() else path
     try:
-        source = yaml_source.read(file.read_text("utf-8", errors="replace"), str(file))
+        text = bounded_file.read_text(file, bounded_file.PATH_PROFILE, errors="replace")
+        source = yaml_source.read(text, str(file))
         source.raise_mistakes()
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error.strerror}; longhaul record writes path profiles") from None
@@ -28,7 +30,7 @@ def settings(path: Path) -> tuple[Path, dict[str, dict[str, yaml_source.Tree]]]:
         raise ValueError(str(error)) from None
     tree = source.tree if isinstance(source.tree, dict) else {}
     if tree.get("path_profile") != str(FORMAT):
-        raise ValueError(f"{file} is no path profile of format {FORMAT}: longhaul record writes them")
+        raise ValueError(f"{file} is not a path profile of format {FORMAT}: use a folder that longhaul record wrote")
     return file.parent, {side: _settings(tree.get(side)) for side in ("outbound", "inbound")}
 
 

@@ -1,4 +1,4 @@
-"""The `schedule:` of a topology file: its forms and their meaning."""
+"""The `schedule:` of a topology file: its schema, and its conversion to the model."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from emulator import units
 from emulator.config import schema
-from emulator.config.field_types import Duration, Rtt, YesNo, one_of, text_field
+from emulator.config.field_types import Duration, Rtt, YesNo, not_text, one_of, text_field
 from emulator.config.schema import Form, TopologyForm, said, settings_form
 from emulator.config.sweep_schema import SweepForm
 from emulator.model import traces
 from emulator.model.impairment_keys import schedulable_keys
 from emulator.model.schedule import DOWN, NOW, RTT, STEP_NS, Keyframe, Schedule, Start, Track, Value
+from emulator.system import bounded_file
 
 _DAILY = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 
@@ -43,20 +44,20 @@ def _lanes(value: object) -> tuple[str, ...]:
         return ()
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError("a lane, a list of lanes or all was expected")
+        raise ValueError("this names no lanes: use a lane, a list of lanes, or all")
     return tuple(names)
 
 
 def _trace(value: object, info: ValidationInfo) -> tuple[tuple[Keyframe, ...], int | None]:
-    """The keyframes of a file beside the topology, and the length after which it repeats, if it says one."""
+    """The keyframes of a trace file beside the topology, and the length after which the file repeats, if it has one."""
     if not isinstance(value, str):
-        raise ValueError("the name of a trace file was expected")
+        raise ValueError(not_text(value, "the name of a trace file"))
     folder = (info.context or {}).get("folder")
     if folder is None:
-        raise ValueError(f"{value}: a trace file is read for a topology file alone, not for a request")
+        raise ValueError(f"{value}: a request cannot name a trace file: use keys, or a topology file")
     path = Path(folder) / value
     try:
-        text = path.read_text("utf-8", errors="replace")
+        text = bounded_file.read_text(path, bounded_file.TRACE, errors="replace")
     except OSError as error:
         raise ValueError(f"{value} cannot be read: {error.strerror}") from None
     try:
@@ -139,19 +140,16 @@ def form_at(path: tuple[str, ...]) -> type[Form]:
     return ScheduleForm if len(path) == 1 else TrackForm if len(path) == 3 else KeyframeForm
 
 
-def meaning(form: ScheduleForm, sites: tuple[str, ...]) -> Schedule:
+def meaning(form: ScheduleForm) -> Schedule:
     """The schedule that a form means. Raises ValueError."""
     loops = [track.trace[1] for track in form.tracks if track.trace and track.trace[1]]
-    loop_ns = form.loop or (max(loops) if loops else None)
-    for track in form.tracks:
-        if unknown := sorted(set(track.lanes) - set(sites)):
-            raise ValueError(f"there is no lane {unknown[0]}: {', '.join(sites) or 'none'} are there")
+    loop_ns = form.loop if form.loop is not None else max(loops, default=None)
     return Schedule(tuple(map(_track, form.tracks)), loop_ns, form.step, form.start)
 
 
 def _track(form: TrackForm) -> Track:
     if bool(form.keys) == bool(form.trace):
-        raise ValueError("a track has either keys or a trace")
+        raise ValueError("a track needs either keys or a trace: use one of them")
     keys = form.trace[0] if form.trace else tuple(map(_key, form.keys))
     return Track(form.lanes, keys, form.direction)
 

@@ -1,4 +1,4 @@
-"""The forms of a topology file: which keys there are (`longhaul schema` prints them)."""
+"""The schema of a topology file: its keys and their types (`longhaul schema` prints it)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ from emulator.config.field_types import (
     Subnet,
     Switch,
     Word,
+    not_text,
 )
 from emulator.config.yaml_source import Tree
 from emulator.model.impairment_keys import KEYS, Key, shared_keys
 from emulator.model.topology import NAME_PATTERN
+from emulator.system import bounded_file
 
 
 class Form(BaseModel):
-    """Keys that are not known are mistakes."""
+    """A mapping of the file; an unknown key is a mistake."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -52,21 +54,26 @@ def setting(key: Key) -> Any:
         if key.table and isinstance(value, list):
             return key.read_table(" ".join(map(str, value)))
         if not isinstance(value, str):
-            also = " or a table" if key.table else ""
-            raise ValueError(
-                f"{key.expected}{also} was expected, not a {'list' if isinstance(value, list) else 'mapping'}"
-            )
+            raise ValueError(not_text(value, f"{key.expected}{' or a table' if key.table else ''}"))
         folder = (info.context or {}).get("folder")
-        # Without a folder, as for a request, no file is touched: what is named could be anybody's.
-        if key.table and folder and value not in {one.word for one in key.choices} and (Path(folder) / value).is_file():
-            return key.read_table((Path(folder) / value).read_text("utf-8", errors="replace"))
+        # Without a folder, as for a request, Longhaul opens no file: the client may name any file of the machine.
+        if key.table and folder and value not in {one.word for one in key.choices} and (Path(folder) / value).exists():
+            return key.read_table(_table(Path(folder), value))
         return key.read(value)
 
     return Annotated[dict[str, Any], BeforeValidator(read), WithJsonSchema(key.schema)]
 
 
+def _table(folder: Path, name: str) -> str:
+    """The text of a file of numbers. Raises ValueError."""
+    try:
+        return bounded_file.read_text(folder / name, bounded_file.DISTRIBUTION, errors="replace")
+    except OSError as error:
+        raise ValueError(f"{name} cannot be read: {error.strerror}") from None
+
+
 def settings_form(name: str, base: type[Form], keys: Iterable[Key], required: Container[str] = ()) -> Any:
-    """A form with these impairments; those in `required` must be given."""
+    """A form with these impairments; the keys in `required` are mandatory."""
     given: dict[str, Any] = {
         key.name: (setting(key), Field(description=key.help))
         if key.name in required
@@ -88,11 +95,11 @@ else:
 
 
 class DirectionForm(_OneWay):
-    """One direction of a lane; what is left out is taken from the lane."""
+    """One direction of a lane; omitted settings are the lane's."""
 
 
 def said(form: Form) -> dict[str, Any]:
-    """The fields of `Impairment` that a form says something of, by name."""
+    """The fields of `Impairment` that a form sets, by name."""
     given = [getattr(form, key.name, None) for key in KEYS]
     return {name: value for fields in given if fields is not None for name, value in fields.items()}
 
@@ -103,19 +110,19 @@ class PortsForm(Form):
     hub: Word
     site: Word
     vlan: Count | None = Field(
-        default=None, description="802.1Q tag: many lanes share two ports, with one tag each", examples=[10]
+        default=None, description="802.1Q tag: many lanes share two ports, each with its own tag", examples=[10]
     )
 
 
 class DefaultsForm(_Common):
-    """What holds for every lane that does not say otherwise."""
+    """Settings of every lane that does not override them."""
 
     mtu: Count | None = Field(default=None, description="MTU of both ports; default 1500", examples=[9000])
     line_rate: Rate | None = Field(default=None, description="speed of both ports; default 10Gbit", examples=["25Gbit"])
 
 
 class MatchForm(Form):
-    """Which packets belong to a flow, whichever way they go; all that is said must be so."""
+    """The packets of a flow, in both directions; a packet must match every given key."""
 
     hub: Net | None = Field(
         default=None,
@@ -144,7 +151,7 @@ class MatchForm(Form):
 
 
 class FlowForm(_Common):
-    """A way of their own for some packets. It has the lane's delay unless it says its own, and nothing else of it."""
+    """Impairments of their own for some packets. A flow inherits only the lane's delay, unless it has its own."""
 
     match: MatchForm
     rtt: Rtt | None = Field(default=None, description="round-trip time; default: the lane's")
@@ -155,10 +162,10 @@ class FlowForm(_Common):
 def _path_profile(value: object, info: ValidationInfo) -> dict[str, DirectionForm]:
     """Both directions of a path profile beside the topology."""
     if not isinstance(value, str):
-        raise ValueError("the folder of a path profile was expected")
+        raise ValueError(not_text(value, "the folder of a path profile"))
     folder = (info.context or {}).get("folder")
     if folder is None:
-        raise ValueError(f"{value}: a path profile is read for a topology file alone, not for a request")
+        raise ValueError(f"{value}: a request cannot name a path profile: use a topology file")
     beside, said = path_profile_include.settings(Path(folder) / value)
     return {side: _measured(one, beside, f"{value}: {side}") for side, one in said.items()}
 
@@ -187,29 +194,32 @@ class LaneForm(DefaultsForm):
         default=DirectionForm(), description="keys of the direction from the site to the hub"
     )
     ports: PortsForm | None = Field(
-        default=None, description="two real ports, {hub: eth1, site: eth2}; without it the lane is virtual"
+        default=None, description="two ports of the machine, {hub: eth1, site: eth2}; without them the lane is virtual"
     )
     disabled: Switch = Field(
-        default=False, description="true: everything except the bottleneck has no effect, but stays in the file"
+        default=False, description="true: all settings except the bottleneck stay in the file but have no effect"
     )
     host: Destination | None = Field(
         default=None, description="SSH destination of the machine behind the site port", examples=["root@tokyo"]
     )
     address: Address | None = Field(
         default=None,
-        description="address of the site in the subnet; default: the hub has the first, the sites the next in order",
+        description="address of the site in the subnet; default: the hub has the first one, the sites the next ones",
         examples=["10.77.0.9"],
     )
     flows: dict[str, FlowForm] = Field(
         default={},
-        description="packets with impairments of their own, by name; the first flow that matches counts",
+        description="packets with impairments of their own, by name; a packet belongs to the first flow it matches",
         json_schema_extra={"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}},
     )
     path_profile: Annotated[
         dict[str, Any] | None,
         BeforeValidator(_path_profile),
         WithJsonSchema({"type": "string", "examples": ["paris"]}),
-    ] = Field(default=None, description="folder that `longhaul record` wrote; keys of the lane go before what it holds")
+    ] = Field(
+        default=None,
+        description="folder that `longhaul record` wrote; keys of the lane take precedence over its settings",
+    )
 
 
 class TopologyForm(Form):
@@ -241,7 +251,7 @@ class TopologyForm(Form):
 
 
 def form_at(path: tuple[str, ...]) -> type[Form]:
-    """The form that a path of the file is read with."""
+    """The schema of a path in the file."""
     names: dict[str, type[Form]] = {
         "outbound": DirectionForm, "inbound": DirectionForm, "ports": PortsForm, "match": MatchForm,
     }  # fmt: skip

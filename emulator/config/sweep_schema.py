@@ -1,4 +1,4 @@
-"""The forms of a sweep, made from the table of its axes: a topology file's `sweep` section, and a request's."""
+"""The schemas of a sweep, made from the table of its axes: a topology file's `sweep` section, and a request's."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from emulator.model.sweep_axes import AXES, SweepAxis
 
 
 def _many(axis: SweepAxis) -> BeforeValidator:
-    """A field that is one value of an axis or a list of them."""
+    """A field that is one value of an axis, several with commas between them, or a list of values."""
 
     def read(value: object) -> Any:
-        values = value if isinstance(value, list) else [value]
+        values = sweep_axes.split(axis.key, value) if isinstance(value, str) else value
+        values = values if isinstance(values, list) else [values]
         texts = [one for one in values if isinstance(one, str)]
         if not values or len(texts) < len(values):
-            raise ValueError(f"{axis.expected}, or a list of them, was expected")
+            raise ValueError(f"this is neither a value nor a list of values: use {axis.expected}, or a list of them")
         return sweep_axes.parse_all(texts, partial(sweep_axes.parse, axis.key))
 
     return BeforeValidator(read)
@@ -38,7 +39,7 @@ def _annotation(axis: SweepAxis) -> Any:
 
 
 def fields(default: Callable[[SweepAxis], str]) -> dict[str, Any]:
-    """A field for every axis, none of them required; `default` says in words what holds without it."""
+    """An optional field for every axis; `default` describes the value that applies without it."""
     return {axis.key: (_annotation(axis) | None, _field(axis, default(axis))) for axis in AXES}
 
 

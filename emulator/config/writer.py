@@ -32,9 +32,9 @@ def tree(topology: Topology) -> dict[str, Any]:
 
 
 def lane_tree(lane: Lane, *, apart: bool = False) -> dict[str, object]:
-    """A lane as a person would write it: an RTT and common impairments where both directions are alike.
+    """A lane as a person would write it: an RTT and shared impairments where both directions are equal.
 
-    With `apart` each direction is written in full, its delay too.
+    With `apart`, each direction is complete, including its delay.
     """
     even = not apart and (lane.outbound.delay_ns, lane.inbound.delay_ns) == split_rtt(lane.rtt_ns)
     outbound, inbound = (_direction_tree(d, with_delay=not even) for d in (lane.outbound, lane.inbound))
@@ -56,13 +56,13 @@ def lane_tree(lane: Lane, *, apart: bool = False) -> dict[str, object]:
 
 
 def _ways_tree(flow: Flow) -> dict[str, object]:
-    """Both directions in full: what a flow does not say of its delay would be the lane's."""
+    """Both directions of a flow in full: an omitted delay would mean the lane's."""
     ways = {name: _direction_tree(getattr(flow, name), with_delay=True) for name in ("outbound", "inbound")}
     return dict(ways)
 
 
 def _direction_tree(direction: Impairment, *, with_delay: bool) -> dict[str, object]:
-    """One direction's settings that are not at rest; of the delay as `with_delay` says."""
+    """One direction's settings that have an effect; the delay only with `with_delay`."""
     delay = impairment_keys.named("delay")
     tree = impairment_keys.written(direction, (delay,))
     return tree if with_delay else {name: value for name, value in tree.items() if name != delay.name}

@@ -107,7 +107,7 @@ def test_what_is_no_key_is_told_where_it_stands(patch: dict[str, Any]) -> None:
 
 
 def test_a_lane_that_is_not_there() -> None:
-    with pytest.raises(InputError, match="no such lane; there are a, b"):
+    with pytest.raises(InputError, match="there is no lane 'c': use a or b"):
         lane_patch.patched(STAR, "c", {"rtt": "1ms"})
 
 
