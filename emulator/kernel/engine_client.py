@@ -1,7 +1,7 @@
-"""The wire engine behind the door: one process a lane, started here and spoken to through its socket.
+"""Starts the wire engine, one process for each lane, and talks to it through its socket.
 
-Its name is the mark: RUN/<namespace>-<bridge>.sock, there as long as somebody answers, and after a kill -9 a file that
-nobody answers at, which `observe` tells as dead and `stop` removes. Nothing is remembered from one call to the next.
+The socket's name marks the engine: RUN/<namespace>-<bridge>.sock. After a kill -9 the file remains without a listener;
+`observe` reports such an engine as dead, and `stop` removes the file. This module keeps no state between calls.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from emulator.plan import engine_ops
 from emulator.plan.engine_lane import DEAD, Wire, decode, directions, encode
 
 RUN = Path("/run/longhaul/wire")
-"""For root alone; gone with the machine's next start, as the engines are."""
+"""Only root may read it; it lasts until the machine restarts, like the engines."""
 
 ENGINE = Path(__file__).parent.parent / "engine"
 BINARY = next(filter(Path.exists, [ENGINE / "longhaul-wire"]), ENGINE / "target/release/longhaul-wire")
-"""What a wheel brings, else what scripts/install builds; $LONGHAUL_WIRE names another."""
+"""The binary in the wheel, else the one that scripts/install builds; $LONGHAUL_WIRE names another."""
 
 ANSWER_S = 60.0
-"""An engine answers within milliseconds, except while it takes memory for a longer delay line: gigabytes, which a
-virtual machine's host may have to find first."""
+"""An engine answers within milliseconds, except while it allocates gigabytes for a longer delay line, which may take
+a virtual machine's host a while."""
 
 END_S = 5.0
-"""One that was told to end has done so by then, or is ended by force."""
+"""An engine that has not ended this long after the request is killed."""
 
 LONGEST_ANSWER = 4 << 20
-"""As long as the longest request: a table of jitter in every flow of both directions."""
+"""The longest request: a table of jitter in every flow of both directions."""
 
 
 def observe() -> dict[str, Wire]:
-    """The lanes of this namespace that an engine serves, or served until it died, by their bridge."""
+    """The lanes of this namespace with an engine, running or dead, by their bridge."""
     wires = {}
     for bridge, path in sockets().items():
         try:
@@ -53,7 +53,7 @@ def observe() -> dict[str, Wire]:
 
 
 def counters() -> dict[str, QueueCounters]:
-    """What the engines counted, by the port that each direction leaves through."""
+    """The engines' counters, by the egress port of each direction."""
     found = {}
     for path in sockets().values():
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -64,13 +64,13 @@ def counters() -> dict[str, QueueCounters]:
 
 
 def stats(bridge: str) -> dict[str, Any]:
-    """All that the engine of a lane counted, lateness too, by direction. Raises OSError when there is none."""
+    """All counters of a lane's engine, including lateness, by direction. Raises OSError when there is none."""
     answer: dict[str, Any] = _ask(_path(bridge), {"op": "stats"})["stats"]
     return answer
 
 
 def watch(bridge: str) -> int:
-    """A descriptor (pidfd) that is readable once the engine of a lane has ended. Raises OSError when there is none."""
+    """A descriptor (pidfd) that becomes readable when a lane's engine ends. Raises OSError when there is none."""
     with _connected(_path(bridge)) as there:
         return os.pidfd_open(_pid(there))
 
@@ -92,7 +92,7 @@ def start(op: engine_ops.StartWire) -> None:
             f"cargo build --release --manifest-path {ENGINE}/Cargo.toml, and set LONGHAUL_WIRE to the binary"
         ) from None
     if done.returncode:
-        raise KernelError(op, errno.EIO, done.stderr.strip() or "the wire engine said nothing")
+        raise KernelError(op, errno.EIO, done.stderr.strip() or "the wire engine printed nothing")
 
 
 def change(op: engine_ops.SetWire) -> None:
@@ -103,7 +103,7 @@ def change(op: engine_ops.SetWire) -> None:
 
 
 def stop(op: engine_ops.StopWire) -> None:
-    """End an engine, by force when it does not listen; remove what a dead one left. Returns when it has ended."""
+    """End an engine, by force when it does not answer, or remove a dead one's file. Returns when it has ended."""
     path = _path(op.bridge)
     try:
         with _connected(path) as there:
@@ -140,7 +140,7 @@ def _counted(one: dict[str, Any]) -> QueueCounters:
 
 
 def _prefix() -> str:
-    """Which namespace the lanes are in: two may have lanes of the same name."""
+    """The namespace of the lanes: two namespaces may have lanes of the same name."""
     return f"{Path('/proc/thread-self/ns/net').stat().st_ino}-"
 
 
@@ -149,7 +149,7 @@ def _path(bridge: str) -> Path:
 
 
 def sockets() -> dict[str, Path]:
-    """By bridge, where the engines of this namespace listen, or listened until they died."""
+    """The sockets of this namespace's engines, running or dead, by bridge."""
     prefix = _prefix()
     try:
         names = [path.name for path in RUN.iterdir()]
@@ -171,7 +171,7 @@ def _connected(path: Path) -> socket.socket:
 
 
 def _pid(there: socket.socket) -> int:
-    """The process that listens at the other end."""
+    """The process at the other end."""
     credentials = there.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int(struct.unpack("3i", credentials)[0])
 
@@ -184,7 +184,7 @@ def _ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
         while not answer.endswith(b"\n"):
             part = there.recv(65536)
             if not part or len(answer) > LONGEST_ANSWER:
-                raise ValueError("the engine hung up")
+                raise ValueError("the engine closed the connection")
             answer += part
     parsed: dict[str, Any] = json.loads(answer)
     return parsed

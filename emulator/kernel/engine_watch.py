@@ -8,14 +8,14 @@ from emulator.kernel import engine_client
 
 
 class Engines:
-    """The engines of this namespace, held by descriptors."""
+    """Process descriptors of this namespace's engines."""
 
     def __init__(self) -> None:
         self._held: set[int] = set()
         self._known: set[tuple[str, int, int]] = set()
 
     def look(self) -> bool:
-        """Take hold of those that are new; whether one of them is found dead."""
+        """Open descriptors of new engines; return whether one of them is dead."""
         found, died = set(), False
         for bridge, path in engine_client.sockets().items():
             try:
@@ -34,11 +34,11 @@ class Engines:
 
     @property
     def descriptors(self) -> frozenset[int]:
-        """What to wait for."""
+        """The descriptors to wait for."""
         return frozenset(self._held)
 
     def ended(self, readable: set[int]) -> bool:
-        """Whether an engine is among these descriptors; it is let go of."""
+        """Whether an engine is among these descriptors; closes its descriptor."""
         gone = self._held & readable
         self._held -= gone
         for fd in gone:
@@ -46,5 +46,5 @@ class Engines:
         return bool(gone)
 
     def close(self) -> None:
-        """Let go of all."""
+        """Close all descriptors."""
         self.ended(set(self._held))

@@ -10,10 +10,11 @@ from functools import partial, singledispatchmethod
 from emulator.errors import KernelError
 from emulator.kernel import fake_qdiscs
 from emulator.kernel.protocol import QueueCounters
+from emulator.model.device_names import PREFIX
 from emulator.plan import engine_ops, ops, qdisc_ops
 from emulator.plan.engine_lane import DEAD, Wire
 from emulator.plan.ops import Op
-from emulator.plan.state import GSO_SEGMENTS, LRO, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
+from emulator.plan.state import GSO_SEGMENTS, LRO, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 
 NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True, arp=True)
 
@@ -39,6 +40,7 @@ class FakeKernel:
     marked: dict[str, Link] = field(default_factory=dict)
     has_netem: bool = True
     wires: dict[str, Wire] = field(default_factory=dict)
+    remnants: set[str] = field(default_factory=set)
 
     def close(self) -> None:
         """Does nothing: there is nothing to close."""
@@ -50,7 +52,7 @@ class FakeKernel:
         ports = {n: p for n, p in self.ports.items() if p.altname or n in self.vlans or self._ends(n)}
         nf_call = self.nf_call if self.bridges else None
         bridges, veths, vlans, wires = dict(self.bridges), dict(self.veths), dict(self.vlans), dict(self.wires)
-        return State(spaces, bridges, veths, ports, nf_call, machine, vlans, wires)
+        return State(spaces, bridges, veths, ports, nf_call, machine, vlans, wires, frozenset(self.remnants))
 
     def ports_of(self, names: frozenset[str]) -> State:
         """These ports alone, without those that have flows."""
@@ -94,13 +96,14 @@ class FakeKernel:
 
     @_do.register
     def _(self, op: ops.AddNamespace) -> None:
-        self._need(op, op.name not in self.namespaces, errno.EEXIST)
+        self._need(op, op.name not in self.namespaces | self.remnants, errno.EEXIST)
         self.namespaces.add(op.name)
 
     @_do.register
     def _(self, op: ops.DelNamespace) -> None:
-        self._need(op, op.name in self.namespaces, errno.ENOENT)
+        self._need(op, op.name in self.namespaces | self.remnants, errno.ENOENT)
         self.namespaces.discard(op.name)
+        self.remnants.discard(op.name)
         self._drop(v.name for v in list(self.veths.values()) if v.namespace == op.name)
 
     @_do.register
@@ -155,6 +158,11 @@ class FakeKernel:
     def _(self, op: ops.HostUp) -> None:
         self._need(op, op.veth.name in self.veths, errno.ENODEV)
         self.veths[op.veth.name] = replace(self.veths[op.veth.name], address=op.veth.address, peer_up=True)
+
+    @_do.register
+    def _(self, op: ops.SetMtu) -> None:
+        self._need(op, op.veth.name in self.veths, errno.ENODEV)
+        self.veths[op.veth.name] = replace(self.veths[op.veth.name], mtu=op.veth.mtu)
 
     @_do.register
     def _(self, op: ops.SetSegments) -> None:

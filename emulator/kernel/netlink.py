@@ -21,9 +21,10 @@ from emulator.kernel.observe_ports import ports_of
 from emulator.kernel.protocol import QueueCounters
 from emulator.kernel.qdisc_messages import MessageOp
 from emulator.kernel.qdisc_observe import counters, netem_backlog
+from emulator.model.device_names import SWITCH
 from emulator.plan import engine_ops, ops, qdisc_ops
 from emulator.plan.ops import Op
-from emulator.plan.state import MERGING, State
+from emulator.plan.state import MERGING, State, Veth, mac_of
 
 LOOKS_PER_SOCKET = 16
 """pyroute2's socket grows with every dump (0.9.7): a daemon that runs for months needs a new one now and then."""
@@ -128,7 +129,7 @@ class NetlinkKernel:
     @_do.register
     def _(self, op: ops.AddVeth) -> None:
         v = op.veth
-        peer: dict[str, Any] = {"ifname": v.peer, "mtu": v.mtu}
+        peer: dict[str, Any] = {"ifname": v.peer, "mtu": v.mtu} | ({"address": mac_of(v.address)} if v.address else {})
         if v.namespace is None:
             self._ip.link("add", ifname=v.name, kind="veth", mtu=v.mtu, peer=peer)
             return
@@ -141,6 +142,7 @@ class NetlinkKernel:
     @_do.register
     def _(self, op: ops.DelVeth) -> None:
         self._ip.link("del", index=self._index(op.name))
+        self._silence(SWITCH)
 
     @_do.register
     def _(self, op: ops.HostUp) -> None:
@@ -155,13 +157,26 @@ class NetlinkKernel:
             ip.link("set", index=index, state="up")
 
     @_do.register
+    def _(self, op: ops.SetMtu) -> None:
+        self._link(op.veth.name, mtu=op.veth.mtu)
+        self._far_end(op.veth, mtu=op.veth.mtu)
+        for name in (op.veth.name, SWITCH):
+            self._silence(name)
+
+    @_do.register
     def _(self, op: ops.SetSegments) -> None:
-        v = op.veth
-        if v.namespace is None:
-            self._link(v.peer, gso_max_segs=v.segments)
+        self._far_end(op.veth, gso_max_segs=op.veth.segments)
+
+    def _far_end(self, veth: Veth, **attributes: Any) -> None:
+        """Set attributes of a pair's far end, here or in its host."""
+        if veth.namespace is None:
+            self._link(veth.peer, **attributes)
             return
-        with _socket_in(v.namespace) as ip:
-            ip.link("set", index=ip.link_lookup(ifname=v.peer)[0], gso_max_segs=v.segments)
+        with _socket_in(veth.namespace) as ip:
+            had_ipv6 = _ipv6_switch(veth.peer).exists()
+            ip.link("set", index=ip.link_lookup(ifname=veth.peer)[0], **attributes)
+            if not had_ipv6:
+                _quiet(veth.peer)
 
     @_do.register
     def _(self, op: ops.MarkPort) -> None:
@@ -204,11 +219,27 @@ class NetlinkKernel:
 
     def _addrgen(self, name: str, mode: int) -> None:
         inet6 = {"attrs": [("IFLA_INET6_ADDR_GEN_MODE", mode)]}
-        self._link(name, IFLA_AF_SPEC={"attrs": [("AF_INET6", inet6)]})
+        try:
+            self._link(name, IFLA_AF_SPEC={"attrs": [("AF_INET6", inet6)]})
+        except NetlinkError as error:
+            # With an MTU below 1280 an interface has no IPv6 at all (addrconf_notify).
+            if error.code != errno.EAFNOSUPPORT:
+                raise
 
     @_do.register
     def _(self, op: ops.Enslave) -> None:
         self._link(op.port, master=self._index(op.bridge))
+        self._silence(op.bridge)
+
+    def _silence(self, name: str) -> None:
+        """Silence IPv6 on an interface again: it comes back, loud, when the MTU rises to 1280.
+
+        A bridge has the smallest MTU of its ports.
+        """
+        path = _ipv6_switch(name)
+        if path.exists() and path.read_text().strip() == "0":
+            _quiet(name)
+            self._addrgen(name, ADDRGEN_NONE)
 
     @_do.register
     def _(self, op: ops.Release) -> None:
@@ -261,9 +292,17 @@ def _quiet(name: str) -> None:
     _sysctl_ipv6(name, disabled=True)
 
 
+def _ipv6_switch(name: str) -> Path:
+    """The file that turns off IPv6 on an interface of the thread's namespace.
+
+    It does not exist below an MTU of 1280, nor on a kernel without IPv6; such an interface sends none.
+    """
+    return Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6")
+
+
 def _sysctl_ipv6(name: str, *, disabled: bool) -> None:
-    path = Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6")
-    if path.exists():  # a kernel without IPv6 sends none
+    path = _ipv6_switch(name)
+    if path.exists():
         path.write_text(str(int(disabled)))
 
 

@@ -14,10 +14,11 @@ from emulator.kernel.capabilities import has_netem, has_seed, memory_bytes, nf_c
 from emulator.kernel.link_ready import ready
 from emulator.kernel.nic_facts import describe, mark
 from emulator.kernel.qdisc_observe import NETEM_HANDLE, egresses_of
+from emulator.model.device_names import PREFIX
 from emulator.plan.engine_lane import Wire
 from emulator.plan.ops import NEVER_CS, nf_origin_of
 from emulator.plan.qdisc_values import Egress
-from emulator.plan.state import HOST_PORT, PREFIX, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
+from emulator.plan.state import HOST_PORT, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 
 IFF_UP, IFF_NOARP = 1, 1 << 7
 OUR_VETH = re.compile(rf"{PREFIX}[hsx]-")
@@ -31,7 +32,8 @@ def observe(ip: Any, wires: Mapping[str, Wire]) -> State:
     """All that Longhaul owns, with the lanes of the wire engine (`wires`); `machine` holds what matters of the rest."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in ready(ip, _may_be_port)}
     names = {link["index"]: name for name, link in links.items()}
-    hosts = {n for n in netns.names() if n.startswith(f"{PREFIX}-")}
+    spaces, ours = netns.names(), f"{PREFIX}-"
+    hosts = {n for n in spaces if n.startswith(ours)}
     veths = _veths(links, names, hosts)
     vlans = {n: _vlan(link, names) for n, link in links.items() if OUR_VLAN.match(n) and _kind(link) == "vlan"}
     ends = {e for v in veths.values() for e in (v.name, v.peer if v.namespace is None else v.name)} | vlans.keys()
@@ -47,12 +49,13 @@ def observe(ip: Any, wires: Mapping[str, Wire]) -> State:
         memory_bytes(),
         has_seed(),
         switches,
-        frozenset(netns.names()),
+        spaces,
         nics,
         "netem" in roots.values() or has_netem(),
     )
     nf_ours = switches if bridges else None
-    return State(frozenset(hosts), bridges, veths, ports, nf_ours, machine, vlans, wires)
+    remnants = frozenset(n for n in netns.remnants() if n.startswith(ours))
+    return State(frozenset(hosts), bridges, veths, ports, nf_ours, machine, vlans, wires, remnants)
 
 
 @dataclass(frozen=True)
@@ -82,17 +85,23 @@ def _veths(links: dict[str, Any], names: dict[int, str], hosts: set[str]) -> dic
 
 
 def _host_end(host: str) -> list[tuple[int, _HostEnd]]:
-    """The host's interface by the index of its other end. The socket closes at once: it would pin the namespace."""
-    with netns.inside(host), IPRoute() as ip:
-        found = [link for link in ready(ip, _is_host_port) if _is_host_port(link)]
-        if not found:
-            return []
-        link = found[0]
-        addresses = [
-            f"{a.get_attr('IFA_ADDRESS')}/{a['prefixlen']}"
-            for a in ip.get_addr(family=2)
-            if a["index"] == link["index"]
-        ]
+    """The host's interface by the index of its other end. The socket closes at once: it would pin the namespace.
+
+    Nothing when somebody deleted the namespace since it was listed.
+    """
+    try:
+        with netns.inside(host), IPRoute() as ip:
+            found = [link for link in ready(ip, _is_host_port) if _is_host_port(link)]
+            if not found:
+                return []
+            link = found[0]
+            addresses = [
+                f"{a.get_attr('IFA_ADDRESS')}/{a['prefixlen']}"
+                for a in ip.get_addr(family=2)
+                if a["index"] == link["index"]
+            ]
+    except netns.GoneError:
+        return []
     up, segments = bool(link["flags"] & IFF_UP), link.get_attr("IFLA_GSO_MAX_SEGS")
     return [(link.get_attr("IFLA_LINK"), _HostEnd(host, HOST_PORT, addresses[0] if addresses else None, up, segments))]
 

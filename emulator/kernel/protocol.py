@@ -1,4 +1,4 @@
-"""What every kernel can do: observe what Longhaul owns, apply one operation, read the counters of its queues."""
+"""The interface of every kernel: observe what Longhaul owns, apply one operation, read the counters of its queues."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from emulator.plan.state import State
 
 @dataclass(frozen=True)
 class QueueCounters:
-    """What one egress counted since Longhaul created its queue: packets are skbs, a super-frame counts once.
+    """The counters of one egress since Longhaul created its queue; packets are skbs, a super-frame counts once.
 
-    `drops` are all; `lost` the configured random ones, where the datapath can tell. `lateness`: how many frames left
-    less than so many ns after they were due, and not less than the entry before, where it can tell that.
-    `flows` are the flows' own, which are in none of the other figures.
-    `not_permitted` says what the kernel refused the wire engine's thread that serves this direction.
+    `drops` are all drops, `lost` the configured random ones; None where the datapath does not count them separately.
+    `lateness` is a histogram, where the datapath has one: (upper bound in ns, number of frames that left so long after
+    they were due). `flows` are the flows' counters, which no other figure includes. `not_permitted` names what the
+    kernel refused the wire engine's thread for this direction.
     """
 
     packets: int
@@ -35,8 +35,8 @@ class QueueCounters:
 class Kernel(Protocol):
     """`apply` raises KernelError and changes nothing when the operation is refused.
 
-    `ports_of` is `observe` for these interfaces alone, as far as they are ports of ours and have no flows. `prepare`
-    is `apply` in two halves: what it answers does the operation, in as little time as can be.
+    `ports_of` is `observe` for these interfaces only, without those that have flows or are not Longhaul's. `prepare`
+    is the first half of `apply`: it returns a function that performs the operation in the least time.
     """
 
     def observe(self) -> State: ...

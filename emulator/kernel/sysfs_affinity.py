@@ -10,11 +10,14 @@ from pathlib import Path
 
 from emulator.errors import InputError, KernelError, MissingError, VerifyError
 from emulator.plan.irq_affinity import Setting, Tunable, settings
-from emulator.system import atomic_file
+from emulator.system import atomic_file, bounded_file, kept_file
 
 VERSION = 1
 OURS = re.compile(r"proc/irq/\d+/smp_affinity_list|sys/class/net/[^/]+/queues/(rx-\d+/rps_cpus|tx-\d+/xps_cpus)")
 """The only files that Longhaul ever writes, whatever a saved file says."""
+
+VALUES = re.compile(r"[0-9a-f,-]*")
+"""What they hold: lists of cores, and masks."""
 
 
 class Tunables:
@@ -127,20 +130,26 @@ class Tunables:
             raise VerifyError(f"the kernel accepted the change, but {what} reads back as {now}")
 
     def _load(self) -> dict[str, str]:
-        if not self._file.exists():
-            return {}
+        """The values from before the first tune. Raises InputError for a spoilt file, which is then set aside."""
         try:
-            found = json.loads(self._file.read_text())
-            before = {str(path): str(value) for path, value in found["before"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError.single("is damaged: Longhaul cannot tell the earlier values", str(self._file)) from None
-        if found.get("version") != VERSION or not all(OURS.fullmatch(path) for path in before):
-            raise InputError.single("was not written by this version of Longhaul", str(self._file))
+            found = kept_file.read_json(self._file, bounded_file.SAVED)
+            version, before = found.get("version"), {path: str(value) for path, value in found["before"].items()}
+            if isinstance(version, int) and version > VERSION:
+                raise InputError.single("was not written by this version of Longhaul, but a newer one", str(self._file))
+            ours = all(OURS.fullmatch(path) and VALUES.fullmatch(value) for path, value in before.items())
+            if version != VERSION or not ours:
+                raise ValueError("it was not written by this version of Longhaul")
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            aside = kept_file.set_aside(self._file)
+            lost = "Longhaul cannot tell the values from before the first tune; a restart of the machine restores them"
+            raise InputError.single(f"is damaged ({error}), and is now {aside}: {lost}", str(self._file)) from None
         return before
 
     def _save(self, before: dict[str, str]) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        atomic_file.write(self._file, json.dumps({"version": VERSION, "before": before}).encode())
+        atomic_file.folder(self._file.parent)
+        atomic_file.write(self._file, json.dumps({"version": VERSION, "before": before}).encode(), clearing=True)
 
 
 def _cores(text: str) -> list[int]:

@@ -50,7 +50,7 @@ class Watch:
         return (news in ready and self._drain()) or ended or replaced
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close the sockets and descriptors."""
         self._socket.close()
         self._engines.close()
         if self._files is not None:

@@ -102,8 +102,8 @@ def test_a_look_at_some_ports_sees_what_the_look_at_all_sees(kernel: FailingKern
 
 def test_every_kind_of_queue_to_every_other(kernel: FailingKernel) -> None:
     """Live, on one lane: what netem, tbf and the queue in it are told is what they give back."""
-    for wish in (FAT, EVERYTHING, OTHERWISE, EVERYTHING, replace(OTHERWISE, aqm="fq-codel"), FAT, LOSSY):
-        go(kernel, Topology("t", "hub", (Lane("japan", wish, FAT),)))
+    for impairment in (FAT, EVERYTHING, OTHERWISE, EVERYTHING, replace(OTHERWISE, aqm="fq-codel"), FAT, LOSSY):
+        go(kernel, Topology("t", "hub", (Lane("japan", impairment, FAT),)))
 
 
 @pytest.mark.parametrize("new", [WALK[2], WALK[6], WALK[7]], ids=lambda t: t.name)
