@@ -1,10 +1,11 @@
-"""From a topology to the state that it stands for on a machine. Pure."""
+"""Converts a topology to the intended kernel state on a machine. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from emulator.model.device_names import SWITCH, interface_name, namespace_of
 from emulator.model.jitter_distribution import DistributionTable, fingerprint
 from emulator.model.topology import Lane, Topology
 from emulator.plan.engine_lane import Wire, lane_memory_bytes
@@ -14,7 +15,6 @@ from emulator.plan.state import (  # fmt: skip
     GSO_SEGMENTS,
     HOST_PORT,
     LRO,
-    SWITCH,
     Bridge,
     Machine,
     Nic,
@@ -24,8 +24,6 @@ from emulator.plan.state import (  # fmt: skip
     Veth,
     Vlan,
     altname_of,
-    interface_name,
-    namespace_of,
     trunk_altname_of,
 )
 
@@ -33,7 +31,7 @@ NF_NEUTRAL = (0, 0, 0)
 
 
 def wanted(topology: Topology, have: State) -> State:
-    """The state that is this topology on the machine of `have`: seeds, br_netfilter and ports' origins come from it.
+    """The intended state of this topology on the machine of `have`, which gives seeds, br_netfilter and ports' origins.
 
     Every port must be known by one name (`unresolved`).
     """
@@ -42,7 +40,7 @@ def wanted(topology: Topology, have: State) -> State:
     origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), machine.nf_call)
     path = datapath(topology, machine)
     lowered = _lowered(topology, has_seed=machine.has_seed or path == "wire")
-    # The engine impairs in the queues' place, and cuts super-frames itself.
+    # The engine replaces the queues, and segments super-frames itself.
     queues = {} if path == "wire" else lowered
     veths = {v.name: v for v in _veths(topology, queues)}
     vlans = {v.name: v for lane in topology.lanes for v in _vlans(lane)}
@@ -60,7 +58,7 @@ def wanted(topology: Topology, have: State) -> State:
 
 
 def datapath(topology: Topology, machine: Machine) -> str:
-    """What impairs the lanes on this machine: "netem" or "wire"."""
+    """The datapath of the lanes on this machine: "netem" or "wire"."""
     if topology.datapath == "auto":
         return "netem" if machine.has_netem else "wire"
     return topology.datapath
@@ -82,7 +80,7 @@ def _wires(topology: Topology, lowered: Mapping[str, LoweredLane]) -> dict[str, 
 
 
 def remembering(have: State, before: Topology | None) -> State:
-    """The state observed, with the tables of jitter that the kernel holds but does not tell: they are in `before`."""
+    """The observed state with the jitter's tables of `before`: the kernel holds the tables but does not dump them."""
     ways = [way for lane in before.lanes for way in lane.ways] if before else []
     directions = [d for way in ways for d in (way.outbound, way.inbound)]
     known = {fingerprint(d.distribution): d.distribution for d in directions if not isinstance(d.distribution, str)}
@@ -103,12 +101,12 @@ def _knowing(egress: Egress, known: Mapping[int, DistributionTable]) -> Egress:
 
 
 def nothing(have: State) -> State:
-    """The state in which nothing on the machine is ours."""
+    """The state in which Longhaul owns nothing on the machine."""
     return State(machine=have.machine)
 
 
 def resolve(name: str, have: State) -> list[str]:
-    """The interfaces that answer to a name: its own, an altname, a MAC or a bus address. One of them is meant."""
+    """The interfaces with this name, altname, MAC or bus address; the user means one of them."""
     nics = have.machine.nics
     if name in have.machine.links or name in have.ports or name in nics:
         return [name]
@@ -128,12 +126,12 @@ def _answers(nic: Nic, name: str) -> bool:
 
 
 def resolved(topology: Topology, have: State) -> Topology:
-    """The same topology with every port by its interface's name, as far as one interface answers to it."""
+    """The same topology with the interface's name for every port that is exactly one interface."""
     return replace(topology, lanes=tuple(resolved_lane(lane, have) for lane in topology.lanes))
 
 
 def resolved_lane(lane: Lane, have: State) -> Lane:
-    """The same lane with its ports by their interfaces' names; a name that is not one interface's stays as it is."""
+    """The same lane with the interfaces' names for its ports; a name of no or several interfaces stays as it is."""
     if lane.ports is None:
         return lane
     hub, site = (found[0] if len(found := resolve(name, have)) == 1 else name for name in lane.named_ports)
@@ -141,14 +139,14 @@ def resolved_lane(lane: Lane, have: State) -> Lane:
 
 
 def unknown_ports(topology: Topology, have: State) -> list[str]:
-    """The names that are not one interface's, or that of another name too."""
+    """The names of no or several interfaces, and different names of one interface."""
     names = list(dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports))
     found = [resolve(name, have) for name in names]
     return [name for name, ports in zip(names, found, strict=True) if len(ports) != 1 or found.count(ports) > 1]
 
 
 def unresolved(topology: Topology, have: State) -> list[str]:
-    """Why the topology's ports are not each one interface of its own; empty when they are."""
+    """The reasons why the topology's ports are not distinct interfaces; empty when they are."""
     names = dict.fromkeys(name for lane in topology.lanes for name in lane.named_ports)
     found = {name: resolve(name, have) for name in names}
     reasons = []
@@ -156,11 +154,15 @@ def unresolved(topology: Topology, have: State) -> list[str]:
         if not ports:
             reasons.append(f"port {name}: there is no such interface; 'longhaul nics' lists them")
         elif len(ports) > 1:
-            reasons.append(f"port {name}: {' and '.join(ports)} answer to that; name one of them")
+            reasons.append(f"port {name}: {' and '.join(ports)} have this name: use the name of one of them")
     meant: dict[str, list[str]] = {}
     for name, ports in found.items():
         meant.setdefault(ports[0] if len(ports) == 1 else name, []).append(name)
-    reasons += [f"port {port}: named twice, as {' and as '.join(by)}" for port, by in meant.items() if len(by) > 1]
+    reasons += [
+        f"port {port}: named twice, as {' and as '.join(by)}: use two ports"
+        for port, by in meant.items()
+        if len(by) > 1
+    ]
     return reasons
 
 
@@ -189,10 +191,10 @@ def segments_of(lane: Lane) -> int:
 
 
 def _segments(queues: LoweredLane | None) -> int:
-    """The gso_max_segs before these queues: 1 where a super-frame would fare otherwise than its packets.
+    """The gso_max_segs before these queues: 1 where they would treat a super-frame differently from its packets.
 
-    Netem decides per skb (sch_netem.c, netem_enqueue), and tbf cuts apart what is larger than its burst: the drops
-    that the two count could then not be told from each other (sch_tbf.c, tbf_segment).
+    Netem decides per skb (sch_netem.c, netem_enqueue), and tbf segments skbs that are larger than its burst; the drops
+    of the two could then not be separated (sch_tbf.c, tbf_segment).
     """
     return 1 if queues and queues.single_packets else GSO_SEGMENTS
 
@@ -204,9 +206,9 @@ def _vlans(lane: Lane) -> Iterator[Vlan]:
 
 
 def _ports_of(lane: Lane, queues: LoweredLane | None, have: State) -> Iterator[tuple[str, Port]]:
-    egresses, wishes = queues.both if queues else (None, None), (lane.outbound, lane.inbound)
+    egresses, impairments = queues.both if queues else (None, None), (lane.outbound, lane.inbound)
     bridge, single = interface_name("", lane.name), bool(queues and queues.single_packets)
-    for name, side, wish, egress in zip(lane_ports(lane), ("site", "hub"), wishes, egresses, strict=True):
+    for name, side, impairment, egress in zip(lane_ports(lane), ("site", "hub"), impairments, egresses, strict=True):
         if lane.ports is None or lane.vlan is not None:
             yield name, Port(bridge, egress=egress)
             continue
@@ -215,7 +217,7 @@ def _ports_of(lane: Lane, queues: LoweredLane | None, have: State) -> Iterator[t
             name,
             Port(
                 bridge,
-                egress=spread(wish, egress, tx_queues(name, have.machine)) if egress else None,
+                egress=spread(impairment, egress, tx_queues(name, have.machine)) if egress else None,
                 altname=altname_of(lane.name, side, origin),
                 origin=origin,
                 offloads=_offloads(origin, single=single),
@@ -224,7 +226,7 @@ def _ports_of(lane: Lane, queues: LoweredLane | None, have: State) -> Iterator[t
 
 
 def _trunks(topology: Topology, queues: Mapping[str, LoweredLane], have: State) -> dict[str, Port]:
-    """The ports that VLAN lanes share: marked and silent, in no bridge and without a queue of ours."""
+    """The ports that VLAN lanes share: marked and silent, in no bridge and without a queue of Longhaul's."""
     shared: dict[str, bool] = {}
     for lane in topology.lanes:
         single = lane.name in queues and queues[lane.name].single_packets
@@ -239,7 +241,7 @@ def _trunks(topology: Topology, queues: Mapping[str, LoweredLane], have: State) 
 
 
 def _offloads(origin: Origin, *, single: bool) -> frozenset[str]:
-    """What a port may merge on receipt: what it did before, unless its lanes need packets one by one."""
+    """The receive offloads of a port: the former ones, unless its lanes need single packets."""
     return frozenset() if single else origin.offloads - LRO
 
 

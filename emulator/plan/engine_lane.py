@@ -1,7 +1,7 @@
-"""The wire engine's form of a lane: what one process of it is asked to do. Pure.
+"""The configuration of one wire engine process, which serves one lane. Pure.
 
-The numbers are netem's and tbf's, so that one topology means the same through either datapath. What the engine
-cannot do is told by name, never left out silently.
+It holds netem's and tbf's numbers, so that a topology means the same with either datapath. Settings that the engine
+does not support are reported by name, never ignored.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from emulator.plan.netem_lowering import buffer_bytes, jitter_reach_ns
 from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Band, Egress, Netem, Shaper
 
 SPARE_BYTES = 64 * 1024 * 1024
-"""Memory of each direction besides the delay line, for what small packets waste and for bursts."""
+"""Memory of each direction besides the delay line, for the overhead of small packets and for bursts."""
 
 _PLAIN = ("delay_ns", "jitter_ns", "loss_p32", "duplicate_p32", "corrupt_p32", "reorder_p32", "gap", "ecn", "limit")
 """The fields of Netem that the engine knows by the same name."""
 
-_TOLD = {"cell_overhead": "distribution", "bands": "flows"}
-"""The fields that the topology has another name for."""
+_TOPOLOGY_NAMES = {"cell_overhead": "distribution", "bands": "flows"}
+"""The fields that have another name in the topology."""
 
 
 @dataclass(frozen=True)
 class Wire:
     """One lane through the engine: `outbound` leaves by the port `site`, `inbound` by the port `hub`.
 
-    `memory_bytes` is what each direction may take. `on_failure`: when the engine dies, the lane is "cut", or its
-    bridge lets everything "pass" unimpaired. `running` False: the engine has died and left its name behind.
+    `memory_bytes` is the most that each direction may use. `on_failure`: when the engine dies, the lane is "cut", or
+    its bridge lets all frames "pass" unimpaired. `running` False: the engine has died and left its socket file behind.
     """
 
     hub: str
@@ -47,33 +47,33 @@ class Wire:
 
 
 DEAD = Wire("", "", Egress(Netem()), Egress(Netem()), (0, 0), running=False)
-"""What is seen of an engine that has died: its name alone."""
+"""Stands for an engine that has died: only its name is known."""
 
 
 def lane_memory_bytes(lane: Lane) -> tuple[int, int]:
-    """The memory of (outbound, inbound): 1.2 times what is in flight, the bottlenecks' buffers, and some to spare."""
+    """The memory of (outbound, inbound): 1.2 times the bytes in flight, the bottlenecks' buffers, and a reserve."""
     ways = lane.ways
     return _direction_memory(lane, [way.outbound for way in ways]), _direction_memory(
         lane, [way.inbound for way in ways]
     )
 
 
-def _direction_memory(lane: Lane, wishes: list[Impairment]) -> int:
-    """The memory of one direction: `wishes` are what belongs to no flow, and the flows, which share the line."""
-    flight = sum(_flight_bytes(wish.rate_bps or lane.line_rate_bps, wish) for wish in wishes)
-    if len(wishes) > 1:
-        flight = min(flight, max(_flight_bytes(lane.line_rate_bps, wish) for wish in wishes))
-    buffers = sum(buffer_bytes(lane, wish) for wish in wishes if wish.rate_bps)
+def _direction_memory(lane: Lane, impairments: list[Impairment]) -> int:
+    """The memory of one direction: `impairments` are those of no flow, then the flows'; all share the line."""
+    flight = sum(_flight_bytes(impairment.rate_bps or lane.line_rate_bps, impairment) for impairment in impairments)
+    if len(impairments) > 1:
+        flight = min(flight, max(_flight_bytes(lane.line_rate_bps, impairment) for impairment in impairments))
+    buffers = sum(buffer_bytes(lane, impairment) for impairment in impairments if impairment.rate_bps)
     return flight * 6 // 5 + buffers + SPARE_BYTES
 
 
-def _flight_bytes(rate_bps: int, wish: Impairment) -> int:
-    flight = rate_bps * (wish.delay_ns + jitter_reach_ns(wish)) // 8_000_000_000
-    return flight + flight * wish.duplicate_p32 // P32
+def _flight_bytes(rate_bps: int, impairment: Impairment) -> int:
+    flight = rate_bps * (impairment.delay_ns + jitter_reach_ns(impairment)) // 8_000_000_000
+    return flight + flight * impairment.duplicate_p32 // P32
 
 
 def unknown(egress: Egress) -> list[str]:
-    """What is asked for that the engine cannot do, by the names of netem's, tbf's and the egress' fields."""
+    """The settings that the engine does not support, by the names of netem's, tbf's and the egress' fields."""
     known = decode_egress(encode_egress(egress, 0))
     parts = ((asked, done) for (_, asked), (_, done) in zip(egress.places, known.places, strict=True))
     return list(dict.fromkeys(name for asked, done in parts for name in _unknown(asked, done)))
@@ -84,7 +84,7 @@ def _unknown(asked: Egress, done: Egress) -> Iterator[str]:
         if one is not None:
             found = (f.name for f in fields(one) if f.compare and getattr(one, f.name) != getattr(other, f.name))
             # An egress differs in its netem and shaper whenever these do: only its own fields count.
-            yield from (_TOLD.get(name, name) for name in found if name not in ("netem", "shaper"))
+            yield from (_TOPOLOGY_NAMES.get(name, name) for name in found if name not in ("netem", "shaper"))
 
 
 def encode(bridge: str, wire: Wire) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def directions(wire: Wire) -> dict[str, Any]:
 
 
 def decode(config: Mapping[str, Any]) -> Wire:
-    """The inverse of `encode`. Raises KeyError or TypeError on what is no engine's answer."""
+    """The inverse of `encode`. Raises KeyError or TypeError for anything but an engine's answer."""
     outbound, inbound = config["outbound"], config["inbound"]
     return Wire(
         config["hub"],
@@ -114,7 +114,7 @@ def decode(config: Mapping[str, Any]) -> Wire:
 
 
 def encode_egress(egress: Egress, memory_bytes: int) -> dict[str, Any]:
-    """One direction as the engine reads it: what belongs to no flow, and the flows as they are tried."""
+    """One direction as the engine reads it: the settings for no flow, then the flows in the order of matching."""
     flows = [
         {"filters": [_encode_filter(one) for one in band.filters], "settings": _encode_settings(band.egress)}
         for band in egress.bands
@@ -159,7 +159,7 @@ def decode_egress(direction: Mapping[str, Any]) -> Egress:
 
 
 def _decode_settings(settings: Mapping[str, Any]) -> Egress:
-    """Without a table of its own the engine's jitter is uniform."""
+    """Without a table the engine's jitter is uniform."""
     plain = {name: settings[name] for name in _PLAIN}
     table = tuple(settings["distribution"]) if "distribution" in settings else None
     if table is None and settings["jitter_ns"]:

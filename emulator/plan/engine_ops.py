@@ -1,29 +1,27 @@
-"""The operations on the wire engine, one process a lane; each prints as the command that would do the same."""
+"""The operations on the wire engine, one process a lane.
+
+Each prints what it asks of the engine in tc's words; the request itself is a line of JSON (`engine_lane`).
+"""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from emulator.model.jitter_distribution import name_of
-from emulator.plan.engine_lane import Wire, directions, encode
-
-
-def socket_name(bridge: str) -> str:
-    """Where the engine of a lane listens, as shown to people: the real name also tells the namespace."""
-    return f"/run/longhaul/wire/{bridge}.sock"
+from emulator.plan.engine_lane import Wire
+from emulator.plan.qdisc_values import Egress
 
 
 @dataclass(frozen=True)
 class StartWire:
-    """Start the engine that moves a lane's frames in the place of its bridge, which is down."""
+    """Start the engine that forwards a lane's frames in place of its bridge, which is down."""
 
     bridge: str
     wire: Wire
 
     def __str__(self) -> str:
-        return f"longhaul-wire {socket_name(self.bridge)} <<< '{_text(encode(self.bridge, self.wire))}'"
+        ports = f"hub {self.wire.hub} site {self.wire.site} on-failure {self.wire.on_failure}"
+        return f"longhaul-wire start {self.bridge} {ports} {_both(self.wire)}"
 
 
 @dataclass(frozen=True)
@@ -34,34 +32,36 @@ class SetWire:
     wire: Wire
 
     def __str__(self) -> str:
-        return _request(self.bridge, {"op": "set", **directions(self.wire)})
+        return f"longhaul-wire set {self.bridge} {_both(self.wire)}"
 
 
 @dataclass(frozen=True)
 class StopWire:
-    """End the engine of a lane, or remove what a dead one left; what is in flight is lost."""
+    """End the engine of a lane, or remove the socket file of a dead one; the frames in flight are lost."""
 
     bridge: str
 
     def __str__(self) -> str:
-        return _request(self.bridge, {"op": "stop"})
+        return f"longhaul-wire stop {self.bridge}"
 
 
-def _text(request: dict[str, Any]) -> str:
-    """As JSON, but for the tables of jitter, which are shown by their names."""
-    return json.dumps(_named(request))
+def _both(wire: Wire) -> str:
+    ways = zip(("outbound", "inbound"), (wire.outbound, wire.inbound), wire.memory_bytes, strict=True)
+    return " ".join(f"{name} {' '.join(_words(egress))} memory {memory}" for name, egress, memory in ways)
 
 
-def _named(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_named(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {key: name_of(tuple(v)) if key == "distribution" else _named(v) for key, v in value.items()}
+def _words(egress: Egress) -> Iterator[str]:
+    """What is done with the packets of no flow, then each flow's match and the same of it."""
+    yield _settings(egress)
+    for band in egress.bands:
+        yield f"flow {' or '.join(map(str, band.filters))} {_settings(band.egress)}"
 
 
-def _request(bridge: str, request: dict[str, Any]) -> str:
-    return f"socat - {socket_name(bridge)} <<< '{_text(request)}'"
+def _settings(egress: Egress) -> str:
+    """Netem's and tbf's arguments; order is a setting of the engine's own, not an endless rate."""
+    netem = replace(egress.netem, rate_bytes_per_s=0)
+    words = [str(netem).removeprefix("netem "), "order keep" if egress.netem.rate_bytes_per_s else "order free"]
+    return " ".join([*words, str(egress.shaper)] if egress.shaper else words)
 
 
 WireOp = StartWire | SetWire | StopWire

@@ -45,7 +45,7 @@ def _row(name: str, nic: Nic, have: State, sessions: Collection[str]) -> NicRow:
     link = have.machine.links[name]
     reasons = list(port_reasons(name, have, sessions))
     if link.kind not in PORT_KINDS:
-        reasons.append(f"is of the kind {link.kind}, no port")
+        reasons.append(f"is of the kind {link.kind}, which cannot be a port")
     owner = link.master or ("the system" if link.addresses or link.default_route else "")
     return NicRow(name, nic, link.up, link.kind, owner, tuple(reasons))
 

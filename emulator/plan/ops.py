@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from emulator.plan.engine_ops import WireOp
 from emulator.plan.qdisc_ops import Drain, QueueOp, Together
-from emulator.plan.state import MERGING, Origin, Veth, Vlan
+from emulator.plan.state import MERGING, Origin, Veth, Vlan, mac_of
 
 NF_CALL = ("iptables", "ip6tables", "arptables")
 """br_netfilter's three switches, net.bridge.bridge-nf-call-*, in the order of State.nf_call."""
@@ -84,14 +84,15 @@ class SetNfCall:
 
 @dataclass(frozen=True)
 class AddVeth:
-    """Create the pair alone; `HostUp` gives the far end its address."""
+    """Create the pair alone, a host's end with its MAC address; `HostUp` gives it its IP address."""
 
     veth: Veth
 
     def __str__(self) -> str:
         v = self.veth
         where = f" netns {v.namespace}" if v.namespace else ""
-        return f"ip link add {v.name} mtu {v.mtu} type veth peer name {v.peer} mtu {v.mtu}{where}"
+        mac = f" address {mac_of(v.address)}" if v.address else ""
+        return f"ip link add {v.name} mtu {v.mtu} type veth peer name {v.peer} mtu {v.mtu}{mac}{where}"
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,18 @@ class HostUp:
     def __str__(self) -> str:
         ip, dev = f"ip -n {self.veth.namespace}", self.veth.peer
         return f"{ip} addr replace {self.veth.address} dev {dev}; {ip} link set lo up; {ip} link set {dev} up"
+
+
+@dataclass(frozen=True)
+class SetMtu:
+    """Set the MTU of both ends."""
+
+    veth: Veth
+
+    def __str__(self) -> str:
+        v = self.veth
+        far = f"ip -n {v.namespace}" if v.namespace else "ip"
+        return f"ip link set {v.name} mtu {v.mtu}; {far} link set {v.peer} mtu {v.mtu}"
 
 
 @dataclass(frozen=True)
@@ -227,8 +240,8 @@ class RestorePort:
 
 Op = (
     AddNamespace | DelNamespace | AddBridge | WireBridge | DelBridge | SetNfCall | AddVeth | DelVeth | HostUp
-    | SetSegments | MarkPort | QuietPort | SetOffloads | AddVlan | DelVlan | Enslave | SetPort | UpPort | Release
-    | RestorePort | QueueOp | Drain | Together | WireOp
+    | SetMtu | SetSegments | MarkPort | QuietPort | SetOffloads | AddVlan | DelVlan | Enslave | SetPort | UpPort
+    | Release | RestorePort | QueueOp | Drain | Together | WireOp
 )  # fmt: skip
 
 

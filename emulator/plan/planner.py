@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from emulator.model.device_names import SWITCH
 from emulator.plan.engine_plan import open_bridges, opening, start_wires, stop_wires
 from emulator.plan.live_change import Changed, change_live
 from emulator.plan.ops import (
@@ -27,6 +28,7 @@ from emulator.plan.ops import (
     QuietPort,
     Release,
     RestorePort,
+    SetMtu,
     SetNfCall,
     SetOffloads,
     SetPort,
@@ -37,20 +39,21 @@ from emulator.plan.ops import (
 )
 from emulator.plan.qdisc_ops import AddBands, AddFilters, AddQueues, DelEgress, SetNetem, SetQueue, SetShaper
 from emulator.plan.qdisc_values import Egress
-from emulator.plan.state import GSO_SEGMENTS, HOST_PORT, SWITCH, Machine, Port, State, Veth
+from emulator.plan.state import GSO_SEGMENTS, HOST_PORT, Machine, Port, State, Veth
 
 
 def plan(want: State, have: State) -> list[Step]:
     """The steps from one state to another; none when they are equal."""
-    doomed = _doomed(want, have)
+    ended = _ended_pairs(want, have)
+    doomed = _doomed(want, have, ended)
     kept = _kept(want, have, doomed)
     return [
         *stop_wires(want, have, set(kept)),
         *_remove_ports(have, kept, doomed),
-        *_remove_rest(want, have),
+        *_remove_rest(want, have, ended),
         *_restore_trunks(have, kept),
         *_add_bridges(want, have),
-        *_add_hosts(want, have),
+        *_add_hosts(want, have, ended),
         *_add_ports(want, kept, trunks=True),
         *_add_vlans(want, have),
         *_add_ports(want, kept, trunks=False),
@@ -71,22 +74,47 @@ def _kept(want: State, have: State, doomed: set[str]) -> dict[str, Port]:
     }
 
 
-def _doomed(want: State, have: State) -> set[str]:
+def _doomed(want: State, have: State, ended: set[str]) -> set[str]:
     """The interfaces that disappear with a veth pair or VLAN that must be deleted or created again."""
-    gone = [v for name, v in have.veths.items() if not _same_pair(want.veths.get(name), v)]
+    gone = [have.veths[name] for name in ended]
     vlans = {name for name, vlan in have.vlans.items() if vlan != want.vlans.get(name)}
     return {end for v in gone for end in (v.name, v.peer) if end != HOST_PORT} | vlans
+
+
+def _ended_pairs(want: State, have: State) -> set[str]:
+    """The veth pairs that must be deleted or created again.
+
+    A site that changes its address takes the lane's other pair with it: the hub's switch learned its former address
+    there, and frames from that address may still be on their way.
+    """
+    lanes = {
+        have.ports[name].bridge
+        for name, now in have.veths.items()
+        if now.address and name in have.ports and (goal := want.veths.get(name)) and goal.address != now.address
+    } - {None, SWITCH}
+    return {
+        name
+        for name, now in have.veths.items()
+        if not _same_pair(want.veths.get(name), now, shared=_on_switch(name, want))
+        or (name in have.ports and have.ports[name].bridge in lanes)
+    }
+
+
+def _on_switch(name: str, state: State) -> bool:
+    """Whether this pair is the hub's: its port stands on the switch, and all lanes share it."""
+    return name in state.ports and state.ports[name].bridge == SWITCH
 
 
 def _trunks(state: State) -> set[str]:
     return {vlan.trunk for vlan in state.vlans.values()}
 
 
-def _same_pair(want: Veth | None, have: Veth) -> bool:
-    """Address, state and segments can be changed in place; any other change needs a new pair."""
-    like = {"address": None, "peer_up": True, "segments": GSO_SEGMENTS}
+def _same_pair(want: Veth | None, have: Veth, *, shared: bool) -> bool:
+    """A missing address, state and segments can be changed in place, and the MTU of the pair that all lanes share; any
+    other change needs a new pair."""
     if want is None or have.address not in (None, want.address):
         return False
+    like = {"address": None, "peer_up": True, "segments": GSO_SEGMENTS} | ({"mtu": want.mtu} if shared else {})
     return replace(want, **like) == replace(have, **like)  # type: ignore[arg-type]
 
 
@@ -112,15 +140,16 @@ def _restore_trunks(have: State, kept: Mapping[str, Port]) -> Iterator[Step]:
         yield from _restore(name, have.ports[name])
 
 
-def _remove_rest(want: State, have: State) -> Iterator[Step]:
-    for name in sorted(have.veths):
-        if not _same_pair(want.veths.get(name), have.veths[name]):
-            yield Step(DelVeth(name), "a virtual lane goes" if name not in want.veths else f"{name} is created again")
+def _remove_rest(want: State, have: State, ended: set[str]) -> Iterator[Step]:
+    for name in sorted(ended):
+        yield Step(DelVeth(name), "a virtual lane goes" if name not in want.veths else f"{name} is created again")
     for name in sorted(have.vlans):
         if have.vlans[name] != want.vlans.get(name):
             yield Step(DelVlan(name), "its lane goes" if name not in want.vlans else f"{name} is created again")
     for name in sorted(have.namespaces - want.namespaces):
         yield Step(DelNamespace(name), "its host is not in the topology")
+    for name in sorted(have.remnants - want.remnants):
+        yield Step(DelNamespace(name), "a killed process left the name of a host, which is no namespace")
     if origin := _nf_back(want, have):
         yield Step(SetNfCall(origin), "br_netfilter is restored")
     for name in sorted(have.bridges.keys() - want.bridges.keys()):
@@ -148,14 +177,16 @@ def _add_bridges(want: State, have: State) -> Iterator[Step]:
         yield Step(SetNfCall(want.nf_call), "a lane is a wire: no firewall filters its packets")
 
 
-def _add_hosts(want: State, have: State) -> Iterator[Step]:
+def _add_hosts(want: State, have: State, ended: set[str]) -> Iterator[Step]:
     for name in sorted(want.namespaces - have.namespaces):
         yield Step(AddNamespace(name), "a host")
     for name in sorted(want.veths):
         goal, now = want.veths[name], have.veths.get(name)
-        if now is None or not _same_pair(goal, now):
+        if now is None or name in ended:
             yield Step(AddVeth(goal), f"{goal.name} to {goal.peer}")
             now = replace(goal, address=None, peer_up=False, segments=GSO_SEGMENTS)
+        if goal.mtu != now.mtu:
+            yield Step(SetMtu(goal), f"the largest MTU of the lanes is {goal.mtu}")
         if goal.segments != now.segments:
             yield Step(SetSegments(goal), "packets pass one by one" if goal.segments == 1 else "super-frames may pass")
         if goal.namespace and (goal.address, goal.peer_up) != (now.address, now.peer_up):

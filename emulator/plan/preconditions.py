@@ -1,4 +1,4 @@
-"""Why this machine must not be touched for a topology, and what to be warned of. Pure."""
+"""The reasons to refuse a topology on this machine, and the warnings about it. Pure."""
 
 from __future__ import annotations
 
@@ -6,30 +6,37 @@ from collections.abc import Collection
 from ipaddress import IPv6Address, ip_address
 
 from emulator.errors import RefusedError
+from emulator.model import device_names
+from emulator.model.bottleneck import frame_bytes
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Lane, Topology
 from emulator.plan.desired_state import datapath, resolved, unresolved
 from emulator.plan.engine_lane import lane_memory_bytes, unknown
-from emulator.plan.netem_lowering import frame_bytes, limit_packets, lower, skb_bytes
-from emulator.plan.state import SWITCH, Machine, Nic, State, interface_name
+from emulator.plan.netem_lowering import limit_packets, lower, skb_bytes
+from emulator.plan.state import Machine, Nic, State
 from emulator.units import compact, format_rate
 
 MEMORY_SHARE = 0.8
-"""Of the machine's memory, what the lanes' queues may need together at the very worst."""
+"""The share of the machine's memory that the lanes' queues may need together in the worst case."""
+
+MOST_PACKETS = 2**32 - 1
+"""The most packets of netem's limit, which has 32 bits."""
 
 ENGINE_NEVER = {
     "aqm": "the wire engine never runs codel, fq-codel or red: "
     "what is measured with a copy of the kernel's code says nothing about the original",
 }
-"""What the engine will not have, by the topology's key, and why."""
+"""The settings that the engine will never support, by the topology's key, each with the reason."""
 
-DUPLICATES_WITH_FLOWS = "duplicates cannot be had on a lane with flows: Linux takes one netem a port with them"
+DUPLICATES_WITH_FLOWS = (
+    "netem cannot duplicate packets on a lane with flows: Linux allows duplicates only for the single netem of a port"
+)
 
 
 def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> None:
-    """Raises RefusedError with every reason why this machine must not be touched for this topology.
+    """Raises RefusedError with every reason against this topology on this machine.
 
-    `sessions` are the machine's own addresses on which somebody is connected who must not be cut off.
+    `sessions` are the machine's own addresses of connections that must stay.
     """
     reasons = unresolved(topology, have)
     if not reasons:
@@ -40,9 +47,9 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
                 f"port {name}: {text}; free it or name another port" for text in port_reasons(name, have, sessions)
             ]
         reasons += [text for lane in topology.lanes for text in _lane_reasons(lane, have)]
-    goal_bridges = {interface_name("", lane.name) for lane in topology.lanes} | {SWITCH}
-    taken = sorted(goal_bridges & have.machine.links.keys())
-    reasons += [f"{name}: an interface of that name is not a bridge of ours" for name in taken]
+    made = {name for name, _ in device_names.made(topology.hub, topology.kinds)}
+    taken = sorted(made & have.machine.links.keys())
+    reasons += [f"{name}: an interface that Longhaul does not own has this name: rename or delete it" for name in taken]
     if not reasons:
         engine = datapath(topology, have.machine) == "wire"
         reasons += _wire_reasons(topology) if engine else _netem_reasons(topology)
@@ -53,10 +60,10 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
 
 
 def port_reasons(name: str, have: State, sessions: Collection[str] = ()) -> list[str]:
-    """Why an interface that is not ours may not be a port of any lane; empty when it may."""
+    """Why an interface that Longhaul does not own may not be a port of any lane; empty when it may."""
     link = have.machine.links.get(name)
     if link is None:
-        return []
+        return ["is made by Longhaul for another lane"] if _is_made(name, have) else []
     upper = {n: other for n, other in have.machine.links.items() if other.lower == name}
     cut = sorted({_plain(a) for a in sessions} & {_plain(a) for one in (link, *upper.values()) for a in one.addresses})
     route = "carries the default route"
@@ -73,8 +80,14 @@ def port_reasons(name: str, have: State, sessions: Collection[str] = ()) -> list
     return [text for bad, text in checks if bad]
 
 
+def _is_made(name: str, have: State) -> bool:
+    """Whether an interface is a bridge, a veth's end or a VLAN of Longhaul's."""
+    ends = {end for veth in have.veths.values() for end in (veth.name, veth.peer)}
+    return name in have.bridges.keys() | have.vlans.keys() | ends
+
+
 def warnings(topology: Topology, have: State) -> list[str]:
-    """What need not stop anybody, but is likely not meant."""
+    """Warnings about settings that the user likely does not mean."""
     if unresolved(topology, have):
         return []
     lines = []
@@ -82,7 +95,7 @@ def warnings(topology: Topology, have: State) -> list[str]:
         for name in lane.named_ports:
             nic = have.machine.nics.get(name, Nic())
             if not nic.carrier:
-                lines.append(f"port {name}: has no carrier; is the cable plugged in, and the far end up?")
+                lines.append(f"port {name}: has no carrier: check the cable, and that the far end is up")
             if (speed := _unsaid_speed_bps(lane, nic)) is not None:
                 lines.append(
                     f"port {name}: runs at {format_rate(speed)}, lane {lane.name} is sized for "
@@ -93,14 +106,14 @@ def warnings(topology: Topology, have: State) -> list[str]:
 
 
 def _unsaid_speed_bps(lane: Lane, nic: Nic) -> int | None:
-    """The port's speed where it is above what netem's limit is sized for, and no rate keeps it down."""
+    """The port's speed where it exceeds the lane's line rate and no rate limits it; else None."""
     speed = (nic.speed_mbps or 0) * 10**6
     limited = lane.outbound.rate_bps and lane.inbound.rate_bps
     return None if limited or speed <= lane.line_rate_bps else speed
 
 
 def _lane_reasons(lane: Lane, have: State) -> list[str]:
-    """Why the two ports of a lane do not go together."""
+    """Why the two ports of a lane do not fit together."""
     reasons = []
     for name in lane.named_ports:
         link = have.machine.links.get(name)
@@ -110,7 +123,7 @@ def _lane_reasons(lane: Lane, have: State) -> list[str]:
     speeds = [have.machine.nics.get(name, Nic()).speed_mbps for name in lane.named_ports]
     if None not in speeds and len(set(speeds)) > 1:
         reported = " and ".join(f"{n} at {v} Mbit/s" for n, v in zip(lane.named_ports, speeds, strict=True))
-        reasons.append(f"lane {lane.name}: {reported} are no pair; name two ports of one speed")
+        reasons.append(f"lane {lane.name}: {reported} differ in speed: use two ports of one speed")
     return reasons
 
 
@@ -125,28 +138,28 @@ def _plain(address: str) -> str:
 
 
 def _wire_reasons(topology: Topology) -> list[str]:
-    """What the wire engine cannot do for these lanes, now or ever, by the names of netem, tbf and the egress."""
+    """The settings of these lanes, with and without the schedule, that the wire engine does not support."""
     reasons = []
     for lane in dict.fromkeys(lane for one in _at_all_times(topology) for lane in one.in_effect.lanes):
         egresses = lower(lane, seed=topology.seed, has_seed=True).both
         for name, egress in zip(("outbound", "inbound"), egresses, strict=True):
-            told = [ENGINE_NEVER.get(what, f"the wire engine cannot do {what}") for what in unknown(egress)]
-            reasons += [f"lane {lane.name}, {name}: {why}; choose datapath: netem" for why in told]
+            missing = [ENGINE_NEVER.get(what, f"the wire engine does not support {what}") for what in unknown(egress)]
+            reasons += [f"lane {lane.name}, {name}: {why}: use datapath: netem" for why in missing]
     return list(dict.fromkeys(reasons))
 
 
 def _netem_reasons(topology: Topology) -> list[str]:
-    """What netem cannot do for these lanes, now or ever, and the wire engine can."""
+    """The settings of these lanes, with and without the schedule, that only the wire engine supports."""
     reasons = []
     for lane in dict.fromkeys(lane for one in _at_all_times(topology) for lane in one.in_effect.lanes):
-        wishes = [wish for way in lane.ways for wish in (way.outbound, way.inbound)]
-        if lane.flows and any(wish.duplicate_p32 for wish in wishes):
-            reasons.append(f"lane {lane.name}: {DUPLICATES_WITH_FLOWS}; choose datapath: wire")
+        impairments = [impairment for way in lane.ways for impairment in (way.outbound, way.inbound)]
+        if lane.flows and any(impairment.duplicate_p32 for impairment in impairments):
+            reasons.append(f"lane {lane.name}: {DUPLICATES_WITH_FLOWS}: use datapath: wire")
     return list(dict.fromkeys(reasons))
 
 
 def _at_all_times(topology: Topology) -> list[Topology]:
-    """The topology, and as its schedule makes it."""
+    """The topology, and its states under its schedule."""
     if not topology.schedule:
         return [topology]
     timeline = Timeline(topology, topology.schedule)
@@ -154,12 +167,12 @@ def _at_all_times(topology: Topology) -> list[Topology]:
 
 
 def _queue_bytes(lane: Lane) -> int:
-    ways = [(way, wish) for way in lane.ways for wish in (way.outbound, way.inbound)]
-    return sum(limit_packets(way, wish) for way, wish in ways) * skb_bytes(frame_bytes(lane.mtu))
+    ways = [(way, impairment) for way in lane.ways for impairment in (way.outbound, way.inbound)]
+    return sum(limit_packets(way, impairment) for way, impairment in ways) * skb_bytes(frame_bytes(lane.mtu))
 
 
 def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
-    """Why the machine is too small for the lanes' queues, at the very worst of their schedule; empty when it is not."""
+    """Why the machine is too small for the lanes' queues in the worst case of their schedule; empty when it is not."""
     if topology.schedule:
         topology = Timeline(topology, topology.schedule).envelope()
     if datapath(topology, machine) == "wire":
@@ -167,8 +180,23 @@ def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
     else:
         need = sum(_queue_bytes(lane) for lane in topology.lanes)
     if need <= machine.memory_bytes * MEMORY_SHARE:
-        return []
+        return _limit_reasons(topology)
     return [
         f"the lanes' queues may need {need / 2**30:.1f} GiB, this machine has "
-        f"{machine.memory_bytes / 2**30:.1f} GiB: lower rate, RTT or buffer"
+        f"{machine.memory_bytes / 2**30:.1f} GiB: use a lower rate, RTT or buffer"
+    ]
+
+
+def _limit_reasons(topology: Topology) -> list[str]:
+    """The lanes whose queues exceed netem's limit."""
+    counts = [
+        (lane.name, limit_packets(way, impairment))
+        for lane in topology.lanes
+        for way in lane.ways
+        for impairment in (way.outbound, way.inbound)
+    ]
+    return [
+        f"lane {name}: {packets} packets may be in flight, netem holds {MOST_PACKETS}: use a lower rate, RTT or buffer"
+        for name, packets in counts
+        if packets > MOST_PACKETS
     ]

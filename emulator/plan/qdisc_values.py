@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from emulator.model import jitter_distribution
+from emulator.model.bottleneck import wire_bytes
 from emulator.model.flow_match import Filter
 from emulator.model.loss_model import P32
 from emulator.plan import aqm
-from emulator.plan.tbf_burst import wire_bytes
 
 ORDER_RATE_BYTES_PER_S = 10**15
 """Netem keeps packets in order only with a rate: each packet then leaves no earlier than the one before.
@@ -122,7 +122,7 @@ class Shaper:
 class Egress:
     """Everything that acts on packets leaving one port: delay and loss first, then the bottleneck, if there is one.
 
-    `aqm` None: the bottleneck's own queue, which drops arriving packets when it is full.
+    `aqm` None: the bottleneck's own queue drops arriving packets when it is full.
     `queues` above 1: below a root mq, every TX queue has its own netem with its own seed (`netem_of_queue`).
     `alike` False (observed only): the TX queues differ, or some are missing.
     `bands` are the flows': below a root prio each has its own netem and children; the first band takes the rest.

@@ -5,11 +5,12 @@ A lane whose port is gone, or which somebody else took, must not prevent the rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from emulator.errors import RefusedError
+from emulator.model.device_names import interface_name
 from emulator.model.topology import Lane, Topology
 from emulator.plan.desired_state import lane_ports, nothing, resolved_lane, unknown_ports
 from emulator.plan.engine_lane import Wire
@@ -17,11 +18,11 @@ from emulator.plan.ops import Step
 from emulator.plan.planner import plan
 from emulator.plan.preconditions import refuse
 from emulator.plan.scheduled_state import instants, present, wanted_at
-from emulator.plan.state import Link, State, interface_name
+from emulator.plan.state import Link, State
 
 T = TypeVar("T")
 GONE = Link(mtu=0, up=False, ipv6=False, addrgen=0)
-"""Stands for an interface that is not there, so that the rest of the topology can be worked out."""
+"""Stands for a missing interface, so that Longhaul can plan the rest of the topology."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class RepairPlan:
 class RepairOutcome:
     """What the watchdog did and found: a reverted change, the steps taken, the steps left, by lane what blocks them.
 
-    With `known` False, another or a lost state folder holds the intent: the watchdog changes nothing.
+    With `known` False, another or a lost state folder holds the intent: the watchdog changes nothing. `notes` say what
+    it could not read or write in the state folder.
     """
 
     reverted: bool
@@ -45,14 +47,15 @@ class RepairOutcome:
     drift: list[Step]
     blocked: dict[str, str]
     known: bool = True
+    notes: Sequence[str] = ()
 
 
 def repair_plan_now(
     topology: Topology | None, began_ns: int | None, now_ns: int, have: State, *, patient: bool = True
 ) -> RepairPlan:
-    """The way from what there is to what was asked for at this moment, as far as there is one.
+    """The repair to the intent at this moment, as far as it is possible.
 
-    Under a schedule, lanes that are as they were to be a moment ago are right for the `patient`: somebody plays it.
+    With `patient`, lanes in a recent state of the schedule count as correct: another process plays it.
     """
     if topology is None or topology.schedule is None or began_ns is None:
         return repair_plan(topology, have)
@@ -63,9 +66,9 @@ def repair_plan_now(
 
 
 def repair_plan(topology: Topology | None, have: State, of: Topology | None = None) -> RepairPlan:
-    """The way from what there is to what was asked for, as far as there is one.
+    """The repair to this topology, as far as it is possible.
 
-    The topology may be one moment `of` another, under its schedule.
+    The topology may be the state of the topology `of` at one instant of its schedule.
     """
     if topology is None:
         return RepairPlan(nothing(have), plan(nothing(have), have))
@@ -98,7 +101,7 @@ def _blocked(topology: Topology, have: State) -> dict[str, str]:
     found = {}
     for lane in topology.lanes:
         try:
-            refuse(replace(topology, lanes=(lane,)), have)
+            refuse(topology.alone(lane), have)
         except RefusedError as error:
             found[lane.name] = str(error)
     return found
@@ -110,7 +113,7 @@ def _with_all_ports(topology: Topology, have: State) -> State:
 
 
 def _ignored(lane: Lane, goal: State, have: State) -> State:
-    """The goal with everything of this lane's as it is now, even if that is nothing."""
+    """The goal with this lane's present state, even if the lane does not exist."""
     lane = resolved_lane(lane, have)
     names = {interface_name(role, lane.name) for role in ("", "h", "s", "x")} | {*lane_ports(lane), *lane.named_ports}
     return replace(
@@ -119,7 +122,7 @@ def _ignored(lane: Lane, goal: State, have: State) -> State:
         veths=_swap(goal.veths, have.veths, names),
         vlans=_swap(goal.vlans, have.vlans, names),
         ports=_swap(goal.ports, have.ports, names),
-        # An engine that lost a port ends, and its lane is cut until that comes back: nothing to leave alone.
+        # An engine that lost a port ends, and its lane is cut until the port returns: there is no state to keep.
         wires=_swap(goal.wires, _whole(have), names),
     )
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Interface
 
 from emulator.plan.engine_lane import Wire
 from emulator.plan.qdisc_values import Egress
-
-PREFIX = "lh"
-"""Every bridge, veth and namespace of ours has this prefix; an appliance's ports have an altname instead."""
-
-SWITCH = "lh-switch"
-"""The hub's switch, which joins the virtual lanes."""
 
 HOST_PORT = "eth0"
 """The name of a host's only interface inside its namespace."""
@@ -25,22 +19,14 @@ GROUP_FORWARD_MASK = 0xFFFD
 GSO_SEGMENTS = 65535
 """The kernel's default for gso_max_segs; 1 makes every packet a separate skb."""
 
-IFNAMSIZ = 15
-"""The longest name of an interface, in bytes (without the closing NUL)."""
 
+def mac_of(address: str) -> str:
+    """The MAC address of the host with this IPv4 address (CIDR): locally administered, and the same for ever.
 
-def namespace_of(host: str) -> str:
-    """The namespace of a virtual host."""
-    return f"{PREFIX}-{host}"
-
-
-def interface_name(role: str, host: str) -> str:
-    """An interface's name, at most 15 bytes: role "" is the lane's bridge, "h" and "s" its hub and site port, "x"
-    the host's port on the hub's switch, "vh" and "vs" a VLAN lane's ports. A longer name ends in a digest."""
-    name = f"{PREFIX}{role}-{host}"
-    if len(name) <= IFNAMSIZ:
-        return name
-    return name[: IFNAMSIZ - 5] + "-" + hashlib.sha256(host.encode()).hexdigest()[:4]
+    A host whose interface is created again, or whose address another host takes over, is still found at the MAC
+    address that the other hosts remember.
+    """
+    return ":".join(f"{byte:02x}" for byte in (0x02, ord("L"), *IPv4Interface(address).packed))
 
 
 def altname_of(lane: str, side: str, origin: Origin) -> str:
@@ -209,7 +195,8 @@ class State:
     """Everything in the kernel that is ours. Two equal states are the same kernel as far as we are concerned.
 
     `nf_call` holds br_netfilter's sysctls (iptables, ip6tables, arptables) while any bridge of ours exists, else None.
-    `wires` are the lanes that the wire engine serves, by their bridge, which is down.
+    `wires` are the lanes that the wire engine serves, by their bridge, which is down. `remnants` are names of hosts
+    that are no namespaces: a process was killed while it created or deleted them.
     """
 
     namespaces: frozenset[str] = frozenset()
@@ -220,6 +207,7 @@ class State:
     machine: Machine = field(default=Machine(), compare=False)
     vlans: Mapping[str, Vlan] = field(default_factory=dict)
     wires: Mapping[str, Wire] = field(default_factory=dict)
+    remnants: frozenset[str] = frozenset()
 
     def egress(self, port: str) -> Egress | None:
         """What acts on all packets that leave a port: netem's settings or the engine's."""

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-PSCHED_TICK_NS = 64
-"""A tick of the packet scheduler's clock (include/net/pkt_sched.h, PSCHED_SHIFT 6)."""
-
-
-def wire_bytes(size: int, overhead: int, *, atm: bool) -> int:
-    """What a packet of `size` bytes counts as at the bottleneck (psched_l2t_ns)."""
-    return -(-(size + overhead) // 48) * 53 if atm else size + overhead
+from emulator.model.bottleneck import TICK_NS, wire_bytes
 
 
 def burst_ticks(rate_bytes_per_s: int, burst_bytes: int) -> int:
@@ -22,13 +16,13 @@ def burst_ticks(rate_bytes_per_s: int, burst_bytes: int) -> int:
     while not (factor // rate_bytes_per_s) & 2**31 and not factor & 2**63:
         factor, shift = factor << 1, shift + 1
     multiplier = (factor // rate_bytes_per_s) & 0xFFFFFFFF
-    return ((burst_bytes * multiplier) >> shift) // PSCHED_TICK_NS
+    return ((burst_bytes * multiplier) >> shift) // TICK_NS
 
 
 @lru_cache(1024)  # a search of thirty steps, asked for at every look at the kernel
 def burst_from_ticks(rate_bytes_per_s: int, ticks: int, overhead: int = 0, *, atm: bool = False) -> int:
     """The largest burst that the kernel stores as `ticks`: many bursts read back as the same tick."""
-    low, high = 0, 2 * (ticks + 1) * PSCHED_TICK_NS * rate_bytes_per_s // 1_000_000_000 + 2
+    low, high = 0, 2 * (ticks + 1) * TICK_NS * rate_bytes_per_s // 1_000_000_000 + 2
     while high - low > 1:
         middle = (low + high) // 2
         above = burst_ticks(rate_bytes_per_s, wire_bytes(middle, overhead, atm=atm)) > ticks
@@ -37,6 +31,6 @@ def burst_from_ticks(rate_bytes_per_s: int, ticks: int, overhead: int = 0, *, at
 
 
 def canonical_burst(rate_bytes_per_s: int, burst_bytes: int, overhead: int = 0, *, atm: bool = False) -> int:
-    """The burst that stands for all those which the kernel cannot tell from this one."""
+    """The representative of all bursts that the kernel stores as the same tick count."""
     ticks = burst_ticks(rate_bytes_per_s, wire_bytes(burst_bytes, overhead, atm=atm))
     return burst_from_ticks(rate_bytes_per_s, ticks, overhead, atm=atm)

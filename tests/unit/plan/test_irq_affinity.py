@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
 from support.folders import ROOT
+from support.spoilt_files import Spoil, spoils
 
 from emulator.errors import InputError, KernelError, VerifyError
 from emulator.kernel import sysfs_affinity
@@ -55,8 +59,11 @@ def write(root: Path, files: Mapping[str, str]) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
+    return machine(tmp_path / "root")
+
+
+def machine(base: Path) -> Path:
     """Eight cores on two nodes; eth1 (node 1, 25 Gbit/s, MSI), eth2 (node 0, one interrupt by name, four queues)."""
-    base = tmp_path / "root"
     write(base, {f"sys/class/net/eth1/queues/rx-{q}/rps_cpus": "00" for q in range(4)})
     write(base, {f"sys/class/net/eth1/queues/tx-{q}/xps_cpus": f"{1 << q:02x}" for q in range(4)})
     write(base, {f"sys/class/net/eth1/device/msi_irqs/{irq}": "msix" for irq in range(40, 44)})
@@ -181,6 +188,29 @@ def test_a_saved_file_is_believed_only_when_it_is_ours(root: Path, tmp_path: Pat
     with pytest.raises(InputError, match=reason):
         Tunables(root, tmp_path).restore()
     assert contents(root) == before
+
+
+@given(spoils)
+def test_a_spoilt_file_is_set_aside_and_told_once(spoil: Spoil) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        door = Tunables(machine(folder / "root"), folder)
+        door.apply(door.plan(("eth1",)))
+        spoil(folder / "tuned.json")
+        with contextlib.suppress(InputError):
+            door.restore()
+        if "newer" not in refusal(door):
+            door.apply(door.plan(("eth2",)))
+            assert door.restore()
+
+
+def refusal(door: Tunables) -> str:
+    """Why the saved values cannot be read; empty when they can."""
+    try:
+        door.saved()
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def test_a_port_that_is_gone_is_left_out_of_the_restore(root: Path, tmp_path: Path) -> None:

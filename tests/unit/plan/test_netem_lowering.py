@@ -29,9 +29,9 @@ BOTTLENECK = Impairment(50 * MS, rate_bps=10**8)
 GILBERT = GilbertElliott(P32 // 100, P32 // 5)
 
 
-def egress(wish: Impairment) -> Egress:
+def egress(impairment: Impairment) -> Egress:
     """What the outbound direction of a lane is lowered to."""
-    return lower(Lane("site", wish, STILL), seed=1, has_seed=True).outbound
+    return lower(Lane("site", impairment, STILL), seed=1, has_seed=True).outbound
 
 
 def test_nothing_asked_nothing_done() -> None:
@@ -101,14 +101,14 @@ def test_overhead_and_cells_belong_to_the_bottleneck() -> None:
 
 
 def test_active_queues() -> None:
-    wish = replace(BOTTLENECK, buffer=Buffer(packets=100))
-    assert egress(wish).aqm is None
-    codel = egress(replace(wish, aqm="codel", ecn=True)).aqm
+    impairment = replace(BOTTLENECK, buffer=Buffer(packets=100))
+    assert egress(impairment).aqm is None
+    codel = egress(replace(impairment, aqm="codel", ecn=True)).aqm
     assert codel == aqm.Codel(100, 4882, 97656, True)
-    flows = egress(replace(wish, aqm="fq-codel")).aqm
+    flows = egress(replace(impairment, aqm="fq-codel")).aqm
     assert isinstance(flows, aqm.Codel)
     assert (flows.kind, flows.ecn) == ("fq_codel", False)
-    red = egress(replace(wish, aqm="red")).aqm
+    red = egress(replace(impairment, aqm="red")).aqm
     assert isinstance(red, aqm.Red)
     assert (red.limit, red.max_bytes, red.min_bytes) == (151_400, 37_850, 12_616)
     table = aqm.red_table(red, 12_500_000)

@@ -60,7 +60,9 @@ def test_a_port_keeps_its_names_while_it_is_ours(tmp_path: Path) -> None:
 
 def test_two_names_of_one_port_are_found_out() -> None:
     star = Topology("s", "hub", (Lane("japan", ports=Ports("uplink", "eth1")),))
-    assert unresolved(star, appliance_box().observe()) == ["port eth1: named twice, as uplink and as eth1"]
+    assert unresolved(star, appliance_box().observe()) == [
+        "port eth1: named twice, as uplink and as eth1: use two ports"
+    ]
 
 
 def test_a_card_that_is_gone_leaves_a_status(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_a_mark_that_is_none_is_an_error(mark: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "queues", "single"),
+    ("impairment", "queues", "single"),
     [
         (Impairment(MS), 4, False),
         (Impairment(MS, jitter_ns=9), 4, False),
@@ -132,12 +134,14 @@ def test_a_mark_that_is_none_is_an_error(mark: str) -> None:
         "normal",
     ],
 )
-def test_what_is_spread_over_queues_and_what_needs_single_packets(wish: Impairment, queues: int, single: bool) -> None:
-    egress = lower(Lane("japan", wish, wish), seed=1, has_seed=True).outbound
-    fanned = spread(wish, egress, 4)
-    assert (fanned.queues, needs_single_packets(wish, egress)) == (queues, single)
+def test_what_is_spread_over_queues_and_what_needs_single_packets(
+    impairment: Impairment, queues: int, single: bool
+) -> None:
+    egress = lower(Lane("japan", impairment, impairment), seed=1, has_seed=True).outbound
+    fanned = spread(impairment, egress, 4)
+    assert (fanned.queues, needs_single_packets(impairment, egress)) == (queues, single)
     assert memory_bytes(fanned, 1500) == memory_bytes(egress, 1500)
-    assert spread(wish, egress, 1) == egress
+    assert spread(impairment, egress, 1) == egress
 
 
 def test_queues_are_alike_but_for_their_seeds() -> None:
@@ -265,7 +269,7 @@ def test_a_warning_stops_nobody_and_is_in_the_json(box: Terminal) -> None:
     box.kernel.nics["eth1"] = replace(box.kernel.nics["eth1"], carrier=False)
     file = str(box.folder / "star.yaml")
     box.run("init", file, "--rtt", "japan=346ms")
-    said = "port eth1: has no carrier; is the cable plugged in, and the far end up?"
+    said = "port eth1: has no carrier: check the cable, and that the far end is up"
     assert box.run("plan", file)[1] == f"warning: {said}\n"
     assert json.loads(box.run("up", file, "--json")[0])["warnings"] == [said]
 

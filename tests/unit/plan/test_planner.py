@@ -1,17 +1,17 @@
-"""Golden plans: from what there is, on which machine, to what is wished: the exact steps with their reasons.
+"""Golden plans: from the kernel state, on a machine, to the intent: the exact steps with their reasons.
 
 After a change that is meant: LONGHAUL_GOLDEN=write pytest tests/unit/plan/test_planner.py, and read the difference.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
 from support.fake_machines import appliance_box
 from support.folders import GOLDEN
+from support.golden import golden
 
 from emulator.config import loader
 from emulator.control.reconcile import apply
@@ -24,13 +24,12 @@ from emulator.plan.preconditions import refuse
 from emulator.plan.qdisc_ops import DelEgress, DelShaper, SetNetem
 
 GOLDEN = GOLDEN / "plans"
-WRITE = os.environ.get("LONGHAUL_GOLDEN") == "write"
 Drift = Callable[[FakeKernel], None]
 
 
 @dataclass(frozen=True)
 class Case:
-    """Lanes that are up, what happened to them since, and the lanes that are wished; both as in a topology file."""
+    """Lanes that are up, what happened to them since, and the intended lanes; both as in a topology file."""
 
     have: str
     want: str
@@ -142,6 +141,8 @@ CASES = {
     "lane-vlan-removed": Case(VLANS, lane("japan", "rtt: 346ms", eth(1, 2, 10))),
     "vlan-retagged": Case(VLANS, VLANS.replace("vlan: 20", "vlan: 30")),
     "mtu-of-virtual": Case(JAPAN, lane("japan", "rtt: 346ms, rate: 10Gbit, mtu: 9000")),
+    "virtual-renumbered": Case(lane("peru", "rtt: 90ms") + JAPAN, JAPAN),
+    "mtu-of-one-lane": Case(JAPAN + lane("peru", "rtt: 90ms"), JAPAN + lane("peru", "rtt: 90ms, mtu: 9000")),
     "virtual-to-real": Case(JAPAN, REAL),
     "real-to-vlan": Case(REAL, lane("japan", "rtt: 346ms, rate: 10Gbit", eth(1, 2, 10))),
     "ports-swapped": Case(REAL, lane("japan", "rtt: 346ms, rate: 10Gbit", eth(2, 1))),
@@ -190,9 +191,7 @@ def text_of(steps: list[Step]) -> str:
 def test_the_plan_is_as_it_is_written_down(name: str) -> None:
     steps, kernel = steps_of(CASES[name])
     path = GOLDEN / f"{name}.txt"
-    if WRITE:
-        path.write_text(text_of(steps))
-    assert text_of(steps) == path.read_text()
+    assert text_of(steps) == golden(path, text_of(steps))
     for step in steps:
         kernel.apply(step.op)
     have = kernel.observe()
