@@ -13,7 +13,8 @@ from emulator.hosts.host import listens
 from emulator.hosts.tools import nstat, process
 from emulator.hosts.tools.process import Completed, Running
 from emulator.kernel import netns
-from emulator.plan.state import HOST_PORT, namespace_of
+from emulator.model.device_names import namespace_of
+from emulator.plan.state import HOST_PORT
 
 OWN = Path("/proc/thread-self/net")
 """The sysctls of the calling thread's namespace; /proc/net belongs to the process's namespace."""

@@ -7,7 +7,7 @@
 # stdin. The guard restores the settings when it reads "end", when stdin ends, and when no new heartbeat came for LEASE
 # seconds (a cut network closes nothing on this side). The last line printed is "restored", "expired" (the guard restored
 # earlier because the lease was over) or "failed WHAT". If the guard itself is killed, the file stays, and the next start
-# restores from it before it reads anything. Exit code 3: another measurement is running here.
+# restores from it before it reads anything, or sets it aside and ends. Exit code 3: another measurement is running here.
 set -u
 umask 077
 text=$1 role=$2 lease=$3 interface=$4
@@ -23,13 +23,13 @@ read_before() {
   for name; do
     value=$(cat "$(path "$name")") || return 1
     # shellcheck disable=SC2086 # blanks instead of tabs
-    echo sysctl "$name" $value
+    echo sysctl "$name" $value || return 1
   done
   [ "$interface" = - ] && return
   routes=$(ip -4 route show table main) || return 1
   echo "$routes" | sed -e 's/ linkdown//' -e 's/ dead//' -e 's/ *$//' | while read -r route; do
     case " $route " in
-      *" dev $interface proto kernel scope link "*) echo "route $route" ;;
+      *" dev $interface proto kernel scope link "*) echo "route $route" || exit 1 ;;
     esac
   done
 }
@@ -57,13 +57,20 @@ keep() {
   exec 9>"$here.lock"
   flock -n 9 || exit 3
   if [ -e "$before" ] && ! restore; then
-    echo "failed$failed"
+    mv "$before" "$before.spoilt"
+    echo "cannot restore what a killed measurement left:$failed; the settings it saved are now in $before.spoilt"
     exit 1
   fi
-  read_before "$@" >"$before.new" || exit 1
-  mv "$before.new" "$before"
+  # Of processes that were killed.
+  for file in "$here".*.beat "$here".*.result "$here".*.result.new; do
+    process=${file#"$here".}
+    kill -0 "${process%%.*}" 2>/dev/null || rm -f "$file"
+  done
   beat=$here.$$.beat result=$here.$$.result
-  echo 0 >"$beat"
+  if ! { read_before "$@" >"$before.new" && mv "$before.new" "$before" && echo 0 >"$beat"; }; then
+    rm -f "$before.new" "$before" "$beat" # what was not saved whole was not changed either
+    exit 1
+  fi
   # shellcheck disable=SC2016 # its own first argument
   setsid sh -c 'eval "$1"' longhaul-keeper "$text" guard "$lease" - $$ </dev/null >/dev/null 2>&1 &
   guard=$!

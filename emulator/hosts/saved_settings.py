@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import socket
@@ -19,7 +20,7 @@ from pathlib import Path
 from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
 from emulator.hosts.tools import process
 from emulator.kernel import netns
-from emulator.system import atomic_file
+from emulator.system import atomic_file, bounded_file, kept_file
 from emulator.system.dataclass_json import from_plain, to_plain
 
 FOLDER = Path("/run/longhaul/hosts")
@@ -42,6 +43,12 @@ class Before:
     cookie: int
     sysctls: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        words = [self.namespace, *itertools.chain(*self.sysctls, *self.commands)]
+        names = [self.namespace, *(name for name, _ in self.sysctls)]
+        if not all(self.commands) or any("\0" in word for word in words) or any("/" in name for name in names):
+            raise ValueError("these are no settings of a host")
 
     def put_back(self) -> None:
         """Restore the state; when the namespace is gone, only the machine's settings. Raises LonghaulError."""
@@ -87,9 +94,9 @@ def at_work(namespace: str) -> Iterator[Path]:
     """Lock the namespace's file for the block and yield it.
 
     First restores what killed processes left. Raises RefusedError when another measurement holds the lock, MeasureError
-    when a setting cannot be restored.
+    when a setting cannot be restored, MissingError when nothing can be written there.
     """
-    FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
+    atomic_file.folder(FOLDER, mode=0o700)
     file = FOLDER / f"{namespace}.json"
     if reasons := recover():
         raise MeasureError("\n".join(reasons))
@@ -100,26 +107,37 @@ def at_work(namespace: str) -> Iterator[Path]:
 
 
 def write(file: Path, was: Before) -> None:
-    """Save a host's state before anything changes."""
-    atomic_file.write(file, json.dumps(to_plain(was)).encode())
+    """Save a host's state before anything changes. Raises MissingError."""
+    atomic_file.write(file, json.dumps(to_plain(was)).encode(), clearing=True)
 
 
 def recover() -> list[str]:
-    """Restore what killed measurements left. Returns the reasons of failures; empty when everything is restored."""
+    """Restore what killed measurements left. Returns the reasons of failures; empty when everything is restored.
+
+    A file that is spoilt is set aside: nobody knows any more what it held.
+    """
     reasons = []
     for file in sorted(FOLDER.glob("*.json")):
-        with _lock(file) as is_free:
-            if is_free and file.exists():
-                try:
-                    _read(file).put_back()
+        try:
+            with _lock(file) as is_free:
+                if is_free and os.path.lexists(file):
+                    from_plain(Before, kept_file.read_json(file, bounded_file.SAVED)).put_back()
                     file.unlink()
-                except (LonghaulError, OSError, ValueError, KeyError, TypeError) as error:
-                    reasons.append(f"{error}; restore it by hand and remove {file}")
+        except ValueError as error:
+            reasons.append(_lost(file, str(error)))
+        except (LonghaulError, OSError) as error:
+            reasons.append(f"{error}; restore it by hand and remove {file}")
     return reasons
 
 
-def _read(file: Path) -> Before:
-    return from_plain(Before, json.loads(file.read_text()))
+def _lost(file: Path, why: str) -> str:
+    """Set a spoilt file aside; what the user must know of it."""
+    try:
+        there = f"it is now {kept_file.set_aside(file)}"
+    except OSError as error:
+        there = f"it cannot be renamed: {error.strerror}"
+    cure = "its host may still have the settings of a measurement: longhaul down and up make a new one"
+    return f"{file} cannot be read: {why}; {there}; {cure}"
 
 
 def _cookie(namespace: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -10,11 +11,12 @@ from pathlib import Path
 from emulator import units
 from emulator.analysis.tcp_path import bdp_bytes
 from emulator.config import yaml_source
-from emulator.errors import InputError
+from emulator.errors import InputError, no_such
 from emulator.hosts import route_metrics
 from emulator.hosts.host import Host
 from emulator.hosts.saved_settings import TCP_MEM
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
+from emulator.system import bounded_file
 
 MIB = 2**20
 MAXIMUM = "max"
@@ -25,6 +27,8 @@ FOUNDING = Profile(
 SMALLEST_MAXIMUM_BYTES = 6 * MIB
 PAGE_BYTES = 4096
 TCP_MEM_PAGES = 2**22
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
+"""Of a user's profile: it is part of the names of a run's files."""
 FIRST_WINDOW_INITCWND = 45
 """The segments of 1448 bytes in a receiver's first window of 64 kB."""
 
@@ -64,14 +68,13 @@ def choose(
     if name == MAXIMUM:
         return maximum(rate_bps, rtt_ns, buffer_bytes)
     if name not in known:
-        names = ", ".join([*known, MAXIMUM])
-        raise InputError.single(f"no such TCP profile; the TCP profiles are {names}", "--tcp-profile", name)
+        raise InputError.single(no_such("TCP profile", name, (*known, MAXIMUM)), "--tcp-profile")
     return known[name]
 
 
 def _read(path: Path) -> dict[str, Profile]:
     try:
-        source = yaml_source.read(path.read_text("utf-8"), str(path))
+        source = yaml_source.read(bounded_file.read_text(path, bounded_file.TCP_PROFILES), str(path))
     except OSError as error:
         raise InputError.single(f"cannot be read: {error.strerror}", str(path)) from None
     except UnicodeDecodeError:
@@ -85,6 +88,9 @@ def _read(path: Path) -> dict[str, Profile]:
 def _profile(source: yaml_source.Source, name: str, values: yaml_source.Tree) -> Profile | None:
     if name in (DEFAULT.name, MAXIMUM):
         source.wrong((name,), "is a built-in profile: choose another name")
+        return None
+    if not re.fullmatch(NAME_PATTERN, name):
+        source.wrong((name,), "is no name of a TCP profile: use up to 40 letters, digits, - and _")
         return None
     if not isinstance(values, dict):
         source.wrong((name,), "use a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB'")
@@ -118,7 +124,7 @@ def _setting(key: str, value: yaml_source.Tree) -> object:
         raise ValueError("use one value")
     if key == "no_metrics_save":
         if value not in ("true", "false"):
-            raise ValueError(f"{value!r} is not a truth value: use true or false")
+            raise ValueError(f"{value!r} is not one of true, false")
         return value == "true"
     return value if key == "congestion_control" else units.parse_count(value)
 

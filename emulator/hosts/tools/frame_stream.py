@@ -19,8 +19,9 @@ from emulator.hosts.tools import probe_frame
 from emulator.hosts.tools.probe_frame import PLAIN, FrameTemplate
 from emulator.hosts.tools.sample_packet import Packet
 from emulator.kernel import netns
+from emulator.model.device_names import namespace_of
 from emulator.model.topology import Topology
-from emulator.plan.state import HOST_PORT, namespace_of
+from emulator.plan.state import HOST_PORT
 
 ETH_P_ALL = 3
 SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35

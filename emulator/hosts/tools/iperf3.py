@@ -65,6 +65,10 @@ class Streams:
         # One connection is the control connection.
         self.connections = 1 + load.streams * (2 if load.both else 1)
 
+    def is_running(self) -> bool:
+        """Whether the client still runs."""
+        return self._client.running()
+
     def wait(self) -> tuple[Transfer, ...]:
         """Wait for the client's result and parse it. Raises MeasureError with iperf3's own message."""
         self._text = self._client.wait(longest_s(self._load.duration_s, self._load.rtt_ns)).stdout

@@ -21,16 +21,17 @@ def server_argv() -> list[str]:
     return ["irtt", "server", "-i", "1ms", "-b", f":{PORT}"]
 
 
-def client_argv(address: str, duration_s: float, interval_s: float, rtt_ns: int = 0) -> list[str]:
+def client_argv(address: str, duration_s: float, interval_s: float, rtt_ns: int = 0, patience: float = 1) -> list[str]:
     """The arguments of a client: probes at a fixed interval, JSON output, the wall clock that both ends share.
 
-    Over a long path the client must wait longer for the server: a repeated request opens a second connection, and then
-    no answer arrives.
+    Over a long path the client must wait longer for the server, and on a busy machine `patience` times as long: a
+    repeated request opens a second connection, and then no answer arrives.
     """
     grid = ["-i", f"{round(interval_s * 1000)}ms", "-d", f"{round(duration_s * 1000)}ms"]
-    opening_ms = 3 * rtt_ns // 1_000_000
+    opening_ms = max(3 * rtt_ns // 1_000_000, round(OPENING_MS * patience))
     if opening_ms > OPENING_MS:
-        grid += [f"--timeouts={opening_ms}ms,{2 * opening_ms}ms", f"--wait=3x{max(opening_ms, LAST_ANSWER_MS)}ms"]
+        openings = ",".join(f"{times * opening_ms}ms" for times in (1, 2, 4))
+        grid += [f"--timeouts={openings}", f"--wait=3x{max(opening_ms, LAST_ANSWER_MS)}ms"]
     return ["irtt", "client", "-Q", *grid, "-o", "-", "--clock=wall", "--tstamp=both", f"{address}:{PORT}"]
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from emulator.errors import MeasureError
 from emulator.hosts.host import Host
 from emulator.hosts.tools.process import Running
+from emulator.system.lateness import Deadline
 
 TIMEOUT_S = 10.0
 _POLL_S = 0.001
@@ -18,9 +19,11 @@ _POLL_S = 0.001
 def server(host: Host, argv: Sequence[str], port: int) -> Iterator[Running]:
     """Run the program on the host for the time of a block, which begins once it listens. Raises MeasureError."""
     with host.start(argv) as program:
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline = Deadline(TIMEOUT_S)
         while not host.is_listening(port):
-            if not program.running() or time.monotonic() > deadline_s:
-                raise MeasureError(f"{argv[0]} on {host.name} does not listen on port {port}")
+            if not program.running():
+                raise MeasureError(f"{argv[0]} on {host.name} ended before it listened on port {port}")
+            if deadline.passed():
+                raise MeasureError(f"{argv[0]} on {host.name} did not listen on port {port} within {deadline}")
             time.sleep(_POLL_S)
         yield program

@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from emulator import __version__
-from emulator.errors import MissingError
-from emulator.hosts.tools import process, time_tolerance
+from emulator.errors import MeasureError, MissingError
+from emulator.hosts.tools import process
 from emulator.hosts.tools.process import Completed
+from emulator.system import clock
 
 SYSCTLS = (
     "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_mem", "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_moderate_rcvbuf", "net.ipv4.tcp_window_scaling",
     "net.ipv4.tcp_timestamps", "net.ipv4.tcp_sack", "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_mtu_probing",
 )  # fmt: skip
+LAB_SOURCE = "LONGHAUL_LAB_SOURCE"
+"""Holds, in the lab of a cell, the version of the package that its kernel was built from."""
 ALGORITHMS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _TIMEOUT_S = 30.0
 
@@ -53,11 +56,12 @@ def record(host: InspectedHost) -> dict[str, Any]:
     return {
         "kernel": platform.uname()._asdict(),
         "cpus": len(os.sched_getaffinity(0)),
-        "virtual_time": time_tolerance.here_is_virtual(),
+        "virtual_time": clock.here_is_virtual(),
         "sysctls": {name: _sysctl(host, name) for name in SYSCTLS},
         "offloads": _offloads(_answer(host, ["ethtool", "-k", host.interface])),
         "versions": {
             "longhaul": __version__,
+            "lab kernel's source": os.environ.get(LAB_SOURCE, ""),
             "python": platform.python_version(),
             "iproute2": _answer(host, ["ip", "-V"]).strip(),
             "ping": _answer(host, ["ping", "-V"]).strip(),
@@ -66,15 +70,18 @@ def record(host: InspectedHost) -> dict[str, Any]:
 
 
 def queues() -> list[Any]:
-    """Every queue in this machine's own namespace, where the lanes are, with its counters from tc."""
-    done = process.run(["tc", "-s", "-j", "qdisc", "show"], _TIMEOUT_S)
+    """Every queue in this machine's own namespace, where the lanes are, with its counters; none when tc fails."""
+    try:
+        done = process.run(["tc", "-s", "-j", "qdisc", "show"], _TIMEOUT_S)
+    except (MissingError, MeasureError):
+        return []
     return list(json.loads(done.stdout or "[]"))
 
 
 def _answer(host: InspectedHost, argv: Sequence[str]) -> str:
     try:
         done = host.run(argv, _TIMEOUT_S)
-    except MissingError:
+    except (MissingError, MeasureError):
         return ""
     return done.stdout if not done.exit_code else ""
 
@@ -82,7 +89,7 @@ def _answer(host: InspectedHost, argv: Sequence[str]) -> str:
 def _sysctl(host: InspectedHost, name: str) -> str:
     try:
         return host.read_sysctl(name)
-    except MissingError:  # a container's namespace has no tcp_mem
+    except (MissingError, MeasureError):  # a container's namespace has no tcp_mem
         return ""
 
 

@@ -18,18 +18,19 @@ from emulator.hosts.tools.process import ProgramHost
 _REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([\d.]+) ms")
 _STAMP = re.compile(r"\[(\d+\.\d+)\] ")
 _SENT = re.compile(r"(\d+) packets transmitted")
-GRID_S = 0.2
+GRID_S, ANSWER_S = 0.2, 4
 STAMPED_WAIT_S = 2
 _PATIENCE_S = 30.0
 
 
-def argv(address: str, count: int, precise: bool = True) -> list[str]:
+def argv(address: str, count: int, precise: bool = True, patience: float = 1) -> list[str]:
     """A ping of `count` counted echoes, one every 0.2 s, after one that is not counted.
 
-    Without any answer it waits longer than the longest round trip that a lane is tested with.
+    Without any answer it waits longer than the longest round trip that a lane is tested with, and on a busy machine
+    `patience` times as long.
     """
-    every_digit = ["-3"] if precise else []
-    return ["ping", "-n", *every_digit, "-i", str(GRID_S), "-c", str(count + 1), "-W", "4", address]
+    every_digit, wait_s = ["-3"] if precise else [], f"{ANSWER_S * patience:.3g}"
+    return ["ping", "-n", *every_digit, "-i", str(GRID_S), "-c", str(count + 1), "-W", wait_s, address]
 
 
 def warm_up_argv(address: str) -> list[str]:
@@ -68,6 +69,12 @@ def parse_reply(line: str) -> tuple[int, int] | None:
     return (int(reply[1]), round(Fraction(reply[2]) * 1_000_000)) if reply else None
 
 
+def echoes(host: ProgramHost, address: str, count: int, rtt_ns: int, precise: bool, patience: float) -> Ping:
+    """Counted round trips from the host to the address, over a path of about `rtt_ns`. Raises MeasureError."""
+    done = host.run(argv(address, count, precise, patience), longest_s(count, rtt_ns) * patience)
+    return parse(done.stdout or done.stderr)
+
+
 def longest_s(count: int, rtt_ns: int) -> float:
     """The time limit of a ping: its echoes, a few round trips, and time to start in a slow lab."""
     return (count + 1) * GRID_S + 10 * rtt_ns / 1e9 + 30
@@ -101,7 +108,7 @@ def parse(text: str) -> Ping:
     replies = {int(seq): round(Fraction(ms) * 1_000_000) for seq, ms in _REPLY.findall(text)}
     counted = [rtt for seq, rtt in sorted(replies.items()) if seq > 1]
     if not counted:
-        raise MeasureError(f"none of {sent[1]} echoes was answered: is the topology up?")
+        raise MeasureError(f"none of {sent[1]} echoes was answered")
     return Ping(tuple(counted), int(sent[1]) - 1 - len(counted))
 
 

@@ -11,13 +11,13 @@ import os
 import select
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from emulator.errors import MeasureError, MissingError
 from emulator.kernel import netns
+from emulator.system.lateness import Deadline
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,14 @@ class Running:
             self._stdin = None
 
     def read_line(self, timeout_s: float) -> str:
-        """The next line of its output; "" at its end, and when no line comes within `timeout_s`."""
+        """The next line of its output; "" at its end, and when no line comes within `timeout_s`, or the longer time
+        that a busy machine needs."""
         assert self._popen.stdout is not None
-        fd, line, deadline_s = self._popen.stdout.fileno(), b"", time.monotonic() + timeout_s
+        fd, line, deadline = self._popen.stdout.fileno(), b"", Deadline(timeout_s)
         while not line.endswith(b"\n"):
-            ready, _, _ = select.select([fd], [], [], max(0.0, deadline_s - time.monotonic()))
+            ready, _, _ = select.select([fd], [], [], deadline.left_s())
+            if not ready and not deadline.passed():
+                continue
             byte = os.read(fd, 1) if ready else b""
             if not byte:
                 return ""
@@ -99,14 +102,20 @@ class Running:
             yield line.decode(errors="replace")
 
     def wait(self, timeout_s: float) -> Completed:
-        """Its output after its end. After `timeout_s` the program is killed and MeasureError raised."""
-        try:
-            out, err = self._popen.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired as late:
-            self.terminate()
-            raise MeasureError(f"{' '.join(self.argv)} did not end within {timeout_s:g} s") from late
+        """Its output after its end. After `timeout_s`, or the longer time that a busy machine needs, the program is
+        killed and MeasureError raised."""
+        out, err = self._output(Deadline(timeout_s))
         self.close_stdin()
         return Completed(self.argv, out.decode(errors="replace"), err.decode(errors="replace"), self._popen.returncode)
+
+    def _output(self, deadline: Deadline) -> tuple[bytes, bytes]:
+        while True:
+            try:
+                return self._popen.communicate(timeout=deadline.left_s())
+            except subprocess.TimeoutExpired as late:
+                if deadline.passed():
+                    self.terminate()
+                    raise MeasureError(f"{' '.join(self.argv)} did not end within {deadline}") from late
 
     def interrupt(self) -> None:
         """Interrupt it as Ctrl-C does; its output can still be read."""
@@ -133,6 +142,18 @@ class Running:
     def __exit__(self, *_: object) -> None:
         if self._popen.returncode is None:
             self.terminate()
+
+
+def attached(argv: Sequence[str]) -> int:
+    """Run a program with our own input and output. Returns its exit code as a shell does: 128 + n after signal n.
+
+    Raises MissingError when it is not installed.
+    """
+    try:
+        code = subprocess.run(argv, check=False).returncode
+    except (FileNotFoundError, PermissionError) as error:
+        raise MissingError(f"{argv[0]} cannot be run: {error.strerror}") from None
+    return code if code >= 0 else 128 - code
 
 
 class ProgramHost(Protocol):

@@ -78,16 +78,21 @@ def _socket(addresses: str, details: str) -> Socket:
     )
 
 
-def summarize(looks: Sequence[Sequence[Socket]]) -> Sockets:
-    """Means over all readings for one stream. Raises MeasureError when no reading shows the streams at work.
+def summarize(looks: Sequence[Sequence[Socket]]) -> Sockets | None:
+    """Means over all readings for one stream; None when fewer than two readings show the same streams at work.
 
+    Totals of one connection cannot be compared with those of another: of a workload that opens one after the other, the
+    readings of the longest count.
     The kernel's own sndbuf_limited misses a writer that sleeps until a third of its buffer is free. But a stream that
     always has more to send and is still "app_limited" can only be waiting for its send buffer.
     """
+    streams = [tuple(socket.local for socket in look) for look in looks]
+    longest = max(streams, key=streams.count, default=())
+    looks = [look for look, seen in zip(looks, streams, strict=True) if seen == longest]
     sockets = [socket for look in looks for socket in look]
     # A receiver without CPU time closes its window at times, and then ss shows none.
     if len(looks) < 2 or not any(socket.peer_window_bytes for socket in sockets):
-        raise MeasureError("ss did not show the streams at work: did the workload end early?")
+        return None
     busy, rwnd, sndbuf = (
         sum(getattr(s, name) for s in looks[-1]) - sum(getattr(s, name) for s in looks[0])
         for name in ("busy_us", "rwnd_limited_us", "sndbuf_limited_us")

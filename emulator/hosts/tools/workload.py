@@ -52,6 +52,9 @@ class RunningWorkload(Protocol):
     def connections(self) -> int:
         """The number of connections at that port while the streams flow, including idle ones."""
 
+    def is_running(self) -> bool:
+        """Whether it is still at work."""
+
     def wait(self) -> tuple[Transfer, ...]:
         """Wait for its end: a transfer for each direction, the sender's first. Raises MeasureError."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from emulator.errors import no_such
 from emulator.hosts.tools.iperf3 import Background, Datagrams, Iperf3, PathRate
 from emulator.hosts.tools.workload import Workload
 from emulator.system import dataclass_json
@@ -32,6 +33,6 @@ def from_json(value: Mapping[str, Any]) -> Workload:
     settings = dict(value)
     kind = settings.pop("kind", None)
     if kind not in KINDS:
-        raise ValueError(f"no such workload as {kind!r}; the workloads are {', '.join(sorted(KINDS))}")
+        raise ValueError(no_such("workload", str(kind), sorted(KINDS)))
     found: Workload = dataclass_json.from_plain(KINDS[kind], settings)
     return found

@@ -33,7 +33,7 @@ def test_every_decimal_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ((CAPTURES / "ping-unreachable.txt").read_text(), "none of 3 echoes was answered: is the topology up?"),
+        ((CAPTURES / "ping-unreachable.txt").read_text(), "none of 3 echoes was answered"),
         (
             "ping: connect: Network is unreachable\n",
             "cannot parse the output of ping: ping: connect: Network is unreachable",

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import pytest
+from support.waiting import PATIENCE_S
 
 from emulator.errors import MeasureError, MissingError
 from emulator.hosts.tools import process
 
 
 def test_output_and_exit_code() -> None:
-    done = process.run(["sh", "-c", "echo out; echo err >&2; exit 3"], 10)
+    done = process.run(["sh", "-c", "echo out; echo err >&2; exit 3"], PATIENCE_S)
     assert (done.stdout, done.stderr, done.exit_code) == ("out\n", "err\n", 3)
 
 
 def test_programs_speak_english_and_have_no_input() -> None:
-    done = process.run(["sh", "-c", "echo $LC_ALL; cat"], 10)
+    done = process.run(["sh", "-c", "echo $LC_ALL; cat"], PATIENCE_S)
     assert done.stdout == "C\n"
 
 
 def test_arguments_are_never_read_by_a_shell() -> None:
-    assert process.run(["echo", "$HOME; `id`"], 10).stdout == "$HOME; `id`\n"
+    assert process.run(["echo", "$HOME; `id`"], PATIENCE_S).stdout == "$HOME; `id`\n"
 
 
 def test_checked_raises_with_the_programs_last_words() -> None:
     with pytest.raises(MeasureError, match=r"^sh -c echo no >&2; exit 4 ended with 4: no$"):
-        process.run(["sh", "-c", "echo no >&2; exit 4"], 10).checked()
-    assert process.run(["true"], 10).checked().exit_code == 0
+        process.run(["sh", "-c", "echo no >&2; exit 4"], PATIENCE_S).checked()
+    assert process.run(["true"], PATIENCE_S).checked().exit_code == 0
 
 
 def test_a_missing_program_says_what_to_do() -> None:
     with pytest.raises(MissingError, match=r"^no-such-program is not installed: run scripts/install$"):
-        process.run(["no-such-program"], 10)
+        process.run(["no-such-program"], PATIENCE_S)
 
 
 def test_a_program_that_does_not_end_is_killed_with_its_children() -> None:
@@ -47,7 +48,7 @@ def test_leaving_the_block_ends_the_program() -> None:
 
 def test_a_namespace_that_is_not_there() -> None:
     with pytest.raises(MissingError, match="there is no host lh-nowhere"):
-        process.run(["true"], 10, namespace="lh-nowhere")
+        process.run(["true"], PATIENCE_S, namespace="lh-nowhere")
 
 
 def test_a_dialogue() -> None:
@@ -55,19 +56,19 @@ def test_a_dialogue() -> None:
         ["sh", "-c", "while read -r word; do echo got $word; done; echo end"], listens=True
     ) as program:
         program.say("one")
-        assert program.read_line(60) == "got one"
+        assert program.read_line(PATIENCE_S) == "got one"
         program.say("two")
-        assert program.read_line(60) == "got two"
+        assert program.read_line(PATIENCE_S) == "got two"
         program.close_stdin()
-        assert program.wait(60).stdout == "end\n"
+        assert program.wait(PATIENCE_S).stdout == "end\n"
 
 
 def test_a_program_that_says_nothing_or_is_gone() -> None:
     with process.Running(["sleep", "1000"], listens=True) as program:
         assert program.read_line(0.05) == ""
     with process.Running(["true"], listens=True) as program:
-        assert program.read_line(60) == ""
-        program.wait(60)
+        assert program.read_line(PATIENCE_S) == ""
+        program.wait(PATIENCE_S)
 
 
 def test_waiting_does_not_end_the_input() -> None:

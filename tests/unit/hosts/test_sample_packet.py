@@ -80,7 +80,7 @@ def found_by(one: Filter, packet: Packet, *, outbound: bool) -> bool:
         and (one.source is None or source in one.source)
         and (one.target is None or target in one.target)
         and packet.vlan == one.vlan
-        and all(wish is None or value == wish for value, wish in zip(has, asked, strict=True))
+        and all(wanted is None or value == wanted for value, wanted in zip(has, asked, strict=True))
     )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from support import spoilt_files
+from support.spoilt_files import Spoil, spoils
 
 from emulator.hosts import saved_settings
 from emulator.hosts.saved_settings import Before
@@ -14,9 +18,24 @@ def test_a_file_that_cannot_be_restored_stays_and_its_reason_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved_settings, "FOLDER", tmp_path)
-    (tmp_path / "site.json").write_text('{"namespace": "site", "cookie": "7", "sysctls": [], "commands": []}')
-    assert "'7' is not a int" in saved_settings.recover()[0]
+    monkeypatch.setattr(saved_settings, "_PROC_SYS", tmp_path / "no-proc")
+    saved_settings.write(tmp_path / "site.json", Before("site", 7, ((saved_settings.TCP_MEM, "1 2 3"),), ()))
+    assert "net.ipv4.tcp_mem cannot be set" in saved_settings.recover()[0]
     assert (tmp_path / "site.json").exists()
+
+
+@given(spoils)
+@example(spoilt_files.bytes_of(b'{"namespace": "site", "cookie": "7", "sysctls": [], "commands": []}'))
+@example(spoilt_files.bytes_of(b'{"namespace": "site", "cookie": 0, "sysctls": [], "commands": [[]]}'))
+def test_a_spoilt_file_is_set_aside_and_holds_the_next_measurement_up_once(spoil: Spoil) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(name)
+        patch.setattr(saved_settings, "FOLDER", folder)
+        saved_settings.write(folder / "site.json", Before("no-such-host", 7, (), ()))
+        spoil(folder / "site.json")
+        reasons = saved_settings.recover()
+        assert [r for r in reasons if "site.json cannot be read" not in r or "it is now" not in r] == []
+        assert saved_settings.recover() == []
 
 
 def test_what_was_saved_is_what_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_choose_knows_max_and_names_the_others() -> None:
     assert tcp_profiles.choose("max", known, TEN_GBIT, 32 * MS) == tcp_profiles.maximum(TEN_GBIT, 32 * MS)
     with pytest.raises(InputError) as error:
         tcp_profiles.choose("fast", known, TEN_GBIT, 0)
-    assert str(error.value) == "--tcp-profile: fast: no such TCP profile; the TCP profiles are default, founding, max"
+    assert str(error.value) == "--tcp-profile: there is no TCP profile 'fast': use default, founding or max"
 
 
 GOOD = """\
@@ -104,10 +104,10 @@ profiles.yaml:1: max: is a built-in profile: choose another name
 profiles.yaml:4: office.tcp_rmem: use three values: minimum, default, maximum
 profiles.yaml:5: office.tcp_mem: '4KiB' is not a whole number
 profiles.yaml:6: office.initcwnd: 'many' is not a whole number
-profiles.yaml:7: office.no_metrics_save: 'perhaps' is not a truth value: use true or false
+profiles.yaml:7: office.no_metrics_save: 'perhaps' is not one of true, false
 profiles.yaml:8: office.speed: unknown key; the keys are tcp_rmem, tcp_wmem, tcp_mem, congestion_control, \
 no_metrics_save, initcwnd, initrwnd
-profiles.yaml:10: shrinking.tcp_wmem: tcp_wmem (9, 8, 7) does not rise: min <= default <= max expected
+profiles.yaml:10: shrinking.tcp_wmem: tcp_wmem (9, 8, 7) is not in rising order: use minimum <= default <= maximum
 profiles.yaml:11: shrinking.congestion_control: use one value
 profiles.yaml:12: flat: use a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB'"""
 
@@ -136,3 +136,10 @@ def test_settings_that_do_nothing_are_said() -> None:
     ]
     assert tcp_profiles.notes(Profile("p", initcwnd=100, tcp_rmem=(4096, 8 * MIB, 8 * MIB))) == []
     assert tcp_profiles.notes(Profile("p", initcwnd=45)) == []
+
+
+@pytest.mark.parametrize("name", ["../../outside", "a/b", ".hidden", "x" * 41, "two words"])
+def test_a_name_that_cannot_be_in_the_names_of_files_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "profiles.yaml").write_text(f"{name}: {{initcwnd: 10}}\n")
+    with pytest.raises(InputError, match="is no name of a TCP profile"):
+        tcp_profiles.load_profiles(tmp_path / "profiles.yaml")

@@ -15,8 +15,8 @@ def test_a_workload_is_a_value_in_json() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"kind": "carrier pigeon"}, "^no such workload as 'carrier pigeon'; the workloads are iperf3$"),
-        ({}, "^no such workload as None"),
+        ({"kind": "carrier pigeon"}, "^there is no workload 'carrier pigeon': use iperf3$"),
+        ({}, "^there is no workload 'None'"),
         ({"kind": "iperf3", "colour": 1}, "^Iperf3 has no colour$"),
     ],
 )
