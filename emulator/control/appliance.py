@@ -34,7 +34,7 @@ class Appliance:
     def __init__(
         self, kernel: Kernel, state_dir: Path, sessions: Collection[str] = (), *, author: Author | None = None,
         clock: Clock | None = None, guard: Callable[[Path], None] = revert_start.start,
-        recover: Callable[[], object] = list,
+        recover: Callable[[], Sequence[str]] = list,
     ) -> None:  # fmt: skip
         author, clock = author or here("longhaul"), clock or SystemClock()
         self._machine = machine = MachineContext(kernel, state_dir, sessions, author, clock, guard, recover)
@@ -54,6 +54,10 @@ class Appliance:
     def follower(self, alarm: Alarm, guard: AbstractContextManager[object] = NOBODY) -> Follower:
         """Plays the schedule of what is up; `guard` keeps it from the kernel while others use that."""
         return Follower(self._machine.kernel, self._machine.store, alarm, guard)
+
+    def take_notes(self) -> list[str]:
+        """What the user must know of the calls since the last one: files set aside, or that could not be written."""
+        return self._machine.take_notes()
 
     def up(
         self, topology: Topology, confirm_s: float | None = None, *, sessions: Collection[str] = (), anew: bool = False

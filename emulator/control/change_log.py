@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from emulator.control.intent_store import read_json, unreadable, write_json
-from emulator.control.old_state import renewed
+from emulator.control.intent_store import UnreadableError, read_value, write_json
 from emulator.model.topology import Topology
-from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system import atomic_file
+from emulator.system.dataclass_json import to_plain
 
 FORMAT = 2
 KEPT = 50
@@ -50,29 +52,41 @@ class LoggedChange:
 
 
 class History:
-    """The folder of changes. The intent has the number of the last one; the next change overwrites files beyond it."""
+    """The folder of changes. The intent has the number of the last one; the next change overwrites files beyond it.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    `report` gets one line for each file that cannot be read: the history goes on without it.
+    """
+
+    def __init__(self, folder: Path, report: Callable[[str], object] = lambda _: None) -> None:
+        self._folder, self._report = folder, report
 
     def write(self, change: LoggedChange) -> None:
-        """Write one change durably, and delete the oldest."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        """Write one change durably, and delete the oldest. Raises MissingError."""
+        atomic_file.folder(self._folder)
         write_json(self._path(change.number), FORMAT, to_plain(change))
-        self._path(change.number - KEPT).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a folder in its place harms nobody
+            self._path(change.number - KEPT).unlink(missing_ok=True)
 
     def read(self, number: int) -> LoggedChange | None:
-        """One change; None when its file is deleted. Raises InputError when the file is damaged."""
-        plain = read_json(self._path(number), FORMAT)
+        """One change; None when its file is deleted or spoilt."""
         try:
-            return None if plain is None else from_plain(LoggedChange, renewed(plain))
-        except ValueError as error:
-            raise unreadable(self._path(number), str(error)) from None
+            return read_value(LoggedChange, self._path(number), FORMAT)
+        except UnreadableError as error:
+            self._report(f"{error.file} is skipped: {error.why}")
+            return None
 
     def last(self, number: int, count: int = KEPT) -> list[LoggedChange]:
         """Up to `count` changes, newest first, from `number` back."""
         found = (self.read(n) for n in range(number, max(number - min(count, KEPT), 0), -1))
         return [change for change in found if change]
+
+    def newest(self) -> LoggedChange | None:
+        """The newest change in the folder, for when no intent says which is the last; None without a readable one."""
+        with contextlib.suppress(OSError):
+            names = (path.stem for path in self._folder.glob("*.json"))
+            numbers = sorted((int(name) for name in names if name.isdecimal()), reverse=True)
+            return next((change for number in numbers if (change := self.read(number))), None)
+        return None
 
     def repaired(self, change: LoggedChange) -> int:
         """Write a repair, given the number of the last change; returns the repair's own number.

@@ -8,9 +8,12 @@ from functools import reduce
 from emulator.control.confirmations import Confirmations
 from emulator.control.machine_context import MachineContext
 from emulator.control.transaction import Transaction
-from emulator.errors import InputError
+from emulator.errors import InputError, Mistake, no_such
 from emulator.model.topology import Lane, Topology
 from emulator.plan.ops import Step
+
+UNCONFIRMED = "undo what waited for confirmation"
+"""What the change log says of an `undo` that reverts an unconfirmed change."""
 
 
 class Changes:
@@ -28,7 +31,7 @@ class Changes:
         further addresses of this machine that must stay reachable, such as an API client's. A schedule that is up
         already goes on in its phase, unless it is to begin `anew`.
         """
-        with self._confirmations.changing() as old:
+        with self._confirmations.changing(anyhow=True) as old:
             pending = self._confirmations.waiting(old, confirm_s)
             change = Transaction(topology, f"up {topology.name}", pending, anew=anew, sessions=sessions)
             steps = change.run(self._machine)
@@ -37,18 +40,27 @@ class Changes:
 
     def down(self) -> list[Step]:
         """Remove all lanes and restore the ports. Ends what waits for confirmation. Raises RefusedError during a
-        lease."""
+        lease.
+
+        It does so whatever became of the state folder; raises MissingError afterwards when it cannot write there.
+        """
         with self._machine.store.locked():
             self._confirmations.refuse_leased()
-            return Transaction(None, "down", None).run(self._machine)
+            return Transaction(None, "down", None, certain=True).run(self._machine)
 
     def undo(self) -> list[Step]:
-        """Go back to the topology before the last change, which is itself a change. Raises InputError without one."""
+        """Go back to the topology before the last change, which is itself a change. Raises InputError without one.
+
+        While a change waits for confirmation, go back to what was confirmed, as if its time had expired: with the
+        change go all that followed it.
+        """
         with self._confirmations.changing() as old:
+            if old.pending:
+                return self._confirmations.revert(old.pending, UNCONFIRMED, self._machine.author)
             for change in self._machine.history.last(old.change):
                 if change.before != change.after:
                     summary = f"undo change {change.number}: {change.summary}"
-                    return Transaction(change.before, summary, old.pending).run(self._machine)
+                    return Transaction(change.before, summary, None).run(self._machine)
             raise InputError.single("there is no change to undo: see longhaul history")
 
     def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
@@ -58,7 +70,7 @@ class Changes:
                 raise InputError.single("no topology is up: bring one up first with longhaul up FILE")
             names, sites = [lane.name for lane in lanes], old.topology.sites
             if missing := [name for name in names if name not in sites]:
-                raise InputError.single(f"no lane {', '.join(missing)}: there are {', '.join(sites) or 'none'}")
+                raise InputError([Mistake("", "", no_such("lane", name, sites)) for name in missing])
             topology, pending = (
                 reduce(Topology.with_lane, lanes, old.topology),
                 self._confirmations.waiting(old, confirm_s),

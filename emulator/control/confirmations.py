@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from emulator.control.change_log import REVERT
-from emulator.control.intent_store import Intent, Pending
+from emulator.control.change_log import REVERT, Author
+from emulator.control.intent_store import Intent, Pending, UnreadableError
 from emulator.control.machine_context import MachineContext
 from emulator.control.status import PendingStatus
 from emulator.control.transaction import Transaction
-from emulator.errors import InputError, RefusedError
+from emulator.errors import InputError, MissingError, RefusedError
 from emulator.model.topology import Topology
 from emulator.plan.ops import Step
 
@@ -23,9 +23,15 @@ class Confirmations:
         self._machine, self._store, self._clock = machine, machine.store, machine.clock
 
     @contextmanager
-    def changing(self) -> Iterator[Intent]:
-        """Hold the lock for a change, after reverting what expired. Raises RefusedError while the lanes are leased."""
+    def changing(self, *, anyhow: bool = False) -> Iterator[Intent]:
+        """Hold the lock for a change, after reverting what expired. Raises RefusedError while the lanes are leased.
+
+        `anyhow`: the change needs no intent of before, so a spoilt one is set aside.
+        """
         with self._store.locked():
+            if anyhow:
+                self.refuse_leased()
+                self._machine.regained()
             self.expire_locked()
             self.refuse_leased()
             yield self._store.read()
@@ -41,7 +47,7 @@ class Confirmations:
                 raise RefusedError(
                     "too late: Longhaul is reverting the change; see longhaul status, then run longhaul undo"
                 )
-            self._store.write(replace(now, pending=None))
+            self._machine.save(replace(now, pending=None))
 
     def expire(self) -> bool:
         """Revert what nobody confirmed in time, or before a reboot; False when there is no such change."""
@@ -53,7 +59,7 @@ class Confirmations:
         pending = self._store.read().pending
         if pending is None or not self.is_overdue(pending):
             return False
-        steps = self._revert(pending, "not confirmed: reverted")
+        steps = self.revert(pending, "not confirmed: reverted")
         if pending.leased:
             self._machine.note_repair(self._store.read(), steps, self._machine.by(REVERT))
         return True
@@ -72,14 +78,16 @@ class Confirmations:
                     raise RefusedError("a change waits for confirmation: run longhaul confirm or longhaul undo first")
                 until_returned.enter_context(self._store.holding_lease())
                 pending = Pending(0, self._clock.boot_id(), old.topology, old.began_ns, leased=True)
-                Transaction(topology, "lease", pending).run(self._machine)
+                # What goes on of the schedule keeps its phase, although it is another schedule.
+                began_ns = old.began_ns if topology.schedule else None
+                Transaction(topology, "lease", pending, began_ns).run(self._machine)
             try:
                 yield
             finally:
                 with self._store.locked():
                     leased = self._store.read().pending
                     assert leased
-                    self._revert(leased, "returned")
+                    self.revert(leased, "returned")
 
     def pending_ns(self) -> int | None:
         """The time left to confirm the pending change, in ns; None when no change is pending, and during a lease."""
@@ -103,8 +111,12 @@ class Confirmations:
 
     def refuse_leased(self) -> None:
         """Raises RefusedError while a living process leases the lanes."""
-        pending = self._store.read().pending
-        if pending and pending.leased and (pid := self._store.leaseholder()) is not None:
+        try:
+            pending = self._store.read().pending
+            leased = pending is not None and pending.leased
+        except UnreadableError:
+            leased = True  # as far as the intent says: the process that holds the lease says more
+        if leased and (pid := self._store.leaseholder()) is not None:
             raise RefusedError(f"a test run (process {pid}) has leased the lanes: wait for its end, or end it")
 
     def waiting(self, old: Intent, confirm_s: float | None) -> Pending | None:
@@ -123,10 +135,13 @@ class Confirmations:
         """Count the time to confirm from now on, under the lock: the change itself took some."""
         if confirm_s is not None:
             now = self._store.read()
-            self._store.write(replace(now, pending=self.waiting(now, confirm_s)))
+            try:
+                self._store.write(replace(now, pending=self.waiting(now, confirm_s)))
+            except MissingError as error:
+                self._machine.note(f"the time to confirm runs since before the change: {error}")
 
-    def _revert(self, pending: Pending, summary: str) -> list[Step]:
-        """Under the lock: go back to what was up before the pending change."""
-        author = self._machine.by(REVERT)
-        back = Transaction(pending.base, summary, None, began_ns=pending.began_ns, author=author)
+    def revert(self, pending: Pending, summary: str, author: Author | None = None) -> list[Step]:
+        """Under the lock: go back to what was up before the pending change. Without `author` nobody asked for it."""
+        by = author or self._machine.by(REVERT)
+        back = Transaction(pending.base, summary, None, began_ns=pending.began_ns, author=by, certain=True)
         return back.run(self._machine)

@@ -4,6 +4,7 @@ STATE/intent.json      the topology, the number of the last change, and the chan
 STATE/changes/N.json   the changes (see `change_log`)
 STATE/lock             held by the process that changes something
 STATE/leaseholder      held by the process that leased the lanes; its process id
+STATE/room             takes the room that `down` and a revert need when the disk is full
 
 Older versions called the intent `desire.json` and the lease `borrower`; before them `topology.yaml` held only the
 topology. The store still reads all three; the next change writes intent.json and removes the older file.
@@ -11,28 +12,47 @@ topology. The store still reads all three; the next change writes intent.json an
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from emulator.control.old_state import renewed
-from emulator.errors import InputError, MissingError
+from emulator.errors import InputError, LonghaulError, MissingError, Mistake
 from emulator.model.topology import Topology
-from emulator.system import atomic_file
+from emulator.system import atomic_file, bounded_file, kept_file
 from emulator.system.clock import Clock
 from emulator.system.dataclass_json import from_plain, to_plain
 
-INTENT_FILE, LEASE_FILE = "intent.json", "leaseholder"
+T = TypeVar("T")
+
+INTENT_FILE, LEASE_FILE, ROOM_FILE = "intent.json", "leaseholder", "room"
 OLDER_INTENT_FILE, OLDER_LEASE_FILE, OLDEST_INTENT_FILE = "desire.json", "borrower", "topology.yaml"
+
+SHORTEST_CONFIRM_S, LONGEST_CONFIRM_S = 1, 86_400
+"""How long a change may wait for confirmation."""
 
 FORMAT = 5
 """The format of intent.json. 1 was `topology.yaml`, without a number; 2 lacked a schedule's start, 3 the lease; 4 was
 `desire.json`, which had `borrowed` instead of `leased`, and other names in the model (`old_state`)."""
+
+
+LEAST_ROOM_BYTES = 1 << 16
+"""The room kept beyond the copies of the intent: each file and folder takes whole blocks."""
+
+
+class UnreadableError(InputError):
+    """A file of the state folder that Longhaul cannot have written, or a newer version did."""
+
+    def __init__(self, file: Path, why: str) -> None:
+        self.file, self.why = file, why
+        text = f"cannot be read: {why}; run longhaul down: it sets the file aside and returns the ports"
+        super().__init__([Mistake(str(file), "", f"{text}, and longhaul undo brings the last topology back")])
 
 
 @dataclass(frozen=True)
@@ -65,6 +85,10 @@ class Intent:
     pending: Pending | None = None
     began_ns: int | None = None
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.change < 2**63:
+            raise ValueError(f"change {self.change} is no number of a change")
+
     @property
     def leased(self) -> bool:
         """Whether a test run leases the lanes."""
@@ -86,34 +110,45 @@ class IntentStore:
         )
 
     def read(self) -> Intent:
-        """The intent. Raises InputError when a newer version, or another program, wrote the file."""
+        """The intent. Raises UnreadableError when its file is spoilt, or a newer version wrote it."""
         for file in (self._file, self._older):
-            plain = read_json(file, FORMAT)
-            if plain is not None:
-                try:
-                    return from_plain(Intent, renewed(_renewed(plain)))
-                except ValueError as error:
-                    raise unreadable(file, str(error)) from None
+            found = read_value(Intent, file, FORMAT)
+            if found is not None:
+                return found
         return self._read_oldest()
 
     def is_known(self) -> bool:
         """Whether this folder ever held an intent, even the intent of no lanes; a new or lost folder did not."""
-        return self._file.exists() or self._older.exists() or self._oldest.exists()
+        return any(os.path.lexists(file) for file in (self._file, self._older, self._oldest))
 
     def write(self, intent: Intent) -> None:
-        """Replace the intent, atomically and durably. Raises OSError; then the old intent stays."""
+        """Replace the intent, atomically and durably. Raises MissingError; then the old intent stays."""
         write_json(self._file, FORMAT, to_plain(intent))
         self._older.unlink(missing_ok=True)
         self._oldest.unlink(missing_ok=True)
 
+    def keep_room(self, intent: Intent) -> None:
+        """Take the room that leaving this intent needs on the disk, by `down` or by a revert. Raises MissingError.
+
+        Both write the intent, and a change with the topologies before and after it.
+        """
+        size, file = LEAST_ROOM_BYTES + 3 * len(json.dumps(to_plain(intent))), self.folder / ROOM_FILE
+        with contextlib.suppress(OSError):
+            if file.lstat().st_blocks * 512 >= size:
+                return
+        atomic_file.write(file, os.urandom(size), clearing=True)  # a file system that compresses would keep no zeros
+
+    def free_room(self) -> None:
+        """Give the room back, for what must be written now."""
+        with contextlib.suppress(OSError):
+            (self.folder / ROOM_FILE).unlink()
+
     def stamp(self) -> tuple[int, int]:
         """A value that differs after every change of the intent; cheaper than reading it."""
         for file in (self._file, self._older):
-            try:
-                stat = file.stat()
-            except FileNotFoundError:
-                continue
-            return stat.st_ino, stat.st_mtime_ns
+            with contextlib.suppress(OSError):
+                stat = file.lstat()
+                return stat.st_ino, stat.st_mtime_ns
         return 0, 0
 
     @contextmanager
@@ -123,22 +158,48 @@ class IntentStore:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield
 
+    def unchanged(self) -> Callable[[], bool]:
+        """Begin to watch for changes; what is returned says whether nobody changed anything since.
+
+        It takes no lock, so that a reader never keeps a writer from its work, nor waits for one.
+        """
+        stamp, free = self.stamp(), self._is_free()
+        return lambda: free and self._is_free() and self.stamp() == stamp
+
+    def _is_free(self) -> bool:
+        """Whether nobody holds the lock; of one that this process may not open nobody knows."""
+        try:
+            fd = os.open(self.folder / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(fd)
+        return True
+
     @contextmanager
     def holding_lease(self) -> Iterator[None]:
-        """Hold the lease for the time of the block, or until this process dies."""
+        """Hold the lease for the time of the block, or until this process dies. Raises MissingError."""
         with self._open(LEASE_FILE) as fd:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
+            try:
+                os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
+            except OSError as error:
+                raise atomic_file.unwritten(self.folder / LEASE_FILE, error) from error
             yield
 
     def leaseholder(self) -> int | None:
-        """The process that leases the lanes at present; None without one."""
+        """The process that leases the lanes at present; None without one, 0 when its number is not known."""
         for name in self._lease_files():
             with self._open(name) as fd:
                 try:
                     fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    return int(os.pread(fd, 16, 0) or 0)
+                    written = os.pread(fd, 10, 0).strip()
+                    return int(written) if written.isdigit() else 0
         return None
 
     def await_lease_end(self) -> None:
@@ -148,60 +209,92 @@ class IntentStore:
                 fcntl.flock(fd, fcntl.LOCK_SH)
 
     def _lease_files(self) -> list[str]:
-        """The lock files of leases: a test run of an older version may still hold its own."""
-        return [LEASE_FILE, *([OLDER_LEASE_FILE] if (self.folder / OLDER_LEASE_FILE).exists() else [])]
+        """The lock files of leases that there are: a test run of an older version may still hold its own."""
+        names = (LEASE_FILE, OLDER_LEASE_FILE)
+        return [name for name in names if (file := self.folder / name).is_file() and not file.is_symlink()]
 
     @contextmanager
     def _open(self, name: str) -> Iterator[int]:
-        """Open a lock file. Nobody removes it, for that would be a race."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self.folder / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except PermissionError as error:
-            text = f"cannot write {self.folder}: run as root, or set LONGHAUL_STATE to a folder"
-            raise MissingError(text) from error
+        """Open a lock file. Nobody removes it, for that would be a race. Raises MissingError.
+
+        Where it cannot be written (a full disk, one that is read-only) or is something else, reading it, or the
+        nearest folder above it, is enough for a lock: `down` needs no more.
+        """
+        fd = self._opened(name)
         try:
             yield fd
         finally:
             os.close(fd)
 
+    def _opened(self, name: str) -> int:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            return os.open(self.folder / name, flags, 0o600)
+        except OSError as error:
+            if isinstance(error, PermissionError) and os.geteuid() != 0:
+                text = f"cannot write {self.folder}: run as root, or set LONGHAUL_STATE to a folder"
+                raise MissingError(text) from error
+            reason = error
+        for path in (self.folder / name, self.folder, *self.folder.absolute().parents):
+            with contextlib.suppress(OSError):
+                return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        raise atomic_file.unwritten(self.folder, reason)
+
     def _read_oldest(self) -> Intent:
-        if not self._oldest.exists():
+        if not os.path.lexists(self._oldest):
             return Intent()
         from emulator.config import loader  # YAML is slow to import and seldom needed here
 
-        return Intent(loader.load(self._oldest))
+        try:
+            return Intent(loader.loads(kept_file.read(self._oldest, bounded_file.STATE).decode(), str(self._oldest)))
+        except (LonghaulError, ValueError, RecursionError) as error:
+            raise UnreadableError(self._oldest, str(error)) from None
 
 
 def _renewed(plain: dict[str, Any]) -> dict[str, Any]:
-    """An intent with today's field names."""
-    if plain.get("pending") and "borrowed" in plain["pending"]:
-        plain["pending"]["leased"] = plain["pending"].pop("borrowed")
-    return plain
+    """An intent or a change with today's field names."""
+    pending = plain.get("pending")
+    if isinstance(pending, dict) and "borrowed" in pending:
+        pending["leased"] = pending.pop("borrowed")
+    return dict(renewed(plain))
+
+
+def read_value(kind: type[T], file: Path, newest: int) -> T | None:
+    """Read a value that `write_json` wrote; None when there is none. Raises UnreadableError, MissingError."""
+    plain = read_json(file, newest)
+    if plain is None:
+        return None
+    try:
+        return from_plain(kind, _renewed(plain))
+    except RecursionError:
+        raise UnreadableError(file, "it is nested too deep") from None
+    except (ValueError, TypeError) as error:
+        raise UnreadableError(file, str(error)) from None
 
 
 def read_json(file: Path, newest: int) -> dict[str, Any] | None:
-    """Read a file that `write_json` wrote; None when there is none. Raises InputError when it is damaged or too new."""
+    """Read a file that `write_json` wrote; None when there is none. Raises UnreadableError when it is spoilt or too
+    new."""
     try:
-        plain = json.loads(file.read_text("utf-8"))
-        found = plain.pop("format")
+        plain = kept_file.read_json(file, bounded_file.STATE)
     except FileNotFoundError:
         return None
     except PermissionError as error:
         raise MissingError(f"cannot read {file}: run as root, or set LONGHAUL_STATE to a folder of yours") from error
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
-        raise unreadable(file, str(error)) from None
-    if not isinstance(found, int) or found > newest:
-        raise unreadable(file, f"it is of format {found}, this version reads up to {newest}")
-    return dict(plain)
+    except kept_file.SpoiltError as error:
+        raise UnreadableError(file, str(error)) from None
+    if not isinstance(plain, dict) or "format" not in plain:
+        raise UnreadableError(file, "it has no format: another program wrote it")
+    found = plain.pop("format")
+    if not isinstance(found, int) or not 0 < found <= newest:
+        raise UnreadableError(file, f"it is of format {found}, this version reads up to {newest}")
+    return plain
 
 
 def write_json(file: Path, version: int, plain: dict[str, Any]) -> None:
-    """Write a file that holds the old or the new content, never half, whatever fails. Only root can read it."""
-    atomic_file.write(file, json.dumps({"format": version, **plain}).encode())
+    """Write a file that holds the old or the new content, never half, whatever fails. Only root can read it.
 
-
-def unreadable(file: Path, why: str) -> InputError:
-    """The error for a file of the state folder that Longhaul cannot read."""
-    text = f"cannot be read: {why}; move it away, then run longhaul up FILE (it finds the lanes in the kernel)"
-    return InputError.single(text, str(file))
+    Raises MissingError.
+    """
+    atomic_file.write(file, json.dumps({"format": version, **plain}).encode(), clearing=True)

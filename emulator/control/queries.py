@@ -61,13 +61,15 @@ class Queries:
 
     def status(self) -> Status:
         """The intent and the kernel's state side by side."""
+        unchanged = self._store.unchanged()
         now, have, at_ns = self._store.read(), self._kernel.observe(), self._machine.clock.unix_ns()
         found, counted = repair_plan_now(now.topology, now.began_ns, at_ns, have), self._kernel.counters()
         asked = self._machine.scheduled(now.topology, now.began_ns).lanes if now.topology else ()
         lanes = tuple(lane_status(lane, have, counted) for lane in asked)
         pending, late = self._confirmations.pending_status(now.pending), noted(self._machine.folder, now.began_ns)
         path = datapath(now.topology, have.machine) if now.topology else "netem"
-        return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late)
+        changing = bool(found.steps or found.blocked) and not unchanged()
+        return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late, changing)
 
     def recounted(self, old: Status) -> Status:
         """The same status with the counters of now, for a fifth of the cost."""

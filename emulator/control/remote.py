@@ -1,4 +1,4 @@
-"""A remote appliance over its API, with the methods of `Appliance`: the same commands drive both."""
+"""A remote appliance over its API, with the methods of `Appliance`: the same commands use both."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from emulator.config import lane_patch, loader
+from emulator.config import lane_patch, loader, yaml_source
 from emulator.control.change_log import KEPT, Author
 from emulator.control.status import Status
 from emulator.control.status_document import from_document, steps_of
-from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError
+from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError, no_such
 from emulator.model.lane_patch import difference
 from emulator.model.topology import Lane, Topology
 from emulator.plan.ops import Step
+from emulator.system import bounded_file, kept_file
+from emulator.units import format_size
 
 TIMEOUT_S = 120.0
 TOKEN = "LONGHAUL_TOKEN"
@@ -34,7 +36,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        """As HTTPConnection does, to the file."""
+        """Connect to the socket file."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
@@ -42,7 +44,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 @dataclass(frozen=True)
 class Reply:
-    """What the daemon answered to a request that succeeded."""
+    """The daemon's answer to a successful request."""
 
     text: str
     etag: str
@@ -58,11 +60,11 @@ class Client:
     def __init__(self, url: str, token: str | None = None) -> None:
         self._url, self._parts = url, urlsplit(url)
         if self._parts.scheme not in ("http", "https", "unix") or not (self._parts.hostname or self._parts.path):
-            raise InputError.single(f"{url!r} is no address: write http://HOST:8642 or unix:/PATH", "--url")
+            raise InputError.single(f"{url!r} is not an address: use http://HOST:8642 or unix:/PATH", "--url")
         self._token = token
 
     def ask(self, method: str, path: str, body: str | bytes | None = None, **headers: str) -> Reply:
-        """One request. Raises what the daemon's answer stands for, or MissingError when there is no daemon."""
+        """Send one request. Raises the failure that the daemon reports, or MissingError when no daemon answers."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if self._token:
             sent["Authorization"] = f"Bearer {self._token}"
@@ -70,12 +72,15 @@ class Client:
         try:
             connection.request(method, path, body, sent)
             response = connection.getresponse()
-            text = response.read().decode(errors="replace")
+            content = response.read(bounded_file.ANSWER.most_bytes + 1)
         except (OSError, http.client.HTTPException) as error:
             said = f"{error}" or type(error).__name__
             raise MissingError(f"no daemon answers at {self._url} ({said}): start one with longhaul serve") from None
         finally:
             connection.close()
+        if len(content) > bounded_file.ANSWER.most_bytes:
+            raise RemoteError(f"{self._url} answered with more than {format_size(bounded_file.ANSWER.most_bytes)}")
+        text = content.decode(errors="replace")
         if response.status >= 400:
             raise _failure(response.status, text)
         return Reply(text, response.headers.get("ETag", ""))
@@ -100,20 +105,27 @@ def _failure(status: int, text: str) -> LonghaulError:
     kinds: dict[int, type[LonghaulError]] = {401: RefusedError, 403: RefusedError, 409: RefusedError, 412: RefusedError}
     kinds |= {421: RefusedError, 429: RefusedError, 503: MissingError}
     if status == 401:
-        detail += f"; give it in ${TOKEN}"
+        detail += f"; set ${TOKEN} to the token"
     return InputError.single(detail) if status in (400, 404, 422) else kinds.get(status, RemoteError)(detail)
 
 
 class RemoteAppliance:
-    """The use cases of an appliance elsewhere. A change is refused when somebody else was faster."""
+    """The use cases of a remote appliance. It refuses a change when another client changed the lanes before."""
 
     def __init__(self, client: Client) -> None:
         self._client, self._etag = client, ""
         self._known: Topology | None = None
         """What the ETag names."""
+        self._warned: list[str] = []
+        self._notes: list[str] = []
+
+    def take_notes(self) -> list[str]:
+        """The warnings of the changes made there since the last call."""
+        taken, self._notes = self._notes, []
+        return taken
 
     def topology(self) -> Topology | None:
-        """The topology that is asked for there, None when nothing is."""
+        """The remote topology; None when none is up."""
         if self._status()["topology"] is None:
             return None
         reply = self._client.ask("GET", "/api/topology")
@@ -122,68 +134,75 @@ class RemoteAppliance:
 
     def up(self, topology: Topology, confirm_s: float | None = None) -> list[Step]:
         """Make the machine there be this topology."""
-        return self._put(topology, _query(confirm=confirm_s))
+        return self._changed(self._ask_to_put(topology, _query(confirm=confirm_s)))
 
     def plan(self, topology: Topology) -> list[Step]:
         """What `up` would do."""
-        return self._put(topology, "?dry_run=1")
+        return _steps(self._ask_to_put(topology, "?dry_run=1"))
 
     def warnings(self, topology: Topology) -> list[str]:
         """What `up` will do although it is likely not meant."""
-        return list(self._ask_to_put(topology, "?dry_run=1")["warnings"])
+        self._warned = list(self._ask_to_put(topology, "?dry_run=1")["warnings"])
+        return self._warned
 
     def down(self) -> list[Step]:
         """Take everything of ours away there."""
-        return _steps(self._client.ask("DELETE", "/api/topology").json())
+        return self._changed(self._client.ask("DELETE", "/api/topology").json())
 
     def plan_down(self) -> list[Step]:
-        """What `down` would do."""
+        """The steps that `down` would take."""
         return _steps(self._client.ask("DELETE", "/api/topology?dry_run=1").json())
 
     def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
-        """Replace the lanes of those names, live; several of them are a topology that is brought up."""
+        """Replace the lanes of those names, live; several lanes are sent as a whole topology."""
         if len(lanes) == 1:
             return self.set_lane(lanes[0], confirm_s)
         topology = self.topology()
         if topology is None:
-            raise InputError.single("nothing is up there: longhaul up FILE")
+            raise InputError.single("no topology is up there: run longhaul up FILE")
         for lane in lanes:
             topology = topology.with_lane(lane)
         return self.up(topology, confirm_s)
 
     def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
-        """Make the lane of that name, which is up there, be this one, live."""
+        """Replace the lane of that name, live. Raises InputError when it is not up."""
         known = self._known or self.topology()
         if known is None or lane.name not in known.sites:
-            raise InputError.single("no such lane is up there", path=lane.name)
+            raise InputError.single(no_such("lane", lane.name, known.sites if known else ()))
         patch = lane_patch.tree(difference(known.lane(lane.name), lane))
         path = f"/api/lanes/{quote(lane.name, safe='')}{_query(confirm=confirm_s)}"
-        return _steps(self._client.ask("PATCH", path, json.dumps(patch), **self._headers("application/json")).json())
+        return self._changed(
+            self._client.ask("PATCH", path, json.dumps(patch), **self._headers("application/json")).json()
+        )
 
     def status(self) -> Status:
-        """Asked and present side by side, there."""
+        """The remote machine's intent and kernel state."""
         document = self._status()
-        return from_document(document, self.topology() if document["topology"] else None)
+        topology = self.topology() if document["topology"] else None
+        present = _scheduled(topology, document) if topology and topology.schedule else None
+        return from_document(document, topology, present)
 
     def confirm(self) -> None:
-        """Keep the change that waits to be confirmed."""
+        """Confirm the pending change."""
         self._client.ask("POST", "/api/confirm")
 
     def undo(self) -> list[Step]:
         """Back to the topology before the last change."""
-        return _steps(self._client.ask("POST", "/api/undo").json())
+        return self._changed(self._client.ask("POST", "/api/undo").json())
 
     def history(self, count: int = KEPT) -> list[Any]:
-        """The last changes there, the newest first."""
+        """The last changes, newest first."""
         document = self._client.ask("GET", "/api/history").json()["entries"][:count]
         return [SimpleNamespace(**one | {"author": Author(**one["author"])}) for one in document]
 
     def nics(self) -> list[dict[str, Any]]:
-        """The interfaces there."""
+        """The remote machine's interfaces."""
         return list(self._client.ask("GET", "/api/nics").json()["nics"])
 
-    def _put(self, topology: Topology, query: str) -> list[Step]:
-        return _steps(self._ask_to_put(topology, query))
+    def _changed(self, document: Mapping[str, Any]) -> list[Step]:
+        """The steps of a change, whose warnings become notes; `warnings` has told some already."""
+        self._notes += [text for text in document["warnings"] if text not in self._warned]
+        return _steps(document)
 
     def _ask_to_put(self, topology: Topology, query: str) -> dict[str, Any]:
         text, headers = loader.dumps(topology), self._headers("application/yaml")
@@ -196,12 +215,19 @@ class RemoteAppliance:
         return dict(self._client.ask("GET", "/api/status").json())
 
 
+def _scheduled(topology: Topology, document: Mapping[str, Any]) -> Topology:
+    """The topology with its lanes as a status says that its schedule asks for them now."""
+    lanes = {one["name"]: one["settings"] for one in document["lanes"]}
+    tree = {"name": topology.name, "hub": topology.hub, "subnet": str(topology.subnet), "lanes": lanes}
+    return loader.build(yaml_source.of_json(tree, "remote status"))
+
+
 def _query(confirm: float | None) -> str:
     return "" if confirm is None else f"?confirm={round(confirm * 1000)}ms"
 
 
 def _steps(document: Mapping[str, Any]) -> list[Step]:
-    """Steps whose operation is the command that the daemon told."""
+    """The steps of the daemon's answer."""
     return steps_of(document["steps"])
 
 
@@ -210,7 +236,7 @@ def remote(url: str, state: Path) -> RemoteAppliance:
     token = os.environ.get(TOKEN, "").strip()
     if not token and not url.startswith("unix:"):
         try:
-            token = (state / "token").read_text("ascii").strip()
-        except OSError:
+            token = kept_file.read(state / "token", bounded_file.TOKEN).decode("ascii").strip()
+        except (OSError, ValueError):  # none, or a spoilt one, which the daemon will replace
             token = ""
     return RemoteAppliance(Client(url, token or None))

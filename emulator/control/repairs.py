@@ -26,7 +26,7 @@ class Repairs:
         machine, store = self._machine, self._machine.store
         with store.locked():
             reverted = self._confirmations.expire_locked()
-            machine.recover()
+            machine.recover_hosts()
             now, at_ns, known = store.read(), machine.clock.unix_ns(), store.is_known()
             have = remembering(machine.kernel.observe(), now.topology)
             found = repair_plan_now(now.topology, now.began_ns, at_ns, have, patient=restore is not True)
@@ -35,4 +35,6 @@ class Repairs:
             goal = found.goal if restore and known else revived(found.goal, have)
             steps = reconcile.apply(machine.kernel, goal, have)
             machine.note_repair(now, steps, machine.by(WATCHDOG))
-            return RepairOutcome(reverted, steps, plan(found.goal, goal), dict(found.blocked), known)
+            return RepairOutcome(
+                reverted, steps, plan(found.goal, goal), dict(found.blocked), known, machine.take_notes()
+            )

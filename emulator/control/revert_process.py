@@ -6,7 +6,6 @@ lock whether there is still something to revert. The daemon does the same when i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -64,8 +63,10 @@ def main(folder: Path) -> None:
         os._exit(0)
     os.chdir("/")
     syslog.openlog("longhaul-reverter", syslog.LOG_PID)
-    with contextlib.suppress(LonghaulError):  # `longhaul status` reports an intent that is unreadable
+    try:
         wait_and_expire(IntentStore(folder), lambda: local(folder, "revert"), SystemClock(), time.sleep, syslog.syslog)
+    except LonghaulError as error:
+        syslog.syslog(f"cannot tell what to revert: {error}")
 
 
 if __name__ == "__main__":

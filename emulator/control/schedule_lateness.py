@@ -21,6 +21,10 @@ class Lateness:
     total_ns: int = 0
     histogram: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_NS) + 1))
 
+    def __post_init__(self) -> None:
+        if len(self.histogram) != len(BUCKETS_NS) + 1:
+            raise ValueError(f"the histogram has {len(self.histogram)} buckets")
+
     def add(self, late_ns: int) -> None:
         """Count one change."""
         self.changes += 1

@@ -7,13 +7,14 @@ killed and restarted continues in phase.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from emulator.control.intent_store import IntentStore, read_json, write_json
 from emulator.control.schedule_lateness import Lateness
-from emulator.errors import InputError
+from emulator.errors import LonghaulError, MissingError
 from emulator.kernel.protocol import Kernel
 from emulator.model.timeline import Timeline
 from emulator.plan.desired_state import wanted
@@ -152,7 +153,8 @@ class Follower:
         """Write the lateness of the changes to the disk, for the status and for the next start."""
         if self._player:
             plain = {"began_ns": self._began_ns, "lateness": to_plain(self._player.lateness)}
-            write_json(note_of(self._store.folder), FORMAT, plain)
+            with contextlib.suppress(MissingError):  # a full disk must not stop the schedule: it is only statistics
+                write_json(note_of(self._store.folder), FORMAT, plain)
             self._noted_ns = self._alarm.now_ns()
 
     def _keep_up(self) -> bool:
@@ -179,8 +181,8 @@ def noted(folder: Path, began_ns: int | None) -> Lateness | None:
     """The lateness so far of the schedule that began then; None when no file has it."""
     try:
         plain = read_json(note_of(folder), FORMAT)
-    except InputError:
+        if plain is None or plain["began_ns"] != began_ns:
+            return None
+        return from_plain(Lateness, plain["lateness"])
+    except (LonghaulError, ValueError, KeyError):
         return None  # it is only statistics
-    if plain is None or plain["began_ns"] != began_ns:
-        return None
-    return from_plain(Lateness, plain["lateness"])

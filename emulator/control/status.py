@@ -1,4 +1,4 @@
-"""How the lanes stand: asked and present side by side, with what each direction counted. Pure."""
+"""The status of the lanes: the requested and the present state, and the counters of each direction. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from emulator.plan.state import State
 
 @dataclass(frozen=True)
 class DirectionCounters:
-    """What one direction counted. Drops by limit are the emulator's fault, drops by buffer the bottleneck's, drops by
-    loss are configured.
+    """The counters of one direction. Drops by limit are the emulator's fault, drops by buffer the bottleneck's, drops
+    by loss are configured.
 
     Netem has one counter for its limit, its loss and its ECN marks. With any loss drops_limit and drops_loss are
     therefore None (unknown); the wire engine counts them separately. drops_limit is also None where the shaper dropped
-    more than netem saw: something admits super-frames larger than its burst, and it segments them. Drops by buffer
-    include those of an active queue. Packets are skbs.
+    more packets than netem saw: it then segmented super-frames larger than its burst. Drops by buffer include those of
+    an active queue. Packets are skbs.
     """
 
     packets: int = 0
@@ -39,7 +39,7 @@ class DirectionCounters:
 
 @dataclass(frozen=True)
 class DirectionStatus:
-    """One direction as the kernel has it now. `lateness` and `not_permitted` are QueueCounters'."""
+    """The present kernel state of one direction. `lateness` and `not_permitted` are those of QueueCounters."""
 
     port: str
     netem: Netem | None
@@ -49,7 +49,7 @@ class DirectionStatus:
     lateness: tuple[tuple[int, int], ...] = ()
     not_permitted: tuple[str, ...] = ()
     flows: tuple[DirectionStatus, ...] = ()
-    """The flows', in the lane's order."""
+    """The same for each flow, in the lane's order."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class LaneStatus:
 
 @dataclass(frozen=True)
 class PathStatus:
-    """Two sites and the RTT asked for between them: by way of the hub, so that both lanes add up."""
+    """Two sites and the requested RTT between them: the sum of both lanes, by way of the hub."""
 
     one: str
     other: str
@@ -70,9 +70,9 @@ class PathStatus:
 
 @dataclass(frozen=True)
 class PendingStatus:
-    """What goes back to the topology of the name `back_to` (None: nothing up) in `left_ns` (0 or less: any moment).
+    """Longhaul returns to the topology `back_to` (None: no topology) in `left_ns` (0 or less: at any moment).
 
-    Without `left_ns` the lanes are leased by a test run, and go back at its end.
+    `left_ns` None: a test run has leased the lanes, and its end returns them.
     """
 
     left_ns: int | None
@@ -81,11 +81,11 @@ class PendingStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """The intent, the kernel's state, the steps between the two, and what impairs the lanes (netem or wire).
+    """The intent, the kernel's state, the steps between the two, and the datapath (netem or wire).
 
-    `blocked` says for each lane why it cannot be repaired at present: its port is gone, or belongs to somebody else.
-    Under a schedule the lanes are in their present scheduled state, and `lateness` says how late its changes were, if
-    somebody plays it.
+    `blocked` gives, for each lane that Longhaul cannot repair at present, the reason: its port is gone, or belongs to
+    somebody else. Under a schedule the lanes are those of this instant, and `lateness` is the lateness of its changes
+    while a process plays it.
     """
 
     topology: Topology | None
@@ -95,19 +95,21 @@ class Status:
     pending: PendingStatus | None = None
     datapath: str = "netem"
     lateness: Lateness | None = None
+    changing: bool = False
+    """Whether somebody was changing the lanes while they were observed: `drift` may be what is still to be done."""
 
     @property
     def as_asked(self) -> bool:
-        """Whether the machine is as it was asked to be."""
+        """Whether the kernel's state is the intended one."""
         return not self.drift and not self.blocked
 
     @property
     def leased(self) -> bool:
-        """Whether a test run has the lanes: until its end nobody else may change them."""
+        """Whether a test run has leased the lanes: until its end nobody else may change them."""
         return self.pending is not None and self.pending.left_ns is None
 
     def lane(self, name: str) -> LaneStatus:
-        """The lane of that name, which is there."""
+        """The lane of that name, which must exist."""
         return next(lane for lane in self.lanes if lane.lane.name == name)
 
     @property
@@ -120,13 +122,13 @@ class Status:
 
 
 def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -> LaneStatus:
-    """One lane as the kernel has it now."""
+    """The present kernel state of one lane."""
     ports = lane_ports(resolved_lane(lane, have))
     return LaneStatus(lane, *(_direction(port, have, counted) for port in ports))
 
 
 def recounted(status: Status, counted: Mapping[str, QueueCounters]) -> Status:
-    """The same lanes with what is counted now; a queue that is gone has what it counted last."""
+    """The same lanes with new counters; a deleted queue keeps its last ones."""
     lanes = (
         replace(one, outbound=_recounted(one.outbound, counted), inbound=_recounted(one.inbound, counted))
         for one in status.lanes
@@ -154,7 +156,7 @@ def _direction(port: str, have: State, counted: Mapping[str, QueueCounters]) -> 
 
 
 def _part(port: str, egress: Egress, count: QueueCounters) -> DirectionStatus:
-    """A port's only netem with what hangs on it, or one of its bands'."""
+    """A port's single netem with its children, or that of one band."""
     netem = egress.netem
     return DirectionStatus(
         port, netem, egress.shaper, egress.aqm, _counters(netem, count), count.lateness, count.not_permitted

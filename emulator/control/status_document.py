@@ -1,6 +1,6 @@
-"""How the lanes stand, as one JSON document: `GET /api/status`, `longhaul status --json` and certificates are it.
+"""The status as one JSON document, for `GET /api/status`, `longhaul status --json` and certificates.
 
-What is asked for is written as in a topology file; what is there is in the kernel's own integers.
+Requested settings are as in a topology file; the kernel's state is in the kernel's own integers.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ def document(status: Status) -> dict[str, Any]:
         "borrowed": status.leased,
         "back_to": pending.back_to if pending else None,
         "schedule": lateness_document(status.lateness) if status.lateness else None,
+        "changing": status.changing,
     }
 
 
 def lane_document(one: LaneStatus) -> dict[str, Any]:
-    """A lane: asked and present. On one with flows, its directions describe the packets of no flow."""
+    """A lane: its requested and its present state. On a lane with flows, `outbound` and `inbound` are for no flow."""
     both = zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False)
     return {
         "name": one.lane.name,
@@ -62,7 +63,7 @@ def lane_document(one: LaneStatus) -> dict[str, Any]:
 
 
 def direction_document(direction: DirectionStatus) -> dict[str, Any]:
-    """One direction as the kernel has it; drops that cannot be told apart are None."""
+    """The kernel's state of one direction; drops that the kernel does not count separately are None."""
     return {
         "port": direction.port,
         "netem": to_plain(direction.netem),
@@ -74,19 +75,23 @@ def direction_document(direction: DirectionStatus) -> dict[str, Any]:
 
 
 def lateness_document(late: Lateness) -> dict[str, Any]:
-    """How late a schedule's changes were."""
+    """The lateness of a schedule's changes."""
     return asdict(late) | {"mean_ns": late.mean_ns, "buckets_ns": list(BUCKETS_NS)}
 
 
 def etag_of(topology: Topology | None) -> str:
-    """A strong entity tag of what is asked for (RFC 9110, 8.8.3)."""
+    """A strong entity tag of the requested topology (RFC 9110, 8.8.3)."""
     text = json.dumps(to_plain(topology)) if topology else ""
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
 
 
-def from_document(answer: Mapping[str, Any], topology: Topology | None) -> Status:
-    """The status that another Longhaul told, whose topology this is. A step's operation is the command it told."""
-    lanes = tuple(_lane_status(topology.lane(one["name"]), one) for one in answer["lanes"]) if topology else ()
+def from_document(answer: Mapping[str, Any], topology: Topology | None, present: Topology | None = None) -> Status:
+    """The status that another Longhaul told, whose topology this is. A step's operation is the command it told.
+
+    `present` has the lanes as its schedule asks for them at this moment; without a schedule it is None.
+    """
+    asked = present or topology
+    lanes = tuple(_lane_status(asked.lane(one["name"]), one) for one in answer["lanes"]) if asked else ()
     late = answer.get("schedule")
     return Status(
         topology,
@@ -96,16 +101,17 @@ def from_document(answer: Mapping[str, Any], topology: Topology | None) -> Statu
         _pending(answer),
         answer["datapath"],
         Lateness(**{name: late[name] for name in Lateness.__dataclass_fields__}) if late else None,
+        answer.get("changing", False),  # the daemon there may be of the release before
     )
 
 
 def steps_of(rows: list[Mapping[str, str]]) -> list[Step]:
-    """Steps whose operation is the command that was told."""
+    """The steps of a document; a step's operation is the reported command."""
     return [Step(cast(Op, row["command"]), row["why"]) for row in rows]
 
 
 def _pending(answer: Mapping[str, Any]) -> PendingStatus | None:
-    if answer.get("leased", answer.get("borrowed")):  # the daemon there may be of the release before
+    if answer.get("leased", answer.get("borrowed")):  # the remote daemon may be of the previous release
         return PendingStatus(None, answer["back_to"])
     waits = answer["pending"]
     return PendingStatus(round(waits["seconds_left"] * 1e9), answer["back_to"]) if waits else None
@@ -120,7 +126,7 @@ def _lane_status(lane: Lane, answer: Mapping[str, Any]) -> LaneStatus:
 
 
 def _direction_status(answer: Mapping[str, Any], flows: tuple[DirectionStatus, ...] = ()) -> DirectionStatus:
-    """The qdiscs' attributes as they were told, by name."""
+    """A direction from the reported attributes of its qdiscs."""
     return DirectionStatus(
         answer["port"],
         from_plain(Netem, answer["netem"]) if answer["netem"] else None,

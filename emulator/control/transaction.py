@@ -12,7 +12,7 @@ from emulator.control import reconcile
 from emulator.control.change_log import Author
 from emulator.control.intent_store import Intent, Pending
 from emulator.control.machine_context import MachineContext
-from emulator.errors import RefusedError
+from emulator.errors import MissingError, RefusedError
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import nothing, remembering
 from emulator.plan.ops import Step
@@ -31,7 +31,8 @@ class Transaction:
 
     `began_ns` says when the topology's schedule began; None works it out, and `anew` starts the schedule again. `only`
     names the lanes that the change is about; empty means all. `sessions` are further addresses of this machine whose
-    port must stay. `author` is the machine's when None.
+    port must stay. `author` is the machine's when None. `certain`: the change returns ports, so no file of the state
+    folder prevents it, spoilt or not writable.
     """
 
     topology: Topology | None
@@ -42,16 +43,22 @@ class Transaction:
     only: Sequence[str] = ()
     sessions: Collection[str] = ()
     author: Author | None = None
+    certain: bool = False
 
     def run(self, machine: MachineContext) -> list[Step]:
         """Make the change, under the store's lock. Raises RefusedError, KernelError, VerifyError; then the intent
         and the kernel are as they were before."""
-        machine.recover()
-        old = machine.store.read()
+        machine.recover_hosts()
+        old = machine.regained() if self.certain else machine.store.read()
         new, author = self._intent(old, machine), self.author or machine.author
-        view = self._view(old, new, machine)
-        new = machine.enter(new, old, self.summary, author)
+        view, unsaved = self._view(old, new, machine), None
+        if self.certain:
+            new, unsaved = machine.leave(new, old, self.summary, author)
+        else:
+            new = machine.enter(new, old, self.summary, author)
         steps = self._apply(machine, view, old)
+        if unsaved:
+            raise _half_done(new, unsaved)
         if old.topology == self.topology and not (self._reverts(old) and not new.leased):
             machine.note_repair(new, steps, author)
         return steps
@@ -73,8 +80,11 @@ class Transaction:
             if self._reverts(old):
                 machine.guard(machine.folder)
             return reconcile.apply(machine.kernel, want, have, look)
-        except BaseException:
-            machine.store.write(old)
+        except BaseException as failure:
+            try:
+                machine.save(old)
+            except MissingError as error:
+                failure.add_note(f"the intent still asks for the change: {error}")
             raise
 
     def _view(self, old: Intent, new: Intent, machine: MachineContext) -> View:
@@ -99,3 +109,10 @@ class Transaction:
         if reasons := memory_reasons(new, have.machine):
             raise RefusedError("\n".join(reasons))
         return *pair, lambda: machine.kernel.ports_of(ports)
+
+
+def _half_done(new: Intent, unsaved: MissingError) -> MissingError:
+    """The kernel is as asked for, the intent is not: whoever starts next would undo that."""
+    done = f"{new.topology.name} is up again" if new.topology else "the lanes are removed and the ports returned"
+    text = f"{done}, but the intent still asks for what was up before, and the daemon would bring that up"
+    return MissingError(f"{text}: {unsaved}; then run longhaul down again")

@@ -165,6 +165,7 @@ class WatchdogLoop:
             }
             lines.append((WARNING, "drift", fields))
         lines += [(WARNING, "blocked", {"lane": lane, "reason": why}) for lane, why in found.blocked.items()]
+        lines += [(WARNING, "state-folder", {"reason": note}) for note in found.notes]
         self._report_new(lines)
 
     def _report_new(self, lines: list[Line]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from emulator.control.intent_store import IntentStore
 from emulator.errors import InputError, KernelError, MissingError, RefusedError
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Topology
-from emulator.plan.qdisc_ops import SetNetem
+from emulator.plan.ops import Op
+from emulator.plan.qdisc_ops import DelEgress, SetNetem
 from emulator.plan.state import Link
 
 
@@ -34,6 +36,25 @@ def test_confirmed_in_time_it_stays(machine: Machine) -> None:
     assert machine.is_(TWO)
     with pytest.raises(InputError, match="no change waits for confirmation"):
         machine.appliance().confirm()
+
+
+def test_while_somebody_changes_the_lanes_the_status_says_so(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.appliance().up(ONE)
+    seen: list[tuple[bool, bool]] = []
+
+    def watched(op: Op, real: Callable[[Op], None] = machine.kernel.apply) -> None:
+        status = machine.appliance().status()
+        seen.append((bool(status.drift), status.changing))
+        real(op)
+
+    monkeypatch.setattr(machine.kernel, "apply", watched)
+    machine.appliance().up(TWO)
+    assert set(seen) == {(True, True)}
+    monkeypatch.undo()
+    assert not machine.appliance().status().changing
+    machine.kernel.apply(DelEgress("lhs-japan"))
+    status = machine.appliance().status()
+    assert (bool(status.drift), status.changing) == (True, False)
 
 
 @pytest.mark.parametrize("base", [None, ONE], ids=["nothing", "one"])
@@ -150,6 +171,24 @@ def test_undo_goes_back_and_undone_itself_comes_back(machine: Machine) -> None:
         "undo change 5: down", "down", "undo change 3: undo change 2: up two", "undo change 2: up two", "up two",
         "up one",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("base", [None, ONE], ids=["nothing", "one"])
+def test_undo_while_a_change_waits_goes_back_to_what_was_confirmed(machine: Machine, base: Topology | None) -> None:
+    """The change that waits was followed by another, which waits with it."""
+    if base:
+        machine.appliance().up(base)
+    machine.appliance().up(TWO, confirm_s=60)
+    machine.appliance().set_lane(TWO.lane("japan").with_rtt(47 * MS))
+    machine.appliance().undo()
+    assert machine.is_(base)
+    assert machine.appliance().status().pending is None
+    last = machine.appliance().history(1)[0]
+    assert (last.summary, last.author) == ("undo what waited for confirmation", ALICE)
+    machine.clock.pass_s(100)
+    assert not machine.appliance().expire()
+    machine.appliance().undo()
+    assert machine.is_(TWO.with_lane(TWO.lane("japan").with_rtt(47 * MS)))
 
 
 def test_the_history_says_who_when_and_what(machine: Machine) -> None:

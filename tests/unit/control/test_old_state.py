@@ -15,7 +15,9 @@ FRAMES = (
     Keyframe(1, (("loss_p32", 0), ("loss_model", MODEL))),
     Keyframe(2, (("rate_bps", 8), ("down", 1))),
 )
-TODAY = Topology("t", "hub", (Lane("a", Impairment(rate_bps=8, aqm="codel")),), schedule=Schedule((Track((), FRAMES),)))
+TODAY = Topology(
+    "t", "hub", (Lane("a", Impairment(rate_bps=800, aqm="codel")),), schedule=Schedule((Track((), FRAMES),))
+)
 
 
 def test_what_todays_version_wrote_stays() -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from support.fake_daemon import ONE, Stage
+from support.waiting import PATIENCE_S
 
 from emulator.control.intent_store import IntentStore
 from emulator.control.revert_process import wait_and_expire
@@ -241,7 +242,7 @@ def test_a_real_reverter_outlives_its_parent_and_ends_when_it_is_not_needed(tmp_
         "revert_start.start(Path(sys.argv[1])); print('started')"
     )
     argv = [sys.executable, "-c", code, str(tmp_path)]
-    ran = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (ran.stdout, ran.stderr) == ("started\n", "")
 
 
