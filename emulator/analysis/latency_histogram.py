@@ -1,8 +1,8 @@
 """Round-trip and one-way delays of a series of probes as an HdrHistogram, corrected for coordinated omission.
 
-Probes leave at a fixed interval, whether or not earlier ones came back, so a slow answer delays no other probe. Only a
-late prober leaves gaps. The correction adds the probes that should have left in a gap, with the delay that they would
-have seen: the next probe's delay plus the time until it was sent.
+Probes leave at a fixed interval, whether or not earlier ones were answered, so a slow answer delays no other probe.
+Only a late prober leaves gaps. The correction adds the probes that should have left in a gap, with the delay that they
+would have seen: the next probe's delay plus the time until it was sent.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def summarize(tool: str, probes: Sequence[AnsweredProbe], lost: int, every_ns: i
     for rtt_ns in [*(probe.rtt_ns for probe in probes), *missing]:
         value_ns = min(HIGHEST_NS, max(LOWEST_NS, rtt_ns))
         histogram.record_value(value_ns)
-        # Counts the bins itself: the library's iterator visits every bin from 0 on, which takes seconds.
+        # Count the bins directly: the library's iterator visits every bin from 0 on, which takes seconds.
         bins[int(histogram.get_highest_equivalent_value(value_ns))] += 1
     values = [probe.rtt_ns for probe in probes]
     return Latency(

@@ -1,4 +1,4 @@
-"""What was seen while a cell was measured, in groups: sockets, queues, the machine, delays. Values; pure."""
+"""The observations during a cell, in groups: sockets, queues, the machine, delays. Values; pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEMORY_PRESSURES = "TcpExtTCPMemoryPressures"
 class Sockets:
     """The sender's sockets over the steady part; windows are of one stream, shares are of the streams' busy time.
 
-    `in_flight_bytes` is the mean of what was not acknowledged, `peer_window_bytes` what the receiver offered.
+    `in_flight_bytes` is the mean of the unacknowledged bytes, `peer_window_bytes` the window that the receiver offered.
     """
 
     in_flight_bytes: int
@@ -27,9 +27,9 @@ class Sockets:
 
 @dataclass(frozen=True)
 class Queues:
-    """Packets that the lane's queues dropped: by the emulator's limit, by the full buffer, by the loss asked for.
+    """Packets that the lane's queues dropped: by the emulator's limit, by the full buffer, by the configured loss.
 
-    None means that the kernel cannot tell. `datapath` is what impaired: netem or wire.
+    None: the kernel does not count them separately. `datapath` is netem or wire.
     """
 
     drops_limit: int | None
@@ -40,7 +40,7 @@ class Queues:
 
 @dataclass(frozen=True)
 class MachineUse:
-    """The kernel, by how much its TCP counters grew, and how busy the busiest core was, whoever it worked for."""
+    """The kernel's version, the increase of its TCP counters, and the load of the busiest core, whatever caused it."""
 
     kernel: str
     counters: dict[str, int]
@@ -48,7 +48,7 @@ class MachineUse:
 
     @property
     def memory_pressures(self) -> int:
-        """How often TCP ran short of tcp_mem."""
+        """The number of times that TCP ran short of tcp_mem."""
         return self.counters.get(MEMORY_PRESSURES, 0)
 
 
@@ -59,3 +59,16 @@ class Delays:
     rtt_ns: int
     idle: Latency | None
     loaded: Latency | None
+
+
+@dataclass(frozen=True)
+class CapturedFile:
+    """A file of captured frames (pcapng): its name, its SHA-256, how many frames it has, and how many its port lost.
+
+    The port lost those that came while the capture's queue was full; in the lab there are none.
+    """
+
+    name: str
+    sha256: str
+    frames: int
+    dropped: int

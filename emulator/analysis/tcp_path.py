@@ -1,4 +1,4 @@
-"""What throughput a TCP stream through a lane can reach, what it reached, and what limited it. Pure functions.
+"""The throughput that a TCP stream can reach over a lane, and the throughput that it reached. Pure functions.
 
 Throughputs are payload in bytes per second (float); inputs are integers with their unit in the name.
 Sources: RFC 9438 section 5.1 (CUBIC), Mathis et al. 1997, "The Macroscopic Behavior of the TCP
@@ -19,7 +19,7 @@ IP_TCP_HEADER_BYTES = 52
 """IPv4 20, TCP 20, timestamps 12."""
 INITCWND_SEGMENTS = 10
 MATHIS_C = math.sqrt(3 / 2)
-"""Of Mathis' formula when every segment is acknowledged; 0.87 with delayed acknowledgements."""
+"""The constant of Mathis' formula when every segment is acknowledged; 0.87 with delayed acknowledgements."""
 PLATEAU_SHARE = 0.9
 SETTLED_DRIFT = 0.05
 
@@ -46,7 +46,7 @@ def window_bytes_per_s(window_bytes: int, rtt_ns: int) -> float:
 
 
 def slow_start_ns(window_bytes: int, rtt_ns: int, mtu: int, initcwnd: int = INITCWND_SEGMENTS) -> int:
-    """How long the window doubles each round trip until it reaches `window_bytes`."""
+    """The time until a window that doubles each round trip reaches `window_bytes`."""
     doublings = math.log2(max(1.0, window_bytes / (initcwnd * mss_bytes(mtu))))
     return round(rtt_ns * doublings)
 

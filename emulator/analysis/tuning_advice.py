@@ -42,6 +42,8 @@ def windows(sender: Buffers, receiver: Buffers) -> Windows:
 def measured_windows(seen: Evidence) -> Windows:
     """The same, with the measured value at the end that was found to limit."""
     allowed = windows(seen.sender, seen.receiver)
+    if seen.sockets is None:
+        return allowed
     receive, send = allowed.receive_bytes, allowed.send_bytes
     assert receive is not None
     assert send is not None
@@ -55,12 +57,12 @@ def measured_windows(seen: Evidence) -> Windows:
 def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction) -> Advice | None:
     """What raises the cell's throughput most; None where no host setting does (line full, or cause unknown)."""
     match found.kind:
-        case verdict.SEND_BUFFER:
+        case verdict.SEND_BUFFER if seen.sockets:
             law = prediction.after(verdict.SEND_BUFFER)
             return _buffer(
                 path, "tcp_wmem max", seen.sender.send_bytes, seen.sockets.in_flight_bytes, law.bytes_per_s, law.name
             )
-        case verdict.RECEIVE_WINDOW:
+        case verdict.RECEIVE_WINDOW if seen.sockets:
             law = prediction.after(verdict.RECEIVE_WINDOW)
             now, window = seen.receiver.receive_bytes, seen.sockets.peer_window_bytes
             return _buffer(path, "tcp_rmem max", now, window, law.bytes_per_s, law.name)

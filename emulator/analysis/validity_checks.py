@@ -1,4 +1,4 @@
-"""Checks for the known ways in which such a measurement goes wrong. Each looks at one cell and returns a sentence.
+"""Checks for the known errors of such measurements. Each examines one cell and returns a sentence.
 
 A fatal finding makes the number invalid; the others are notes for the reader. Pure.
 """
@@ -22,7 +22,7 @@ UNEVEN_BUFFERS = 2
 
 
 def find(path: TcpPath, seen: Evidence) -> list[Caveat]:
-    """What all checks and then the workload itself report about a cell; empty when nothing is wrong."""
+    """The findings of all checks about a cell, then the workload's own; empty when nothing is wrong."""
     said = ((name, look(path, seen), fatal) for name, fatal, look in DETECTORS)
     return [*(Caveat(name, text, fatal) for name, text, fatal in said if text), *seen.transfer.caveats]
 
@@ -40,8 +40,10 @@ def _memory(_: TcpPath, seen: Evidence) -> str:
 
 
 def _impossible(path: TcpPath, seen: Evidence) -> str:
-    most = max(seen.sockets.peer_window_bytes, seen.sockets.most_in_flight_bytes)
-    ceiling = min(path.line_bytes_per_s, path.streams * window_bytes_per_s(most, path.rtt_ns))
+    ceiling = path.line_bytes_per_s
+    if seen.sockets:
+        most = max(seen.sockets.peer_window_bytes, seen.sockets.most_in_flight_bytes)
+        ceiling = min(ceiling, path.streams * window_bytes_per_s(most, path.rtt_ns))
     if seen.throughput.steady_bytes_per_s <= CEILING_TOLERANCE * ceiling:
         return ""
     steady, possible = map(units.throughput_text, (seen.throughput.steady_bytes_per_s, ceiling))
@@ -55,9 +57,9 @@ def _rtt(path: TcpPath, seen: Evidence) -> str:
 
 
 def _retransmits(path: TcpPath, seen: Evidence) -> str:
-    """The retransmissions that are explained: TCP also resends segments that were only late, the more the more packets
-    were dropped, and a few at random; and the first segment of each connection, when its answer cannot arrive in
-    time."""
+    """The number of retransmissions that need no other explanation: those of dropped packets; those of segments that
+    were only late, whose number grows with the drops; a few random ones; and the first segment of each connection, when
+    its answer cannot arrive in time."""
     drops, first = (
         seen.queues.drops_buffer + (seen.queues.drops_limit or 0),
         path.streams if path.rtt_ns >= FIRST_TIMEOUT_NS else 0,

@@ -27,7 +27,7 @@ KINDS = (LINE, RECEIVE_WINDOW, SEND_BUFFER, CONGESTION_WINDOW, SLOW_START, CPU, 
 
 @dataclass(frozen=True)
 class Buffers:
-    """The most that autotuning gives a socket's two buffers at one host, in bytes (third value of tcp_rmem, _wmem)."""
+    """The largest buffers that autotuning gives a socket at one host, in bytes (third value of tcp_rmem, tcp_wmem)."""
 
     receive_bytes: int
     send_bytes: int
@@ -35,7 +35,7 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Throughput:
-    """Rates of payload at the receiver: over the steady part, which begins at `steady_from_s`, the run, its first 10 s.
+    """Payload rates at the receiver: of the steady part, from `steady_from_s` on, of the run, and of its first 10 s.
 
     `settled` is false while the last half still drifts.
     """
@@ -48,7 +48,7 @@ class Throughput:
 
     @classmethod
     def of(cls, transfer: Transfer) -> Throughput:
-        """What the receiver's intervals say. Raises ValueError without intervals."""
+        """The rates from the receiver's intervals. Raises ValueError without intervals."""
         steady = tcp_path.steady(transfer.intervals)
         first_10s = tcp_path.mean_until(transfer.intervals, 10)
         return cls(steady.bytes_per_s, steady.from_s, steady.settled, transfer.bytes_per_s, first_10s)
@@ -56,16 +56,16 @@ class Throughput:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the sender's kernel, the lane's queues and the tools saw during one cell.
+    """The observations of the sender's kernel, the lane's queues and the tools during one cell.
 
     `cached_metrics` counts the peers that the kernel remembered before the test, `drift` tells what others changed.
     `memory_short` says that TCP was short of tcp_mem before it began. `drop_segments` is how many segments one counted
-    drop may have held.
+    drop may have held. `sockets` is None when nobody saw the streams at work.
     """
 
     transfer: Transfer
     throughput: Throughput
-    sockets: Sockets
+    sockets: Sockets | None
     queues: Queues
     machine: MachineUse
     drop_segments: int
@@ -86,10 +86,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is made of a cell: what theory allows, what limited it, what would lift it, and what speaks against it.
+    """The judgement of a cell: its prediction, its limiter, the setting that would raise it, and its validity.
 
-    `laws` holds what each law allows (those that apply), `predicted_limit` names the least. `kind` is one of KINDS. An
-    empty `invalid` means that nothing speaks against the numbers; `findings` are all that the checks said.
+    `laws` holds the throughput that each applicable law allows, `predicted_limit` names the smallest. `kind` is one of
+    KINDS. `invalid` are the reasons against the numbers, empty for a valid cell; `findings` are those of all checks.
     """
 
     predicted_bytes_per_s: float
@@ -106,7 +106,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The limiter as one of KINDS and in a word or two, and the evidence as one sentence."""
+    """The limiter as one of KINDS and as a short text, and the evidence as one sentence."""
 
     kind: str
     limiter: str
@@ -141,6 +141,8 @@ def _emulator(seen: Evidence) -> Verdict | None:
 
 
 def _windows(path: TcpPath, seen: Evidence) -> Verdict | None:
+    if seen.sockets is None:
+        return None
     if seen.sockets.sndbuf_share > LIMITED_SHARE and seen.sockets.sndbuf_share >= seen.sockets.rwnd_share:
         if of_cpu := _behind_the_window(path, seen, seen.sockets.in_flight_bytes):
             return of_cpu
@@ -180,4 +182,6 @@ def _rest(seen: Evidence, of_line: float) -> Verdict:
         return Verdict(CPU, CPU, reason)
     if not seen.throughput.settled:
         return Verdict(SLOW_START, SLOW_START, "the rate was still rising when the run ended")
+    if seen.sockets is None:
+        return Verdict(UNKNOWN, UNKNOWN, f"{of_line:.1%} of the line, and the streams' windows were not seen")
     return Verdict(UNKNOWN, UNKNOWN, f"no window, buffer or line limited it: {of_line:.1%} of the line")

@@ -1,14 +1,13 @@
-"""From what was observed in a cell to its result: figures, prediction, verdict, advice and findings. Pure."""
+"""Converts the observations of a cell to its result: figures, prediction, verdict, advice and findings. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from emulator.analysis import tcp_path, throughput_models, tuning_advice, validity_checks
 from emulator.analysis.observed import Delays, MachineUse, Queues, Sockets
 from emulator.analysis.tcp_path import NS
-from emulator.analysis.transfer import Transfer
+from emulator.analysis.transfer import Caveat, Transfer
 from emulator.analysis.verdict import Buffers, Evidence, Judgement, Throughput, judge
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.engine_lateness import Late
@@ -20,10 +19,13 @@ from emulator.plan.netem_lowering import SUPER_FRAME_BYTES
 
 @dataclass(frozen=True)
 class Measured:
-    """What was observed of one cell and direction. `late` is of the engine; `unset` is what a host could not set."""
+    """What was observed of one cell and direction. `late` is of the engine; `unset` is what a host could not set.
+
+    `sockets` is None when nobody saw the streams at work; `caveats` are how the measuring itself went.
+    """
 
     transfer: Transfer
-    sockets: Sockets
+    sockets: Sockets | None
     queues: Queues
     machine: MachineUse
     delays: Delays
@@ -35,12 +37,13 @@ class Measured:
     rtt_tolerance_ns: int
     late: tuple[Late, ...]
     unset: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
 
 def wanted_duration_s(spec: CellSpec) -> float:
     """Ten slow starts and a hundred round trips: up to twice the BDP, or to the receive buffer that a profile sets.
 
-    The kernel's own buffers do not count: autotuning takes longer to settle in them than a slow start up to them.
+    The kernel's default buffers do not matter: autotuning takes longer than a slow start to reach them.
     """
     window = min(2 * spec.path.bdp_bytes, spec.profile.tcp_rmem[2] if spec.profile.tcp_rmem else 2**62)
     return tuning_advice.wanted_duration_s(spec.path, window, spec.profile.initcwnd or tcp_path.INITCWND_SEGMENTS)
@@ -58,7 +61,7 @@ def conclude(spec: CellSpec, measured: Measured) -> CellResult:
         queues=measured.queues,
         machine=measured.machine,
         delays=measured.delays,
-        judgement=_judgement(spec, evidence, measured.late),
+        judgement=_judgement(spec, evidence, measured),
         notes=(*tcp_profiles.notes(spec.profile), *measured.unset),
         ways=(),
         repeats=(evidence.throughput.steady_bytes_per_s,),
@@ -66,17 +69,18 @@ def conclude(spec: CellSpec, measured: Measured) -> CellResult:
 
 
 def _counted(spec: CellSpec, measured: Measured) -> Transfer:
-    """The transfer with its retransmits: as the workload tells, else as the kernels counted them."""
-    told = measured.transfer.retransmits
-    again = measured.machine.counters[RETRANSMITTED] if told is None else told
+    """The transfer with its retransmits: the workload's figure, else the kernels' counters."""
+    reported = measured.transfer.retransmits
+    again = measured.machine.counters[RETRANSMITTED] if reported is None else reported
     return replace(measured.transfer, retransmits=again, retransmitted_bytes=again * tcp_path.mss_bytes(spec.path.mtu))
 
 
-def _judgement(spec: CellSpec, evidence: Evidence, late: Sequence[Late]) -> Judgement:
+def _judgement(spec: CellSpec, evidence: Evidence, measured: Measured) -> Judgement:
     path, initcwnd = spec.path, spec.profile.initcwnd or tcp_path.INITCWND_SEGMENTS
     windows, lasted_ns = tuning_advice.measured_windows(evidence), round(evidence.transfer.received_s * NS)
-    prediction = throughput_models.predict(path, windows, lasted_ns, evidence.sockets.rtt_ns, initcwnd)
-    verdict, findings = judge(path, evidence), validity_checks.find(path, evidence)
+    loaded_ns = evidence.sockets.rtt_ns if evidence.sockets else None
+    prediction = throughput_models.predict(path, windows, lasted_ns, loaded_ns, initcwnd)
+    verdict, findings = judge(path, evidence), [*validity_checks.find(path, evidence), *measured.caveats]
     hint = tuning_advice.advise(path, evidence, verdict, prediction)
     return Judgement(
         predicted_bytes_per_s=prediction.bytes_per_s,
@@ -89,14 +93,14 @@ def _judgement(spec: CellSpec, evidence: Evidence, late: Sequence[Late]) -> Judg
         advice=str(hint) if hint else "",
         invalid=(
             *(finding.text for finding in findings if finding.fatal),
-            *(str(one) for one in late if not one.passed),
+            *(str(one) for one in measured.late if not one.passed),
         ),
         findings=tuple(f"{finding.check}: {finding.text}" for finding in findings),
     )
 
 
 def evidence_of(spec: CellSpec, measured: Measured, transfer: Transfer) -> Evidence:
-    """What verdict and checks look at."""
+    """The input of verdict and checks."""
     return Evidence(
         transfer=transfer,
         throughput=Throughput.of(transfer),

@@ -1,4 +1,4 @@
-"""Cells as values: what is to be measured, and what was. To JSON and back; `formats` reads older ones."""
+"""Cells as values: the request and the result, to JSON and back; `result_migrations` reads older formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from emulator import units
 from emulator.analysis import tcp_path, throughput_models, tuning_advice
-from emulator.analysis.observed import Delays, MachineUse, Queues, Sockets
+from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues, Sockets
 from emulator.analysis.statistics import half_width, sure
 from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Buffers, Judgement, Throughput
@@ -27,14 +27,14 @@ from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Lane, Topology
 from emulator.system import dataclass_json
 
-FORMAT = 4
+FORMAT = 5
 INTERVALS = 50
 KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
-"""What the kernel allows when a profile does not say (tcp_rmem, tcp_wmem up to Linux 6.12)."""
+"""The kernel's own limits, for profiles without limits (tcp_rmem, tcp_wmem up to Linux 6.12)."""
 
 
 def buffers_of(profile: Profile) -> Buffers:
-    """The most that a host's sockets get under a profile."""
+    """The largest socket buffers of a host under a profile."""
     receive, send = profile.tcp_rmem, profile.tcp_wmem
     return Buffers(
         receive[2] if receive else KERNEL_BUFFERS.receive_bytes, send[2] if send else KERNEL_BUFFERS.send_bytes
@@ -43,9 +43,9 @@ def buffers_of(profile: Profile) -> Buffers:
 
 @dataclass(frozen=True)
 class CellSpec:
-    """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, the streams, which way, how long.
+    """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, streams, direction and duration.
 
-    `repeat` counts the measurements of the same cell from 0; each has a seed of its own (`again`).
+    `repeat` counts the measurements of the same cell from 0; each has its own seed (`again`).
     """
 
     topology: Topology
@@ -59,12 +59,12 @@ class CellSpec:
 
     @property
     def lane(self) -> Lane:
-        """The lane that is measured, between the hub and its site."""
+        """The measured lane, between the hub and its site."""
         return self.topology.lanes[0]
 
     @property
     def impairment(self) -> Impairment:
-        """That of the direction in which the data flows; of both, outbound's."""
+        """The impairment of the data's direction; in a cell of both directions, outbound's."""
         return self.lane.inbound if self.direction == INBOUND else self.lane.outbound
 
     @property
@@ -75,7 +75,7 @@ class CellSpec:
 
     @property
     def path(self) -> tcp_path.TcpPath:
-        """What the analysis needs to know of it. Raises ValueError without a bottleneck."""
+        """The path as the analysis needs it. Raises ValueError without a bottleneck."""
         way = self.impairment
         if way.rate_bps is None:
             raise ValueError(f"lane {self.lane.name} has no rate: a cell needs a bottleneck")
@@ -85,12 +85,12 @@ class CellSpec:
 
     @property
     def buffers(self) -> Buffers:
-        """The most that a host's sockets get under the profile."""
+        """The largest socket buffers of a host under the profile."""
         return buffers_of(self.profile)
 
     @property
     def prediction(self) -> throughput_models.Prediction:
-        """What theory allows, made before anything is measured; of both directions, in the slower one."""
+        """The prediction, before any measurement; in a cell of both directions, that of the slower one."""
         if len(self.ways) > 1:
             return min((way.prediction for way in self.ways), key=lambda said: said.bytes_per_s)
         allowed = tuning_advice.windows(self.buffers, self.buffers)
@@ -99,13 +99,13 @@ class CellSpec:
 
     @property
     def expected_bytes_per_s(self) -> float:
-        """The most that full buffers allow, for guessing block sizes and guessing the cost."""
+        """The throughput that full buffers allow, to estimate block sizes and the cell's duration."""
         full = throughput_models.Windows(self.buffers.receive_bytes, self.buffers.send_bytes)
         return throughput_models.predict(self.path, full).bytes_per_s
 
     @property
     def load(self) -> Load:
-        """What the workload is asked for; the receiver notes fifty times what arrived, every 0.1 to 1 s."""
+        """The parameters of the workload; the receiver reports about fifty intervals of 0.1 to 1 s."""
         return Load(
             duration_s=self.duration_s,
             streams=self.streams,
@@ -118,7 +118,7 @@ class CellSpec:
 
     @property
     def column(self) -> str:
-        """What the cell has in common with its column of the table."""
+        """The settings that all cells of its column in the table share."""
         streams = "1 stream" if self.streams == 1 else f"{self.streams} streams"
         initcwnd = f"initcwnd {self.profile.initcwnd}" if self.profile.initcwnd else ""
         return ", ".join(
@@ -126,7 +126,7 @@ class CellSpec:
         )
 
     def _odd(self, blank: str) -> list[str]:
-        """What sets the cell apart beside RTT, profile, streams: only what is not as usual."""
+        """The cell's settings besides RTT, profile and streams that differ from the defaults."""
         way = self.impairment
         return [
             *([self.direction] if self.direction != OUTBOUND else []),
@@ -137,19 +137,19 @@ class CellSpec:
 
     @property
     def id(self) -> str:
-        """A name that tells the cells of one grid apart; the repeats of a cell share it."""
+        """The cell's name, unique in its grid; the repeats of a cell share it."""
         initcwnd = f"initcwnd{self.profile.initcwnd}" if self.profile.initcwnd else None
         rtt = units.compact(units.format_duration(self.lane.rtt_ns))
         parts = (self.lane.name, rtt, self.profile.name, str(self.streams), self.congestion_control, initcwnd)
         return "-".join([part for part in parts if part] + [units.compact(odd) for odd in self._odd("")])
 
     def again(self, repeat: int) -> CellSpec:
-        """The same cell once more, with a seed of its own: in the lab the same seed would give the same bytes."""
+        """The next repeat of the cell, with its own seed: in the lab the same seed would give the same bytes."""
         seed = self.topology.seed - self.repeat + repeat
         return replace(self, topology=replace(self.topology, seed=seed), repeat=repeat)
 
     def to_json(self) -> dict[str, Any]:
-        """For a file or the lab's command line."""
+        """The spec as JSON, for a file or the lab's command line."""
         return {
             "topology": loader.dumps(self.topology),
             "tcp_profile": json.loads(json.dumps(asdict(self.profile))),
@@ -189,17 +189,18 @@ class DirectionResult:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What one cell measured, in groups. Throughputs are payload at the receiver; windows are of one stream.
+    """The result of one cell, in groups. Throughputs are payload at the receiver; windows are of one stream.
 
-    Of a cell measured both ways `ways` holds each, and the rest is the slower one's (`merge.joined`). `repeats` are
-    the steady means of all measurements of the cell; of several this is the median one, with their mean as its steady
-    figure (`merge.merge`).
+    In a cell of both directions `ways` holds each direction, and the other fields are the slower one's
+    (`merge.joined`). `repeats` are the steady means of all measurements of the cell. With several, this is the median
+    measurement, with the mean of all as its steady figure (`merge.merge`). `captures` are the paths in the run folder
+    of all measurements' captures.
     """
 
     spec: CellSpec
     throughput: Throughput
     transfer: Transfer
-    sockets: Sockets
+    sockets: Sockets | None
     queues: Queues
     machine: MachineUse
     delays: Delays
@@ -207,10 +208,11 @@ class CellResult:
     notes: tuple[str, ...]
     ways: tuple[DirectionResult, ...]
     repeats: tuple[float, ...]
+    captures: tuple[CapturedFile, ...] = ()
 
     @property
     def steady_bytes_per_s(self) -> float:
-        """The figure that a cell is compared by."""
+        """The figure for comparing cells."""
         return self.throughput.steady_bytes_per_s
 
     @property
@@ -220,21 +222,21 @@ class CellResult:
 
     @property
     def ways_ns(self) -> tuple[int | None, int | None]:
-        """The median idle delay outbound and inbound, as far as they are known; the probes go the way of the data."""
+        """The median idle delays outbound and inbound, None where unknown; the probes are sent by the data's sender."""
         idle = self.delays.idle
         there, back = (idle.there_ns, idle.back_ns) if idle else (None, None)
         return (there, back) if self.spec.direction == OUTBOUND else (back, there)
 
     @property
     def unsure(self) -> str:
-        """Why the mean of several repeats is not known well enough; empty when it is, or was measured once."""
+        """Why the mean of several repeats is not certain enough; empty when it is, or after a single measurement."""
         if len(self.repeats) < 2 or sure(self.repeats):
             return ""
         share = self.half_width_bytes_per_s / statistics.fmean(self.repeats) if any(self.repeats) else math.inf
         return f"after {len(self.repeats)} repeats the mean is only known to {share:.1%} (99 % confidence)"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, group by group, with the format's number."""
+        """The whole result by groups, with the format's number."""
         groups = {f.name: dataclass_json.to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)[1:]}
         return {"format": FORMAT, "spec": self.spec.to_json(), **groups}
 

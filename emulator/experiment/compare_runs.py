@@ -1,4 +1,4 @@
-"""Runs against each other: what changed by more than the uncertainty of both. Pure."""
+"""Compares runs: which cells changed by more than the uncertainty of both. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CellComparison:
 
     @property
     def differs(self) -> bool:
-        """Whether it changed at all, so far as one can tell."""
+        """Whether the difference exceeds the uncertainty."""
         one, other = (
             (result.steady_bytes_per_s, result.half_width_bytes_per_s) for result in (self.before, self.after)
         )
@@ -32,7 +32,7 @@ class CellComparison:
 
     @property
     def regressed(self) -> bool:
-        """Whether it got slower beyond the uncertainty, or a sound cell became invalid."""
+        """Whether the cell became slower beyond the uncertainty, or a valid cell became invalid."""
         spoilt = bool(self.after.judgement.invalid) and not self.before.judgement.invalid
         return spoilt or (self.differs and self.share < 0)
 

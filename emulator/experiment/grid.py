@@ -1,4 +1,4 @@
-"""From the axes of an experiment to its cells: every combination, in the order in which they stand in the table."""
+"""Makes the cells of an experiment from its axes: every combination, in the table's order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import product
 
 from emulator import units
 from emulator.analysis import tcp_path
-from emulator.errors import InputError, Mistake
+from emulator.errors import InputError, Mistake, no_such
 from emulator.experiment.build_result import wanted_duration_s
 from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
 from emulator.hosts import tcp_profiles
@@ -20,11 +20,13 @@ from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
 from emulator.model.topology import Lane, Topology
 
 SHORTEST_S, LONGEST_S = 10, 40
+MOST_CELLS = 10_000
+"""Of a sweep: more than a month of measuring."""
 ECHOES_S = 6.0
-"""What a cell takes in real time besides its streams: the echoes before them, and setting up."""
+"""The real time of a cell besides its streams: the echoes before them, and the set-up."""
 DEFAULT_PROFILES = (tcp_profiles.DEFAULT.name, tcp_profiles.MAXIMUM)
 WINDOW_SHARE = 0.72
-"""Of a receive buffer that is full size from the start, at MTU 1500, as measured on Linux 6.12."""
+"""The window's share of a receive buffer that has its full size from the start; measured at MTU 1500 on Linux 6.12."""
 SEND_WINDOWS = 4
 _CALLED = {"lane": "lane", "tcp_profile": "TCP profile", "cc": "congestion control"}
 
@@ -43,13 +45,16 @@ def cells(
 ) -> list[CellSpec]:
     """Every combination, lane by lane. Raises InputError with all unknown names and impossible values.
 
-    `at` tells where an axis was given, for mistakes; `algorithms` the congestion controls that the hosts have, None
-    when that is not known.
+    `at` returns where an axis was given, for mistakes; `algorithms` are the hosts' congestion controls, None when they
+    are unknown.
     """
+    if (count := axes.combinations * len(axes.lane or base.lanes)) > MOST_CELLS:
+        # Before they are made: the product of all axes has no end that a machine would reach.
+        raise InputError.single(f"{count} cells are too many: {MOST_CELLS} at most", "sweep")
     lanes, impossible = _lanes(base, axes)
     if wrong := [*_unknown(base, axes, known, algorithms), *impossible]:
         raise InputError([Mistake(*at(key), text) for key, text in wrong])
-    specs = [spec for lane in lanes for spec in _of_lane(replace(base, lanes=(lane,)), axes, known)]
+    specs = [spec for lane in lanes for spec in _of_lane(base.alone(lane), axes, known)]
     for spec in specs:
         try:
             spec.workload.check(spec.load)
@@ -63,14 +68,14 @@ def cells(
 def _unknown(
     base: Topology, axes: Axes, known: Mapping[str, Profile], algorithms: Collection[str] | None
 ) -> list[tuple[str, str]]:
-    """Names that mean nothing here: the axis and what is wrong, each."""
+    """The unknown names, each as (axis, mistake)."""
     there = {
         "lane": base.sites,
         "tcp_profile": (*known, tcp_profiles.MAXIMUM),
         "cc": axes.cc if algorithms is None else tuple(algorithms),
     }
     wrong = [
-        (key, f"no such {_CALLED[key]} as {name!r}; there are {', '.join(names)}")
+        (key, no_such(_CALLED[key], name, names))
         for key, names in there.items()
         for name in getattr(axes, key)
         if name not in names
@@ -78,30 +83,30 @@ def _unknown(
     for name in axes.tcp_profile:
         algorithm = known[name].congestion_control if name in known else None
         if algorithm and algorithms is not None and algorithm not in algorithms:
-            wrong.append(("tcp_profile", f"{name} wants the congestion control {algorithm!r}, which is not there"))
+            wrong.append(("tcp_profile", f"{name} needs the congestion control {algorithm!r}, which the kernel lacks"))
     return wrong
 
 
 def placed(
     topology: Topology, chosen: Sequence[str], at: Callable[[str], tuple[str, str]] = by_option, *, in_lab: bool
 ) -> Topology:
-    """Where its cells are measured: between the machines that it names, else, and in a lab, between namespaces of ours.
+    """The topology with the hosts that measure: its own machines, or, without any and in a lab, namespaces.
 
-    Raises InputError when a lane of `chosen` (empty: all) names no machine and the hub does.
+    Raises InputError when the hub has a machine and a lane of `chosen` (empty: all) has none.
     """
     if topology.hub_host is None or in_lab:
         return in_namespaces(topology)
     if without := [
         name for name in topology.sites if name in (chosen or [name]) and not topology.ends(name).site.destination
     ]:
-        raise InputError.single(f"{', '.join(without)}: no host is given; add one, or choose other lanes", *at("lane"))
-    # Every lane keeps its address, which would be another in a topology of this lane alone.
-    lanes = tuple(replace(lane, address=topology.address(lane.name).ip) for lane in topology.lanes)
-    return replace(topology, lanes=lanes)
+        raise InputError.single(
+            f"{', '.join(without)}: the lane has no host: add one, or choose other lanes", *at("lane")
+        )
+    return topology
 
 
 def in_namespaces(topology: Topology) -> Topology:
-    """The same as virtual lanes between namespaces of ours."""
+    """The same topology with virtual lanes between namespaces."""
     lanes = tuple(replace(lane, ports=None, host=None) for lane in topology.lanes)
     return replace(topology, lanes=lanes, hub_host=None)
 
@@ -124,7 +129,7 @@ def _of_lane(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[C
 
 
 def of_window(window_bytes: int) -> Profile:
-    """A profile under which the receiver offers this window from the first moment on, and the sender can fill it."""
+    """A profile with which the receiver offers this window from the start, and the sender can fill it."""
     receive = round(window_bytes / WINDOW_SHARE)
     send = min(max(SEND_WINDOWS * window_bytes, KERNEL_BUFFERS.send_bytes), LARGEST_BUFFER_BYTES)
     name = f"window-{units.compact(units.format_size(window_bytes))}"
@@ -132,15 +137,15 @@ def of_window(window_bytes: int) -> Profile:
 
 
 def duration_s(spec: CellSpec) -> int:
-    """Long enough for the slow start not to matter: ten times it, and a hundred round trips; 10 to 40 s."""
+    """Long enough to make the slow start irrelevant: ten slow starts and a hundred round trips; 10 to 40 s."""
     return min(LONGEST_S, max(SHORTEST_S, int(-(-wanted_duration_s(spec) // 1))))
 
 
 def _lanes(base: Topology, axes: Axes) -> tuple[list[Lane], list[tuple[str, str]]]:
-    """The lanes that are measured, at each RTT, rate, loss and MTU; and those that cannot be: the axis, and why."""
+    """The lanes to measure, at each RTT, rate, loss and MTU; and the impossible ones, each as (axis, mistake)."""
     lanes = [lane for lane in base.lanes if not axes.lane or lane.name in axes.lane]
     if axes.rtt and len(lanes) > 1:
-        return [], [("rtt", "say of which lane: add --lane NAME")]
+        return [], [("rtt", "RTTs need a single lane: add --lane NAME")]
     found, wrong = [], dict[tuple[str, str], None]()
     for lane, *values in product(lanes, *(getattr(axes, key) or (None,) for key in _VARY)):
         varied = lane
@@ -156,7 +161,7 @@ def _lanes(base: Topology, axes: Axes) -> tuple[list[Lane], list[tuple[str, str]
 
 def _measurable(lane: Lane) -> Lane:
     if any(way.mean_loss == 1 for way in (lane.outbound, lane.inbound)):
-        raise ValueError("loses every packet, so that nothing can be measured")
+        raise ValueError("loses every packet: nothing could be measured")
     return with_bottleneck(lane)
 
 
@@ -165,7 +170,7 @@ def _with_loss(lane: Lane, loss_p32: int) -> Lane:
 
 
 def with_bottleneck(lane: Lane, rate_bps: int | None = None) -> Lane:
-    """The lane limited both ways: by `rate_bps`, else by its own rate, else the line's."""
+    """The lane with a bottleneck in both directions: `rate_bps`, else its own rate, else the line rate."""
     outbound, inbound = (
         {"rate_bps": rate_bps or way.rate_bps or lane.line_rate_bps} for way in (lane.outbound, lane.inbound)
     )
@@ -178,17 +183,17 @@ _VARY: dict[str, Callable[[Lane, int], Lane]] = {
     "loss": _with_loss,
     "mtu": lambda lane, mtu: replace(lane, mtu=mtu),
 }
-"""What each axis of numbers makes of a lane."""
+"""The change that each numeric axis makes to a lane."""
 
 
 def cost_s(specs: Iterable[CellSpec], repeats: int, *, in_lab: bool = True) -> float:
-    """A guess at how long cells take: in a lab what they carry decides, elsewhere the clock. Only the time left rests
-    on it."""
+    """Estimate the duration of cells: in a lab it depends on the bytes carried, elsewhere on the clock. Only the
+    displayed time left uses it."""
     if not in_lab:
         return sum(repeats * (ECHOES_S + spec.duration_s) for spec in specs)
     return sum(repeats * (3.0 + spec.expected_bytes_per_s * spec.duration_s / 3e9) for spec in specs)
 
 
 def virtual_s(specs: Sequence[CellSpec], repeats: int) -> int:
-    """How long the streams run altogether."""
+    """The total time of the streams."""
     return repeats * sum(spec.duration_s for spec in specs)

@@ -1,4 +1,4 @@
-"""Measures every impairment of every virtual lane and its flows in both directions: asked, measured, verdict."""
+"""Measures every impairment of every virtual lane and its flows in both directions and compares it with its setting."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from emulator.errors import InputError
 from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
 from emulator.hosts.tools.probe_frame import smallest_bytes
 from emulator.hosts.tools.sample_packet import Packet, specimen
+from emulator.model.bottleneck import frame_bytes
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, LaneEnds, Topology
-from emulator.plan.netem_lowering import frame_bytes, jitter_reach_ns, lower
+from emulator.plan.netem_lowering import jitter_reach_ns, lower
 
 SETTLE_NS = 2_000_000_000
 """The most that the last frame may take beyond all delays and queues."""
@@ -22,7 +23,7 @@ SETTLE_NS = 2_000_000_000
 
 @dataclass(frozen=True)
 class Proof:
-    """One row of one lane's direction; with `flow` for that flow's packets, else for those of no flow."""
+    """One row about one direction of a lane, for packets of `flow`, or of no flow when it is empty."""
 
     lane: str
     direction: str
@@ -30,14 +31,14 @@ class Proof:
     flow: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The row for programs."""
+        """The row as JSON."""
         said = {"lane": self.lane, "flow": self.flow, "direction": self.direction}
         return said | {**asdict(self.row), "passed": self.row.passed}
 
 
 @dataclass(frozen=True)
 class _Way:
-    """One direction as some packets see it: `lane` holds their impairments and no flows."""
+    """One direction for the packets of a flow, or of none: `lane` holds their impairments and no flows."""
 
     lane: Lane
     name: str
@@ -46,7 +47,7 @@ class _Way:
     flow: str | None
 
     @property
-    def wish(self) -> Impairment:
+    def impairment(self) -> Impairment:
         """The packets' impairments."""
         return self.lane.outbound if self.outbound else self.lane.inbound
 
@@ -61,7 +62,7 @@ class _Way:
         return smallest_bytes(self.packet)
 
     def stream(self, count: int, every_ns: int, frame_bytes: int, *, ect: bool = False) -> FrameFlow:
-        """Frames that take this direction."""
+        """Frames through this direction."""
         return FrameFlow(*self.ends, count, every_ns, frame_bytes, ect, self.packet, self.outbound)
 
     def proof(self, row: ImpairmentCheck) -> Proof:
@@ -70,9 +71,9 @@ class _Way:
 
 
 def _ways(topology: Topology, lanes: Collection[str]) -> list[_Way]:
-    """Both directions of every lane with hosts, as the packets of no flow and then those of each flow see them.
+    """Both directions of every lane with hosts, for the packets of no flow and then of each flow.
 
-    Raises InputError when earlier flows leave a flow no packet.
+    Raises InputError when earlier flows match all packets of a flow.
     """
     return [
         _Way(way, name, ends, packet, flow)
@@ -89,7 +90,7 @@ def _both_ways(ends: LaneEnds) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _seen(lane: Lane) -> Iterator[tuple[Lane, Packet, str | None]]:
-    """The lane as packets of no flow and of each flow see it, such a packet, and the flow's name."""
+    """For packets of no flow and of each flow: the lane, such a packet, and the flow's name."""
     matches = [flow.match for flow in lane.flows]
     for index, (way, flow) in enumerate(zip(lane.ways, (None, *lane.flows), strict=True)):
         packet = specimen(matches, index - 1 if flow else None)
@@ -102,22 +103,22 @@ def _seen(lane: Lane) -> Iterator[tuple[Lane, Packet, str | None]]:
 def prove(topology: Topology, packets: int, slack_ns: int, lanes: Collection[str] = ()) -> list[Proof]:
     """Send `packets` frames over each direction, all at once, then a train over each bottleneck, one by one.
 
-    A lane with flows gets as many for each flow and for the rest. `slack_ns` is the measurement error of a delay.
+    A lane with flows gets as many for each flow and for no flow. `slack_ns` is the measurement error of a delay.
     `lanes` are the lanes to measure, by default all. Raises MissingError without the hosts, InputError.
     """
     every = _ways(topology, lanes)
     singles = [
         w.stream(
             packets,
-            impairment_statistics.spacing_ns(w.wish),
+            impairment_statistics.spacing_ns(w.impairment),
             w.smallest_bytes,
-            ect=w.wish.ecn and bool(w.wish.mean_loss),
+            ect=w.impairment.ecn and bool(w.impairment.mean_loss),
         )
         for w in every
     ]
     found = _run(topology, singles)
     rows = [
-        impairment_statistics.stream_rows(w.lane, w.wish, packets, seen, slack_ns, _switched(w))
+        impairment_statistics.stream_rows(w.lane, w.impairment, packets, seen, slack_ns, _switched(w))
         for w, seen in zip(every, found, strict=True)
     ]
     return [w.proof(row) for w, of_way in zip(every, rows, strict=True) for row in (*of_way, *_train(topology, w))]
@@ -129,14 +130,14 @@ def _switched(w: _Way) -> int:
 
 
 def _train(topology: Topology, w: _Way) -> list[ImpairmentCheck]:
-    frames = impairment_statistics.train_frames(w.lane, w.wish)
+    frames = impairment_statistics.train_frames(w.lane, w.impairment)
     if not frames:
         return []
     seen = _run(topology, [w.stream(frames, 0, frame_bytes(w.lane.mtu))])[0]
     outbound, inbound = lower(w.lane, seed=topology.seed, has_seed=True).both
     shaper = (outbound if w.outbound else inbound).shaper
     assert shaper is not None
-    return impairment_statistics.train_rows(w.lane, w.wish, shaper, frames, seen)
+    return impairment_statistics.train_rows(w.lane, w.impairment, shaper, frames, seen)
 
 
 def _run(topology: Topology, flows: Sequence[FrameFlow]) -> list[list[Arrival]]:
@@ -150,7 +151,7 @@ def _run(topology: Topology, flows: Sequence[FrameFlow]) -> list[list[Arrival]]:
         return stream.run(slowest + SETTLE_NS)
 
 
-def _drain_ns(lane: Lane, wish: Impairment) -> int:
+def _drain_ns(lane: Lane, impairment: Impairment) -> int:
     """How long a train takes through the bottleneck."""
-    frames = impairment_statistics.train_frames(lane, wish)
-    return 2 * frames * frame_bytes(lane.mtu) * 8_000_000_000 // wish.rate_bps if wish.rate_bps else 0
+    frames = impairment_statistics.train_frames(lane, impairment)
+    return 2 * frames * frame_bytes(lane.mtu) * 8_000_000_000 // impairment.rate_bps if impairment.rate_bps else 0

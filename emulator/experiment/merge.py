@@ -1,6 +1,6 @@
-"""Several results as one: the two directions of a cell that flows both ways at once, and the repeats of a cell. Pure.
+"""Merges results: the two directions of a cell with data in both directions, and the repeats of a cell. Pure.
 
-Of two directions the slower one's figures are the cell's; both stand beside them, and each is judged by itself.
+The slower direction's figures become the cell's; the result also holds both directions, each with its own verdict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def joined(spec: CellSpec, results: Sequence[CellResult]) -> CellResult:
 
 
 def _joined_judgement(slower: CellResult, results: Sequence[CellResult]) -> Judgement:
-    """The slower direction's, with what speaks against either."""
+    """The slower direction's judgement, with the problems of both."""
     direction, own = slower.spec.direction, slower.judgement
     judged = [(result.spec.direction, result.judgement) for result in results]
     limits = "; ".join(f"{name}: {judgement.limiter}" for name, judgement in judged)
@@ -49,7 +49,7 @@ def _steady(result: CellResult) -> float:
 
 
 def _reported(said: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
-    """(direction, head, sentence): what both directions say alike is told once, all else with its direction."""
+    """Merge (direction, head, sentence): a sentence of both directions appears once, any other with its direction."""
     sentences = [(head, sentence) for _, head, sentence in said]
     return tuple(
         dict.fromkeys(
@@ -65,24 +65,33 @@ def _way(result: CellResult) -> DirectionResult:
 
 
 def merge(results: Sequence[CellResult]) -> CellResult:
-    """The repeats of one cell as one result: the median one, with the mean of all as its steady figure.
+    """The repeats of one cell as one result: the median measurement, with the mean of all as its steady figure.
 
-    What speaks against any of them speaks against the mean.
+    What speaks against any of them speaks against the mean; what a check noted of any of them is told.
     """
     middle = sorted(results, key=_steady)[(len(results) - 1) // 2]
     if len(results) == 1:
         return middle
     invalid = dict.fromkeys(reason for result in results for reason in result.judgement.invalid)
+    findings = [said for result in results for said in result.judgement.findings]
+    known = set(map(_check, middle.judgement.findings))
+    others = {_check(said): said for said in findings if _check(said) not in known}
+    noted = (*middle.judgement.findings, *others.values())
     return replace(
         middle,
         throughput=_mean([result.throughput for result in results], middle.throughput),
-        judgement=replace(middle.judgement, invalid=tuple(invalid)),
+        judgement=replace(middle.judgement, invalid=tuple(invalid), findings=noted),
         ways=tuple(
             replace(way, throughput=_mean([result.ways[n].throughput for result in results], way.throughput))
             for n, way in enumerate(middle.ways)
         ),
         repeats=tuple(map(_steady, results)),
+        captures=tuple(file for result in results for file in result.captures),
     )
+
+
+def _check(finding: str) -> str:
+    return finding.partition(": ")[0]
 
 
 def _mean(all: Sequence[Throughput], middle: Throughput) -> Throughput:

@@ -1,4 +1,4 @@
-"""What a path holds, what TCP needs to fill it, and what the emulator needs to be it: the numbers behind `bdp`."""
+"""Calculates a path: its BDP, what TCP needs to fill it, and what the emulator needs for it (`bdp`, `advise`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from emulator.plan import netem_lowering
 
 
 def facts(path: TcpPath, window_bytes: int | None) -> dict[str, Any]:
-    """Everything as numbers, units in the names. `window_bytes` None: the window is no limit."""
+    """All figures as numbers, with units in their names. `window_bytes` None: the window is no limit."""
     limited = Impairment(rate_bps=path.rate_bps)
     lane = Lane("lane", limited, limited, mtu=path.mtu).with_rtt(path.rtt_ns)
     egress = netem_lowering.lower(lane, seed=0, has_seed=False).outbound
@@ -41,7 +41,7 @@ def facts(path: TcpPath, window_bytes: int | None) -> dict[str, Any]:
 
 
 def _streams_needed(path: TcpPath, most: Profile, window_bytes: int | None) -> dict[str, int]:
-    """How many streams fill the line, by profile; and by the window that was asked about."""
+    """The number of streams that fill the line, by profile, and for the given window."""
     buffers = {profile.name: buffers_of(profile) for profile in (tcp_profiles.DEFAULT, tcp_profiles.FOUNDING, most)}
     allowed = {name: tuning_advice.windows(both, both) for name, both in buffers.items()}
     if window_bytes is not None:
@@ -72,7 +72,7 @@ def rows(path: TcpPath, found: dict[str, Any]) -> list[tuple[str, str]]:
 class HostAdvice:
     """The commands for both hosts, and the steady throughput before and after them, in bytes/s.
 
-    `streams` is how many of them fill the line afterwards; `then` what limits those that were asked about.
+    `streams` is the number of streams that fill the line afterwards; `then` is what then limits the given streams.
     """
 
     commands: list[str]
@@ -83,9 +83,9 @@ class HostAdvice:
 
 
 def host_advice(path: TcpPath, peer: str | None = None) -> HostAdvice:
-    """What makes hosts with the kernel's own settings fill a path; for a lossy path that includes BBR.
+    """The commands with which hosts of default settings fill a path; on a lossy path they include BBR.
 
-    The first window is raised on the route to `peer`, the other host; without it on the default route.
+    They raise the first window on the route to `peer`, the other host; without it on the default route.
     """
     most = tcp_profiles.maximum(path.rate_bps, path.rtt_ns)
     tuned = replace(most, congestion_control="bbr") if path.loss else most
@@ -102,7 +102,7 @@ def host_advice(path: TcpPath, peer: str | None = None) -> HostAdvice:
 
 
 def _sysctl(name: str, value: str) -> str:
-    """The command that sets it; what is the whole machine's is never lowered, whichever machine that will be."""
+    """The command that sets it; it never lowers a setting of the whole machine."""
     if name != TCP_MEM:
         return f"sysctl -w {name}='{value}'"
     raised = "{split(WANTED, w); $1 = $1; for (i = 1; i <= 3; i++) if ($i < w[i]) $i = w[i]; print}"

@@ -20,10 +20,12 @@ _KINDS_OF_FORMAT_1 = {
 
 
 def migrated(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A result of any format that we ever wrote, in today's. Raises KeyError, ValueError."""
+    """Convert a result of any earlier format to the current one. Raises KeyError, ValueError."""
     old = dict(value)
     if old.get("format") == FORMAT:
         return old
+    if old.get("format") == 4:
+        return {**old, "format": FORMAT, "captures": []}
     if old.get("format") not in (2, 3):
         old = _from_format_1(old)
     # Format 2 knew one direction at a time, and of the CPUs what the workload used.
@@ -51,6 +53,7 @@ def _grouped(old: Mapping[str, Any]) -> dict[str, Any]:
         "notes": old["notes"],
         "ways": [_way(way, old) for way in old["ways"]],
         "repeats": old["repeats"],
+        "captures": [],
     }
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from emulator.analysis import tcp_path
 from emulator.analysis.rfc6349_metrics import Survey, TcpTest
 from emulator.analysis.transfer import Transfer
 from emulator.errors import MeasureError
+from emulator.experiment.attempts import Attempts
 from emulator.hosts.host import Host
 from emulator.hosts.tools import ping, rtt_prober
 from emulator.hosts.tools.workload import Ends, Load
 from emulator.hosts.tools.workloads import DATAGRAMS, STREAMS
+from emulator.model.bottleneck import ETHERNET_HEADER_BYTES
 from emulator.model.topology import LEAST_MTU, Lane, Topology
-from emulator.plan.netem_lowering import ETHERNET_HEADER_BYTES
 
 IP_ICMP_BYTES = 28
 ECHOES = 10
@@ -29,15 +31,31 @@ Say = Callable[[str], None]
 
 
 def run(topology: Topology, lane: Lane, ends: tuple[Host, Host], duration_s: int, streams: int, say: Say) -> Survey:
-    """Run the whole procedure between `ends`, hub and site; report each step to `say`. Raises MeasureError."""
+    """Run the whole procedure between `ends`, hub and site; report each step to `say`, and what was tried again.
+
+    Raises MeasureError with what to do next.
+    """
+    attempts = Attempts()
+    with attempts.explained():
+        found = _run(topology, lane, ends, duration_s, streams, say, attempts)
+    for caveat in attempts.caveats:
+        say(f"note: {caveat.text}")
+    return found
+
+
+def _run(
+    topology: Topology, lane: Lane, ends: tuple[Host, Host], duration_s: int, streams: int, say: Say, attempts: Attempts
+) -> Survey:
     hub, site = ends
     addresses = {end.host: str(end.address.ip) for end in topology.ends(lane.name)}
     say("path MTU")
-    mtu = path_mtu(hub, addresses[site.name])
+    mtu = attempts("the path MTU", lambda _: path_mtu(hub, addresses[site.name]))
     say("baseline RTT")
     precise = ping.is_precise(hub)
-    echoes = hub.run(ping.argv(addresses[site.name], ECHOES, precise), ping.longest_s(ECHOES, lane.rtt_ns))
-    baseline_ns = min(ping.parse(echoes.stdout).rtts_ns)
+    echoes = attempts(
+        "the baseline RTT",
+        lambda patience: ping.echoes(hub, addresses[site.name], ECHOES, lane.rtt_ns, precise, patience),
+    )
     say("bottleneck bandwidth")
     there = Ends(hub, site, addresses[hub.name], addresses[site.name])
     back = Ends(site, hub, addresses[site.name], addresses[hub.name])
@@ -50,15 +68,15 @@ def run(topology: Topology, lane: Lane, ends: tuple[Host, Host], duration_s: int
                 duration_s=duration_s, streams=count, congestion_control=None, both=False, interval_s=INTERVAL_S,
                 expected_bytes_per_s=rate_bps / 8, rtt_ns=lane.rtt_ns,
             )  # fmt: skip
-            tests += _tests(name, pairs, load, mtu, precise=precise)
+            tests += _tests(name, pairs, load, mtu, attempts, precise=precise)
     achievable_bps = round(tcp_path.line_bytes_per_s(rate_bps, mtu) * 8)
-    return Survey(lane.name, mtu, baseline_ns, rate_bps, achievable_bps, tuple(tests))
+    return Survey(lane.name, mtu, min(echoes.rtts_ns), rate_bps, achievable_bps, tuple(tests))
 
 
 def path_mtu(host: Host, address: str) -> int:
     """The largest packet that returns unfragmented (RFC 4821's search, with echoes). Raises MeasureError."""
     if not _passes(host, address, LEAST_MTU):
-        raise MeasureError(f"{address} does not answer packets of {LEAST_MTU} bytes: is the topology up?")
+        raise MeasureError(f"{address} does not answer packets of {LEAST_MTU} bytes")
     low, high = LEAST_MTU, 65535
     while low < high:
         middle = (low + high + 1) // 2
@@ -83,18 +101,20 @@ def _connections(count: int) -> str:
     return "1 connection" if count == 1 else f"{count} connections"
 
 
-def _tests(name: str, pairs: Sequence[Ends], load: Load, mtu: int, *, precise: bool) -> list[TcpTest]:
+def _tests(
+    name: str, pairs: Sequence[Ends], load: Load, mtu: int, attempts: Attempts, *, precise: bool
+) -> list[TcpTest]:
     """One TCP test, or one in each direction at the same time, while the RTT is measured."""
     first = pairs[0]
     with contextlib.ExitStack() as stack:
         probes = stack.enter_context(
             rtt_prober.between(first.sender, first.receiver, first.receiver_address, load.rtt_ns, precise)
         )
-        probes.idle()
+        attempts(probes.what, lambda patience: replace(probes, patience=patience).idle())
         with probes.beside(load.duration_s) as loaded:
             works = [stack.enter_context(STREAMS.start(ends, load)) for ends in pairs]
             transfers = [work.wait()[0] for work in works]
-    rtts_ns = tuple(value for value, count in loaded[0].histogram for _ in range(count))
+    rtts_ns = tuple(value for value, count in loaded.known().histogram for _ in range(count))
     labels = [name] if len(pairs) == 1 else [f"{name}, outbound", f"{name}, inbound"]
     return [
         _test(f"{label}, {_connections(load.streams)}", transfer, mtu, rtts_ns)

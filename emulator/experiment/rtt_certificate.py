@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 from emulator import __version__
 from emulator.config import loader
 from emulator.control.status_document import direction_document
+from emulator.errors import MeasureError
 from emulator.experiment import engine_lateness
+from emulator.experiment.attempts import Attempts
 from emulator.experiment.engine_lateness import Late
 from emulator.hosts import resolve
 from emulator.hosts.host import Host
 from emulator.hosts.tools import ping
+from emulator.hosts.tools.process import Running
 from emulator.hosts.tools.sample_packet import Packet, way
 from emulator.model.flow_match import PROTOCOLS
 from emulator.model.topology import Topology
@@ -128,11 +131,20 @@ def measure(
             ]
             try:
                 for (one, other), program in zip(batch, programs, strict=True):
-                    done = program.wait(ping.longest_s(count, topology.rtt_ns(one, other)))
-                    yield judge(topology, one, other, ping.parse(done.stdout or done.stderr), tolerance_ns)
+                    yield judge(topology, one, other, _echoes(topology, one, other, program, count), tolerance_ns)
             finally:
                 for program in programs:
                     program.terminate()
+
+
+def _echoes(topology: Topology, one: str, other: str, program: Running, count: int) -> ping.Ping:
+    """What a ping between two hosts found. Not tried again: a certificate that hid lost echoes would be wrong."""
+    with Attempts().explained():
+        try:
+            done = program.wait(ping.longest_s(count, topology.rtt_ns(one, other)))
+            return ping.parse(done.stdout or done.stderr)
+        except MeasureError as error:
+            raise MeasureError(f"{one} - {other}: {error}") from error
 
 
 def _warm_up(topology: Topology, hosts: Mapping[str, Host], pairs: Sequence[tuple[str, str]]) -> None:
@@ -166,6 +178,6 @@ def _echo(topology: Topology, far: str, site: str) -> Packet:
 
 
 def installed(lanes: Sequence[LaneStatus]) -> tuple[dict[str, Any], ...]:
-    """What the kernel holds for each direction, as the status tells it."""
+    """The kernel's state of each direction, as in the status."""
     reported = ((one.lane.name, direction_document(one.outbound), direction_document(one.inbound)) for one in lanes)
     return tuple({"lane": name, "outbound": outbound, "inbound": inbound} for name, outbound, inbound in reported)

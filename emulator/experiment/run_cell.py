@@ -1,6 +1,7 @@
-"""One cell, executed where it is: bring its lane up, put the profile on, ping, run the workload, watch, judge.
+"""Executes one cell on this machine: brings its lane up, applies the profile, pings, runs the workload, and judges.
 
-`python3 -m emulator.experiment.run_cell SPEC` takes the spec as JSON and prints the result as JSON; the lab runs it so.
+`python3 -m emulator.experiment.run_cell SPEC [SNAP]` reads the spec as JSON and prints the result as JSON; the lab runs
+it. With SNAP it captures that many bytes of each frame (0: all) into the current folder.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import starmap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.analysis.observed import Delays, MachineUse, Queues
+from emulator.analysis.latency_histogram import Latency
+from emulator.analysis.observed import Delays, MachineUse, Queues, Sockets
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Buffers
-from emulator.errors import LonghaulError, MissingError, RefusedError
+from emulator.control.capture import capturing
+from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
 from emulator.experiment import engine_lateness
+from emulator.experiment.attempts import NO_IRTT, NO_LOADED_RTT, NO_SOCKET_FIGURES, Attempts
 from emulator.experiment.build_result import Measured, conclude
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.merge import joined
@@ -28,78 +33,129 @@ from emulator.experiment.run_folder import Execution
 from emulator.hosts import resolve, tcp_profiles
 from emulator.hosts.host import Host
 from emulator.hosts.tools import cpu_load, machine_facts, nstat, ping, rtt_prober, ss, time_tolerance
+from emulator.hosts.tools.rtt_prober import Prober
 from emulator.hosts.tools.workload import Ends, RunningWorkload
 from emulator.model.sweep_axes import OUTBOUND
+from emulator.model.topology import Topology
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
     from emulator.control.status import DirectionCounters, Status
 
-LOOKS = 16
+LOOKS, MOST_LOOKS = 16, 64
+"""On a busy machine some looks come before the streams are there; those do not count."""
+
 PING_COUNT = 3
 STREAMS_START_ROUND_TRIPS = 5
 ODD_PHASE = 0.618
-"""Looks at odd phases of the round trip see all of a window that breathes once a round trip."""
+"""Samples at different phases of the round trip cover a window that changes periodically with the round trip."""
 _TIMEOUT_S = 30.0
 
 
-def execute(spec: CellSpec, appliance: Appliance, *, instead: bool = False) -> Execution:
-    """Bring the cell's lane up on this machine, measure, and take it down again.
+@dataclass(frozen=True)
+class CaptureTo:
+    """Where to capture a cell's frames, and how many bytes of each (0: all)."""
 
-    A topology that is up already makes room and comes back if `instead` says so, else RefusedError is raised.
+    folder: Path
+    snap_bytes: int
+
+
+def execute(
+    spec: CellSpec, appliance: Appliance, *, instead: bool = False, captures: CaptureTo | None = None
+) -> Execution:
+    """Bring the cell's lane up on this machine, measure, and remove it.
+
+    A lane with ports that is up is changed for that time. With `instead` a virtual lane that is up is changed too, and
+    a lane that is not up takes the place of what is; else RefusedError is raised.
     Raises MeasureError and whatever bringing up raises.
     """
     with resolve.reached(spec.topology) as hosts, lane_up(spec, appliance, instead):
         hub, site = (hosts[end.host] for end in spec.topology.ends(spec.lane.name))
         with tcp_profiles.applied(spec.profile, hub, site) as unset:
-            for host in (hub, site):
-                # What the kernel remembers of earlier connections would shorten the slow start.
-                host.run(["ip", "tcp_metrics", "flush"], _TIMEOUT_S, as_root=True).checked()
-            return measure(spec, appliance, hub, site, unset)
+            with Attempts().explained():
+                for host in (hub, site):
+                    # What the kernel remembers of earlier connections would shorten the slow start.
+                    host.run(["ip", "tcp_metrics", "flush"], _TIMEOUT_S, as_root=True).checked()
+            if captures is None:
+                return measure(spec, appliance, hub, site, unset)
+            with capturing(appliance, captures.folder, captures.snap_bytes, [spec.lane.name]) as files:
+                done = measure(spec, appliance, hub, site, unset)
+            return replace(done, result=replace(done.result, captures=tuple(files)))
 
 
 @contextmanager
 def lane_up(spec: CellSpec, appliance: Appliance, instead: bool) -> Iterator[None]:
-    """The cell's lane for the time of a block: alone, or as a change to the topology that holds its ports already."""
-    present, lane = appliance.topology(), spec.lane
-    if present is None or instead:
-        with appliance.lease(spec.topology):
-            yield
-        return
-    if lane.ports is None or lane.name not in present.sites or present.lane(lane.name).ports != lane.ports:
-        raise RefusedError(f"{present.name} is up here: take it down first (longhaul down), or sweep with --in-lab")
-    with appliance.lease(replace(present.with_lane(lane), seed=spec.topology.seed)):
+    """The cell's lane for the time of a block: alone, or as a change to the topology that is up and has this lane."""
+    with appliance.lease(_leased(spec, appliance.topology(), instead)):
         yield
 
 
-def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()) -> Execution:
-    """Measure over the lane that is up, between hosts that are set up; data flows in the spec's direction.
+def _leased(spec: CellSpec, present: Topology | None, instead: bool) -> Topology:
+    """What is up while the cell is measured. Raises RefusedError when what is `present` is in the way.
 
-    `unset` is what of the profile could not be set, for the result's notes.
+    The other lanes stay as they are, their schedule included; the lane that is measured follows none.
     """
+    if present is None:
+        return spec.topology
+    lane = spec.lane
+    if _is_same_lane(spec, present) and (instead or lane.ports):
+        schedule = present.schedule.sparing(lane.name, present.sites) if present.schedule else None
+        return replace(present, schedule=schedule, seed=spec.topology.seed).with_lane(lane)
+    if not instead:
+        raise RefusedError(f"{present.name} is up here: take it down first (longhaul down), or sweep with --in-lab")
+    return spec.topology
+
+
+def _is_same_lane(spec: CellSpec, present: Topology) -> bool:
+    """Whether a lane of what is up joins the hosts of the cell: by its ports, or by namespaces and their addresses."""
+    lane = spec.lane
+    if lane.name not in present.sites or present.lane(lane.name).ports != lane.ports:
+        return False
+    return lane.ports is not None or present.ends(lane.name) == spec.topology.ends(lane.name)
+
+
+def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()) -> Execution:
+    """Measure over an active lane, between prepared hosts; data flows in the spec's direction.
+
+    `unset` is what of the profile could not be set, for the result's notes. Raises MeasureError with what to do next.
+    """
+    attempts = Attempts()
+    with attempts.explained():
+        return _measure(spec, appliance, hub, site, unset, attempts)
+
+
+def _measure(
+    spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...], attempts: Attempts
+) -> Execution:
     ends = [(hub, site) if way.direction == OUTBOUND else (site, hub) for way in spec.ways]
     sender, receiver = ends[0]
     address = _address(spec, receiver)
     precise = ping.is_precise(sender)
     if spec.lane.rtt_ns > ping.GRID_S * NS:
         sender.run(ping.warm_up_argv(address), _TIMEOUT_S)
-    echo = sender.run(ping.argv(address, PING_COUNT, precise), ping.longest_s(PING_COUNT, spec.lane.rtt_ns))
+    echo = attempts(
+        "the RTT before the run",
+        lambda patience: ping.echoes(sender, address, PING_COUNT, spec.lane.rtt_ns, precise, patience),
+    )
     cached = [_cached(one) for one, _ in ends]
-    with rtt_prober.between(sender, receiver, address, spec.lane.rtt_ns, precise) as probes:
-        idle = probes.idle()
+    with rtt_prober.between(sender, receiver, address, spec.lane.rtt_ns, precise) as prober:
+        probes, idle = _idle(prober, attempts)
         before, status = _counters(hub, site), appliance.status()
         short = any(_short_of_memory(host) for host in ends[0])
         with probes.beside(spec.duration_s) as loaded:
-            transfers, answer, watched = _stream(spec, sender, receiver)
+            transfers, answer, watched = _stream(spec, sender, receiver, attempts)
+    if loaded.latency is None:
+        attempts.note(NO_LOADED_RTT, f"the RTT beside the streams is not known: {loaded.failure}")
+    sockets = [_sockets(looks, watched, attempts) for looks in watched.looks]
     after = appliance.status()
     pairs = zip(_queues(spec, status), _queues(spec, after), strict=True)
     queues = [_increase(earlier, later, after.datapath) for earlier, later in pairs]
     common = Measured(
         transfer=transfers[0],
-        sockets=ss.summarize(watched.looks[0]),
+        sockets=sockets[0],
         queues=queues[0],
         machine=MachineUse(os.uname().release, nstat.increase(before, _counters(hub, site)), watched.core_percent),
-        delays=Delays(min(ping.parse(echo.stdout).rtts_ns), idle, loaded[0]),
+        delays=Delays(min(echo.rtts_ns), idle, loaded.latency),
         memory_short=short,
         sender=_buffers(sender),
         receiver=_buffers(receiver),
@@ -110,13 +166,14 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
             status.lanes, after.lanes, max(time_tolerance.rtt_tolerance_ns(), spec.lane.rtt_ns // 100)
         ),
         unset=unset,
+        caveats=tuple(attempts.caveats),
     )
     results = [conclude(spec.ways[0], common)]
     if len(spec.ways) > 1:
         back = replace(
             common,
             transfer=transfers[1],
-            sockets=ss.summarize(watched.looks[1]),
+            sockets=sockets[1],
             queues=queues[1],
             sender=_buffers(receiver),
             receiver=_buffers(sender),
@@ -127,18 +184,50 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
     return Execution(results[0] if len(results) == 1 else joined(spec, results), raw)
 
 
-@dataclass(frozen=True)
+def _idle(prober: Prober, attempts: Attempts) -> tuple[Prober, Latency]:
+    """The RTT of the idle lane, and the prober that measured it: ping where irtt gets no answer."""
+    try:
+        return prober, attempts(prober.what, lambda patience: replace(prober, patience=patience).idle())
+    except MeasureError as error:
+        if not prober.by_irtt:
+            raise
+        attempts.note(NO_IRTT, f"{error}; ping measured instead, which knows no one-way delays")
+        return _idle(replace(prober, by_irtt=False), attempts)
+
+
+def _sockets(looks: list[list[ss.Socket]], watched: _Watched, attempts: Attempts) -> Sockets | None:
+    """What the looks at one direction's streams add up to; None, with a caveat, when they did not see them."""
+    found = ss.summarize(looks)
+    if found is None:
+        why = watched.trouble or "their connections were too short, or this machine too slow to look"
+        attempts.note(
+            NO_SOCKET_FIGURES,
+            f"ss did not see the streams at work: {why}; whether a window or buffer limited them is not known",
+        )
+    return found
+
+
+@dataclass
 class _Watched:
-    """Each direction's looks at the sender's sockets over the last half of a run, and how busy the cores were then."""
+    """Each direction's looks at the sender's sockets over the last half of a run, and how busy the cores were then.
+
+    `trouble` is the last failure of ss.
+    """
 
     looks: list[list[list[ss.Socket]]]
-    core_percent: float
+    core_percent: float = 0.0
+    trouble: str = ""
 
 
-def _stream(spec: CellSpec, sender: Host, receiver: Host) -> tuple[tuple[Transfer, ...], Any, _Watched]:
+def _stream(
+    spec: CellSpec, sender: Host, receiver: Host, attempts: Attempts
+) -> tuple[tuple[Transfer, ...], Any, _Watched]:
     """Run the workload between the two ends: what each direction carried, the tool's own answer, what was seen."""
     ends = Ends(sender, receiver, _address(spec, sender), _address(spec, receiver))
-    with spec.workload.start(ends, spec.load) as work:
+    with ExitStack() as stack:
+        work = attempts(
+            f"the start of {spec.workload.kind}", lambda _: stack.enter_context(spec.workload.start(ends, spec.load))
+        )
         watched = _watch(spec, ends, work)
         return work.wait(), work.raw(), watched
 
@@ -148,7 +237,7 @@ def _address(spec: CellSpec, host: Host) -> str:
 
 
 def _queues(spec: CellSpec, status: Status) -> list[DirectionCounters]:
-    """Of each direction that is measured."""
+    """For each measured direction."""
     lane = status.lane(spec.lane.name)
     return [(lane.outbound if way.direction == OUTBOUND else lane.inbound).counters for way in spec.ways]
 
@@ -161,7 +250,7 @@ def _short_of_memory(host: Host) -> bool:
     protocols = host.run(["cat", nstat.PROTOCOLS], _TIMEOUT_S).checked().stdout
     try:
         return nstat.short_of_memory(protocols, host.read_sysctl("net.ipv4.tcp_mem"))
-    except MissingError:  # in a container's namespace: then the flag alone must do
+    except MissingError:  # a container's namespace does not show it: use only the flag
         return nstat.short_of_memory(protocols, "0")
 
 
@@ -180,7 +269,7 @@ def _counters(hub: Host, site: Host) -> dict[str, int]:
 
 
 def _increase(before: DirectionCounters, after: DirectionCounters, datapath: str) -> Queues:
-    """What the queues dropped in between."""
+    """The queues' drops in between."""
 
     def grown(one: int | None, other: int | None) -> int | None:
         return None if one is None or other is None else other - one
@@ -191,29 +280,35 @@ def _increase(before: DirectionCounters, after: DirectionCounters, datapath: str
 
 
 def look_interval_s(duration_s: int, rtt_ns: int) -> float:
-    """The pause between two looks: they fill the last half of the run, each at another phase of the round trip."""
+    """The pause between two samples: they fill the last half of the run, each at another phase of the round trip."""
     pause_s, rtt_s = duration_s / 2 / (LOOKS + 1), rtt_ns / NS
     return (pause_s // rtt_s + ODD_PHASE) * rtt_s if rtt_s and rtt_s <= pause_s else pause_s
 
 
 def _watch(spec: CellSpec, ends: Ends, work: RunningWorkload) -> _Watched:
-    """Look at each direction's data streams over the last half of the run."""
+    """Sample each direction's data streams in the last half of the run."""
     senders = [(ends.sender, ss.argv(ends.receiver_address, work.port))]
     if len(spec.ways) > 1:
         senders.append((ends.receiver, ss.argv(ends.sender_address, work.port, server=True)))
     hosts = (ends.sender, ends.receiver)
     time.sleep(spec.duration_s / 2 + STREAMS_START_ROUND_TRIPS * spec.lane.rtt_ns / NS)
-    looks: list[list[list[ss.Socket]]] = [[] for _ in senders]
-    before = _cores(*hosts)
-    for _ in range(LOOKS):
-        for seen, (sender, argv) in zip(looks, senders, strict=True):
-            sockets = ss.parse(sender.run(argv, _TIMEOUT_S).checked().stdout)
+    watched, before = _Watched([[] for _ in senders]), _cores(*hosts)
+    for number in range(MOST_LOOKS):
+        if number >= LOOKS and not (min(map(len, watched.looks)) < LOOKS and work.is_running()):
+            break
+        for seen, (sender, argv) in zip(watched.looks, senders, strict=True):
+            try:
+                sockets = ss.parse(sender.run(argv, _TIMEOUT_S).checked().stdout)
+            except MeasureError as error:
+                watched.trouble = str(error)
+                continue
             # Idle connections, and streams that are received here, send next to nothing.
             if len(sockets) == work.connections:
                 data = sorted(sockets, key=lambda socket: socket.bytes_sent)[-spec.streams :]
                 seen.append(sorted(data, key=lambda socket: socket.local))
         time.sleep(look_interval_s(spec.duration_s, spec.lane.rtt_ns))
-    return _Watched(looks, max(starmap(cpu_load.busiest_percent, zip(before, _cores(*hosts), strict=True))))
+    watched.core_percent = max(starmap(cpu_load.busiest_percent, zip(before, _cores(*hosts), strict=True)))
+    return watched
 
 
 def main(argv: list[str]) -> int:
@@ -221,8 +316,9 @@ def main(argv: list[str]) -> int:
     from emulator.control.local import local
 
     try:
-        # No guard: when this process is killed, so is the lab that it is alone in.
-        done = execute(CellSpec.from_json(json.loads(argv[0])), local(guard=lambda _: None))
+        # No guard: this process is alone in its lab, and both are killed together.
+        captures = CaptureTo(Path.cwd(), int(argv[1])) if len(argv) > 1 else None
+        done = execute(CellSpec.from_json(json.loads(argv[0])), local(guard=lambda _: None), captures=captures)
     except LonghaulError as error:
         print(json.dumps({"error": str(error), "kind": type(error).__name__}))  # noqa: T201
         return error.exit_code

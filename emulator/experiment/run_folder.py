@@ -5,12 +5,14 @@ RUN/topology.yaml     the topology to measure
 RUN/cells/ID.N.json   one measurement, written as soon as it is complete; N counts the repeats of cell ID
 RUN/raw/ID.N.json     output of the tools: the workload's JSON, the queues before and after, the machine
 RUN/machine.json      kernel, sysctls, queues, offloads and versions where the first cell was measured
+RUN/pcap/ID.N/        its captured frames, if the run was asked to keep them
 RUN/results.json      all results together, in the grid's order
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +25,13 @@ from emulator.errors import InputError
 from emulator.experiment.cell_result import FORMAT, CellResult, CellSpec
 from emulator.experiment.merge import merge
 from emulator.experiment.result_migrations import migrated
-from emulator.system import atomic_file
+from emulator.system import atomic_file, bounded_file, kept_file
+
+log = logging.getLogger("longhaul")
+
+
+class NewerFormatError(InputError):
+    """Another version of Longhaul wrote the file: it is not spoilt."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +44,26 @@ class Execution:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run must do: its cells, where, the most repeats of each, and the seed of their order."""
+    """What a run must do: its cells, where, the most repeats of each, and the seed of their order.
+
+    `snap_bytes` is how much of each frame it captures (0: all); None means that it captures nothing.
+    """
 
     specs: tuple[CellSpec, ...]
     in_lab: bool
     most_repeats: int = 1
     order_seed: int = 0
+    snap_bytes: int | None = None
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically: after a crash it holds the old or the new content."""
+def write_atomically(path: Path, text: str, *, clearing: bool = False) -> None:
+    """Write a file atomically: after a crash it holds the old or the new content. Raises MissingError.
+
+    `clearing`: see `atomic_file.write`.
+    """
     # Threads write too: cells may end at the same time.
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    atomic_file.write(path, text.encode(), mode=0o666, draft=draft)
+    atomic_file.write(path, text.encode(), mode=0o666, draft=draft, clearing=clearing)
 
 
 @dataclass(frozen=True)
@@ -71,6 +86,7 @@ class RunFolder:
             "in_lab": asked.in_lab,
             "most_repeats": asked.most_repeats,
             "order_seed": asked.order_seed,
+            "snap_bytes": asked.snap_bytes,
             "cells": [spec.to_json() for spec in asked.specs],
         }
         write_atomically(path / "run.json", json.dumps(value, indent=1) + "\n")
@@ -86,29 +102,34 @@ class RunFolder:
         value = _read(file)
         try:
             specs = tuple(CellSpec.from_json(cell) for cell in value["cells"])
-            return Asked(specs, value["in_lab"], value.get("most_repeats", 1), value.get("order_seed", 0))
-        except (KeyError, TypeError, ValueError) as error:
+            rest = (value.get("most_repeats", 1), value.get("order_seed", 0), value.get("snap_bytes"))
+            return Asked(specs, value["in_lab"], *rest)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise InputError.single(f"cannot be read as a run: {error}", str(file)) from None
 
     def save(self, done: Execution) -> None:
         """Save one measurement and its raw data; the first one also saves the machine's facts."""
         spec = done.result.spec
         name = f"{spec.id}.{spec.repeat}.json"
-        (self.path / "raw").mkdir(exist_ok=True)
-        write_atomically(self.path / "raw" / name, json.dumps(done.raw) + "\n")
+        for part in ("cells", "raw"):
+            atomic_file.folder(self.path / part)
+        write_atomically(self.path / "raw" / name, json.dumps(done.raw) + "\n", clearing=True)
         if "machine" in done.raw and not (self.path / "machine.json").exists():
             write_atomically(self.path / "machine.json", json.dumps(done.raw["machine"], indent=1) + "\n")
         # Written last: a result that exists is complete.
-        write_atomically(self.path / "cells" / name, json.dumps(done.result.to_json(), indent=1) + "\n")
+        text = json.dumps(done.result.to_json(), indent=1) + "\n"
+        write_atomically(self.path / "cells" / name, text, clearing=True)
 
     def repeats(self, spec: CellSpec, most: int) -> list[CellResult]:
-        """The measurements of exactly this cell in the folder, in order. Raises InputError for a damaged file."""
+        """The measurements of exactly this cell in the folder, in order, up to one that is missing or spoilt: that one
+        is measured again. Raises NewerFormatError."""
         found: list[CellResult] = []
         for repeat in range(most):
             # Format 1 had no repeats.
             names = [f"{spec.id}.{repeat}.json", *([f"{spec.id}.json"] if not repeat else [])]
-            file = next((path for name in names if (path := self.path / "cells" / name).exists()), None)
-            if file is None or (result := _load(file)).spec != spec.again(repeat):
+            file = next((path for name in names if os.path.lexists(path := self.path / "cells" / name)), None)
+            result = _load(file) if file else None
+            if result is None or result.spec != spec.again(repeat):
                 break
             found.append(result)
         return found
@@ -134,9 +155,14 @@ class RunFolder:
         write_atomically(self.path / name, text)
 
     def machine(self) -> dict[str, Any]:
-        """The machine's facts; empty before the first cell."""
-        file = self.path / "machine.json"
-        return dict(json.loads(file.read_text("utf-8"))) if file.exists() else {}
+        """The machine's facts; empty before the first cell, and when their file is spoilt."""
+        try:
+            return dict(kept_file.read_json(self.path / "machine.json", bounded_file.RUN))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError) as error:
+            log.warning("%s is skipped: %s", self.path / "machine.json", error)
+            return {}
 
 
 def _complete(results: Sequence[CellResult], most: int) -> bool:
@@ -151,7 +177,7 @@ def run_folders(runs: Path) -> list[RunFolder]:
 def _read(file: Path) -> dict[str, Any]:
     """Read a JSON file of this format or an older one. Raises InputError."""
     try:
-        value = json.loads(file.read_text("utf-8"))
+        value = kept_file.read_json(file, bounded_file.RUN)
         found = value.get("format")
     except FileNotFoundError:
         raise InputError.single(f"is not a run folder: it has no {file.name}", str(file.parent)) from None
@@ -161,12 +187,19 @@ def _read(file: Path) -> dict[str, Any]:
         raise InputError.single(f"cannot be read, it is damaged or truncated: {error}", str(file)) from None
     if found not in range(1, FORMAT + 1):
         text = f"has format {found}; this version reads 1 to {FORMAT}: use the Longhaul that wrote it, or a newer one"
-        raise InputError.single(text, str(file))
+        raise NewerFormatError.single(text, str(file))
     return dict(value)
 
 
-def _load(file: Path) -> CellResult:
+def _load(file: Path) -> CellResult | None:
+    """One measurement; None when its file is spoilt, which is logged. Raises NewerFormatError."""
     try:
         return CellResult.from_json(migrated(_read(file)))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError.single(f"cannot be read as a result: {error}; delete it", str(file)) from None
+    except NewerFormatError:
+        raise
+    except InputError as error:
+        why = str(error)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        why = f"{file}: cannot be read as a result: {error}"
+    log.warning("%s; sweep --resume measures it again", why)
+    return None

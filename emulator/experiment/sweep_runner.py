@@ -1,4 +1,4 @@
-"""The cells of a grid executed: separate labs in parallel, one per CPU, or this machine one cell after another."""
+"""Executes the cells of a grid: in parallel labs, one per CPU, or on this machine one after another."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from emulator.analysis import statistics
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
 from emulator.experiment import grid
+from emulator.experiment.cell_captures import CellCaptures
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.merge import merge
 from emulator.experiment.run_folder import Execution, RunFolder
+from emulator.hosts.tools import machine_facts
+from emulator.lab.boot_options import MOST_MEMORY_BYTES
+from emulator.system import lateness
 
-LAB_MEMORY_GIB = 8
+LAB_MEMORY_BYTES = 8 << 30
 MEMORY_PER_BDP = 16
 """Queued packets take up to 1.6 times their bytes, in both directions, and sockets hold as much again at each end."""
-LAB_TIMEOUT_S = 900.0
+LAB_TIMEOUT_S = 3600.0
+"""Real time. A lab whose clock stands still ends long before; this is for one that a busy machine hardly lets run."""
 
 LAB_ALGORITHMS = ("reno", "cubic", "bbr", "htcp")
 """The congestion controls of the lab's kernel (lab/kernel.config)."""
@@ -33,7 +37,7 @@ Runner = Callable[[CellSpec], Execution]
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell that came to its end: a result, or the failure in words."""
+    """A finished cell: its result, or the failure as text."""
 
     spec: CellSpec
     result: CellResult | None
@@ -41,22 +45,24 @@ class Outcome:
 
 
 def in_order(specs: Sequence[CellSpec], order_seed: int, *, in_lab: bool = False) -> list[CellSpec]:
-    """The cells in a random order, so that no trend of the machine looks like one of the grid; the seed is recorded.
+    """The cells in a random order, so that a trend of the machine does not look like one of the grid.
 
-    Labs share nothing, and no trend can show there: the longest go first, lest one is left over for a single CPU.
+    Labs share nothing and show no such trend: there the longest cells go first, so that no CPU works alone at the end.
+    The run records the seed.
     """
     shuffled = list(specs)
     random.Random(order_seed).shuffle(shuffled)
     return sorted(shuffled, key=lambda spec: grid.cost_s([spec], 1), reverse=True) if in_lab else shuffled
 
 
-def lab_memory_gib(spec: CellSpec) -> int:
-    """What the lab of a cell may use at most."""
-    return max(LAB_MEMORY_GIB, -(-MEMORY_PER_BDP * spec.path.bdp_bytes // 2**30))
+def lab_memory_bytes(spec: CellSpec) -> int:
+    """What the lab of a cell may use at most: whole GiB, within what a lab can have."""
+    wanted_gib = -(-MEMORY_PER_BDP * spec.path.bdp_bytes // 2**30)
+    return min(max(LAB_MEMORY_BYTES, wanted_gib << 30), MOST_MEMORY_BYTES)
 
 
-def in_lab(cpus: Sequence[int]) -> Runner:
-    """A runner that boots a lab for every cell, each on a CPU of its own."""
+def in_lab(cpus: Sequence[int], captures: CellCaptures | None = None) -> Runner:
+    """A runner that boots a lab for every cell, each on its own CPU."""
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
     for cpu in cpus:
         free.put(cpu)
@@ -64,61 +70,78 @@ def in_lab(cpus: Sequence[int]) -> Runner:
     def run(spec: CellSpec) -> Execution:
         cpu = free.get()
         try:
-            answer = lab_answer(spec, cpu)
+            answer = lab_answer(spec, cpu, captures)
         finally:
             free.put(cpu)
-        return read_answer(spec, *answer)
+        done = read_answer(spec, *answer)
+        return captures.placed(done) if captures else done
 
     return run
 
 
-def lab_answer(spec: CellSpec, cpu: int | None = None) -> tuple[bytes, bytes]:
-    """What the cell's lab printed on stdout and stderr; without `cpu` it takes one that no other lab has."""
-    from emulator.lab import boot
+def lab_answer(spec: CellSpec, cpu: int | None = None, captures: CellCaptures | None = None) -> tuple[bytes, bytes]:
+    """The output of the cell's lab on stdout and stderr; without `cpu` it takes one that no other lab has.
 
-    done = boot.capture(
-        ["python3", "-P", "-m", "emulator.experiment.run_cell", json.dumps(spec.to_json())],
-        cwd=Path(__file__).parents[2], memory=f"{lab_memory_gib(spec)}G", seed=spec.topology.seed, cpu=cpu,
-        timeout_s=LAB_TIMEOUT_S,
-    )  # fmt: skip
+    Raises LabError.
+    """
+    from emulator.lab import boot, build_kernel
+
+    # The lab can write only to its current folder.
+    snap, folder = ([str(captures.snap_bytes)], captures.folder(spec)) if captures else ([], None)
+    argv = ["python3", "-P", "-m", "emulator.experiment.run_cell", json.dumps(spec.to_json()), *snap]
+    try:
+        done = boot.capture(
+            argv, cwd=folder, memory_bytes=lab_memory_bytes(spec), seed=spec.topology.seed, cpu=cpu,
+            timeout_s=LAB_TIMEOUT_S, env={machine_facts.LAB_SOURCE: build_kernel.source_version()},
+        )  # fmt: skip
+    except LabTimeout:
+        raise LabTimeout(
+            f"{spec.id}: its lab was not done after {LAB_TIMEOUT_S / 60:g} minutes ({lateness.now()}): choose a "
+            "shorter duration or a lower rate, or resume the run when the machine is idle"
+        ) from None
+    except LabStalled as error:
+        # The command is the whole cell as JSON: its name says more.
+        raise LabStalled(str(error).replace(" ".join(argv), spec.id)) from None
     return done.stdout, done.stderr
 
 
 def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> Execution:
-    """Read what `run_cell` printed as a program. Raises MeasureError with its failure, or with its last words."""
+    """Parse the output of `run_cell`. Raises MeasureError with its failure, or with the last line that it printed."""
     lines = stdout.decode(errors="replace").strip().splitlines()
     try:
         answer = json.loads(lines[-1])
     except (ValueError, IndexError):
         words = (stderr.decode(errors="replace").strip().splitlines() or ["nothing"])[-1]
-        raise MeasureError(f"{spec.id}: the cell gave no result; it said: {words}") from None
+        raise MeasureError(f"{spec.id}: the cell printed no result, but: {words}") from None
     if "error" in answer:
         raise MeasureError(f"{spec.id}: {answer['error']}")
     return Execution(CellResult.from_json(answer["result"]), answer["raw"])
 
 
-def here(*, instead: bool = False) -> Runner:
-    """A runner that measures on this machine itself, in namespaces of its own; `instead`: see `cell.execute`."""
+def here(*, instead: bool = False, captures: CellCaptures | None = None) -> Runner:
+    """A runner that measures on this machine, in its own namespaces; `instead`: see `run_cell.execute`."""
     from emulator.control.local import local
     from emulator.experiment import run_cell
 
     def run(spec: CellSpec) -> Execution:
         with closing(local()) as appliance:
-            return run_cell.execute(spec, appliance, instead=instead)
+            to = run_cell.CaptureTo(captures.folder(spec), captures.snap_bytes) if captures else None
+            done = run_cell.execute(spec, appliance, instead=instead, captures=to)
+        return captures.placed(done) if captures else done
 
     return run
 
 
 class Stopped(Exception):
-    """A cell that was left before it had enough repeats, because the user asked to stop."""
+    """The user stopped the run before this cell had enough repeats."""
 
 
 def measure_cell(
     spec: CellSpec, folder: RunFolder, runner: Runner, most_repeats: int, stop: threading.Event
 ) -> CellResult:
-    """Measure a cell until its mean is known well enough or it had its repeats; what is in the folder counts.
+    """Measure a cell until its mean is certain enough or its repeats are done; measurements in the folder count.
 
-    Every repeat has a seed of its own. Raises Stopped between two repeats, and whatever the runner raises.
+    Every repeat has its own seed. Raises Stopped between two repeats, and the runner's errors.
     """
     results = folder.repeats(spec, most_repeats)
     while not (results and statistics.enough([r.steady_bytes_per_s for r in results], most_repeats)):
@@ -138,10 +161,10 @@ def run_cells(
     say: Callable[[str], None],
     most_repeats: int = 1,
 ) -> Iterator[Outcome]:
-    """Run the cells and yield each as it ends, every repeat saved the moment it is there.
+    """Run the cells and yield each when it ends; saves every repeat at once.
 
-    A cell that fails does not stop the others; a lab or a machine that cannot run any does. After Ctrl-C only the
-    measurements at work are finished, then KeyboardInterrupt is raised; a second Ctrl-C abandons them too.
+    A failed cell does not stop the others; a lab or a machine that can run none does. After Ctrl-C it finishes the
+    running measurements and raises KeyboardInterrupt; a second Ctrl-C abandons them.
     """
     pool, stop, interrupted = ThreadPoolExecutor(workers), threading.Event(), False
     waiting: dict[Future[CellResult], CellSpec] = {
@@ -157,7 +180,7 @@ def run_cells(
                 interrupted = True
                 stop.set()
                 waiting = {future: spec for future, spec in waiting.items() if not future.cancel()}
-                say(f"finishing the {len(waiting)} cells at work; Ctrl-C again abandons them")
+                say(f"finishing {len(waiting)} running cells; Ctrl-C again abandons them")
                 continue
             yield from (one for future in ended if (one := _outcome(waiting.pop(future), future)))
     finally:

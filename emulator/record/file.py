@@ -33,6 +33,8 @@ from emulator.record.gap_fit import Goodness
 from emulator.record.path_profile import Direction, Found, PathProfile, RecordingSource
 from emulator.record.probes import RecordedProbe
 from emulator.record.schema import FoundForm, NumberForm, PathForm, PathProfileForm, ShareForm, TimeForm, form_at
+from emulator.system import bounded_file
+from emulator.system.bounded_file import FileKind
 from emulator.system.dataclass_json import from_plain, to_plain
 
 RECORDING, PROBES = "recording.json", "probes.csv"
@@ -43,7 +45,7 @@ _PER_LINE = 16
 def load(path: str | Path) -> PathProfile:
     """Read the profile from a folder or a file. Raises InputError with every mistake."""
     file = _file(path)
-    source = yaml_source.read(_text(file), str(file))
+    source = yaml_source.read(_text(file, bounded_file.PATH_PROFILE), str(file))
     try:
         form = PathProfileForm.model_validate(source.tree, context={"folder": file.parent})
     except ValidationError as invalid:
@@ -63,26 +65,38 @@ def load(path: str | Path) -> PathProfile:
 def load_trace(path: str | Path, direction: str) -> tuple[Keyframe, ...]:
     """The keyframes of a direction's trace. Raises InputError when the profile has none."""
     file = _file(path)
-    tree = yaml.safe_load(_text(file))
-    name = tree.get(direction, {}).get("trace")
-    if not name:
+    tree = yaml_source.read(_text(file, bounded_file.PATH_PROFILE), str(file)).tree
+    said = tree.get(direction) if isinstance(tree, dict) else None
+    name = said.get("trace") if isinstance(said, dict) else None
+    if not isinstance(name, str):
         raise InputError.single("the profile has no trace for this direction", str(file), direction)
     try:
-        return traces.read_csv(_text(file.parent / str(name)))
+        return traces.read_csv(_text(file.parent / name, bounded_file.TRACE))
     except ValueError as error:
-        raise InputError.single(str(error), str(file.parent / str(name))) from None
+        raise InputError.single(str(error), str(file.parent / name)) from None
 
 
 def _file(path: str | Path) -> Path:
     return Path(path) / PROFILE if Path(path).is_dir() else Path(path)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, kind: FileKind) -> str:
     try:
-        return path.read_text("utf-8", errors="replace")
+        return bounded_file.read_text(path, kind, errors="replace")
     except OSError as error:
         text = f"cannot be read: {error.strerror}; longhaul record writes path profiles"
         raise InputError.single(text, str(path)) from None
+
+
+def _recording(path: Path) -> Any:
+    """What recording.json holds. Raises InputError."""
+    try:
+        return bounded_file.read_json(path, bounded_file.RECORDING)
+    except OSError as error:
+        text = f"cannot be read: {error.strerror}; longhaul record writes path profiles"
+        raise InputError.single(text, str(path)) from None
+    except ValueError as error:
+        raise InputError.single(str(error), str(path)) from None
 
 
 def _times(form: TimeForm) -> Estimate:
@@ -213,7 +227,7 @@ def begin(folder: Path, source: RecordingSource) -> None:
 
 def keep_rates(folder: Path, rates_bps: tuple[int, int]) -> None:
     """Save the measured rates of both directions."""
-    facts = json.loads(_text(folder / RECORDING)) | {"rates_bps": list(rates_bps)}
+    facts = _recording(folder / RECORDING) | {"rates_bps": list(rates_bps)}
     write_atomically(folder / RECORDING, json.dumps(facts) + "\n")
 
 
@@ -224,16 +238,16 @@ def recorded(folder: Path) -> tuple[RecordingSource, list[RecordedProbe], tuple[
     """
     source, rates_bps = _facts(folder / RECORDING)
     try:
-        return source, probes.parse(_text(folder / PROBES)), rates_bps
+        return source, probes.parse(_text(folder / PROBES, bounded_file.PROBES)), rates_bps
     except ValueError as error:
         raise InputError.single(str(error), str(folder / PROBES)) from None
 
 
 def _facts(path: Path) -> tuple[RecordingSource, tuple[int | None, int | None]]:
     try:
-        facts = from_plain(dict, json.loads(_text(path)))
+        facts = from_plain(dict, _recording(path))
         if facts.pop("format", None) != FORMAT:
-            raise ValueError(f"format {FORMAT} was expected")
+            raise ValueError(f"its format is not {FORMAT}: use the Longhaul that wrote it")
         there, back = facts.pop("rates_bps", (None, None))
         return from_plain(RecordingSource, facts), (there, back)
     except (ValueError, TypeError) as error:

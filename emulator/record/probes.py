@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 HEADER = "run,number,sent_ns,rtt_ns,there_ns,back_ns,lost"
+MOST_PROBES = 5_000_000
+"""Of a recording: 14 hours at 100 probes a second."""
 THERE, BACK, SOMEWHERE = "there", "back", "somewhere"
 
 
@@ -36,16 +38,23 @@ def parse(text: str) -> list[RecordedProbe]:
     """Read the probes of a file, without a truncated last line. Raises ValueError with the number of a bad line."""
     lines = text.split("\n")
     if lines[0] != HEADER:
-        raise ValueError(f"line 1: {HEADER} was expected")
+        raise ValueError(f"line 1 is not the header {HEADER}")
     found = []
     for number, line in enumerate(lines[1:-1], 2):
         try:
             run, place, sent, rtt, there, back, lost = line.split(",")
             delays = (_maybe(rtt), _maybe(there), _maybe(back))
-            found.append(RecordedProbe(int(run), int(place), int(sent), *delays, lost))
+            found.append(_in_range(RecordedProbe(int(run), int(place), int(sent), *delays, lost)))
         except ValueError:
             raise ValueError(f"line {number}: {line[:40]!r} is not a probe") from None
     return found
+
+
+def _in_range(probe: RecordedProbe) -> RecordedProbe:
+    """The probe. Raises ValueError for one that no recording holds: those before it are filled in."""
+    if not (0 <= probe.run < MOST_PROBES and 0 <= probe.number < MOST_PROBES):
+        raise ValueError
+    return probe
 
 
 def _maybe(text: str) -> int | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from emulator.errors import InputError, MeasureError
+from emulator.errors import InputError, MeasureError, no_such
+from emulator.experiment.attempts import Attempts
 from emulator.hosts import resolve
 from emulator.hosts.tools import ping
 from emulator.hosts.tools.process import ProgramHost
@@ -64,7 +65,7 @@ def to_host(address: str, by: str) -> Iterator[Target]:
 def over_lane(topology: Topology, name: str, by: str) -> Iterator[Target]:
     """From the hub's host to a site's host. Raises InputError without such a lane or without a host at both ends."""
     if name not in topology.sites:
-        raise InputError.single(f"no such lane; the lanes are {', '.join(topology.sites) or 'none'}", "--lane", name)
+        raise InputError.single(no_such("lane", name, topology.sites), "--lane")
     with resolve.reached(topology) as hosts:
         ends = topology.ends(name)
         if not any({ends.hub.host, ends.site.host} <= set(group) for group in resolve.groups(topology)):
@@ -74,7 +75,9 @@ def over_lane(topology: Topology, name: str, by: str) -> Iterator[Target]:
         with between(hub, hosts[name], address, topology.lane(name).rtt_ns, precise) as prober:
             if prober.by_irtt and by != "ping":
                 # The irtt server may still be starting.
-                prober.idle()
+                attempts = Attempts()
+                with attempts.explained():
+                    attempts(prober.what, lambda patience: replace(prober, patience=patience).idle())
             one_clock = ends.hub.is_namespace and ends.site.is_namespace
             yield Target(
                 hub, address, prober.by_irtt and by != "ping", one_clock, lambda: PATH_RATE.server(hosts[name])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.report import published_results, summary, svg_theme, tables
@@ -81,6 +82,7 @@ def page(
         ("cells", "Every cell", "".join(map(_table, tables.details(specs, found)))),
         ("reasons", "What limited each cell, and which setting would raise its throughput", _table(_evidence(found))),
         ("findings", "Notes on the measurements", _list(tables.findings(found)) if tables.findings(found) else ""),
+        ("captures", "Captured frames", _captures(found)),
         ("certificate", "Certificate", _table(summary.certificate(specs, found))),
         ("machine", "The machine that ran the measurements", _machine(machine)),
     ]
@@ -115,6 +117,19 @@ def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping
 
 def _words(lines: Sequence[str]) -> str:
     return "".join(f"<p>{escape(text)}</p>\n" for text in lines)
+
+
+def _captures(found: Mapping[str, CellResult]) -> str:
+    """A link to each file of captured frames, beside which this page stands; empty when there are none."""
+    files = [file for result in found.values() for file in result.captures]
+    rows = "\n".join(
+        f'<tr><th scope="row"><a href="{quote(file.name)}">{escape(file.name)}</a></th><td>{file.frames}</td>'
+        f'<td>{file.dropped}</td><td class="words"><code>{file.sha256}</code></td></tr>'
+        for file in files
+    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("file", "frames", "lost", "SHA-256"))
+    table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>"
+    return f'<div class="wide" role="region" tabindex="0" aria-label="captures">{table}</div>' if files else ""
 
 
 def _list(lines: Sequence[str], style: str = "") -> str:

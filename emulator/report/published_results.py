@@ -64,6 +64,8 @@ def theirs(cell: CellResult) -> float | None:
         both = None if rest_ns else FOUNDING.get(rtt_ms)
         return both[_is_max(cell)] * MB if both else None
     if cell.spec.topology.name == TRANSCONTINENTAL_1G:
+        if cell.sockets is None:
+            return None
         offered_bytes = cell.sockets.peer_window_bytes
         fitting = (
             mbit * MB / 8 for (window_bytes, streams), mbit in TRANSCONTINENTAL.items()
@@ -149,7 +151,7 @@ def _transcontinental(cells: Sequence[CellResult]) -> Table:
             cell.judgement.predicted_bytes_per_s,
         )
         shown = "-" if published is None else units.both_rates(published)
-        window = f"{cell.sockets.peer_window_bytes / 1024:.0f} KiB"
+        window = f"{cell.sockets.peer_window_bytes / 1024:.0f} KiB" if cell.sockets else "-"
         row = (window, str(cell.spec.streams), shown, *map(units.both_rates, ours))
         rows.append((*row, _why_transcontinental(cell, published)))
     header = ("effective window", "streams", "theirs", "ours, first 10 s", "ours, steady", "theory", "difference")

@@ -17,7 +17,7 @@ from emulator.units import both_rates
 THROUGHPUT = "MiB/s (Gbit/s)"
 """What `units.both_rates` writes."""
 DETAILS = (
-    "RTT", "measured", "steady", "±", "first 10 s", "predicted", "loaded", "by limit", "by buffer", "limited by",
+    "RTT", "measured", "steady", "±", "first 10 s", "predicted", "loaded", "limit", "buffer", "limited by",
 )  # fmt: skip
 WAYS = (OUTBOUND, INBOUND)
 INVALID_MARK = "✗"
@@ -25,7 +25,7 @@ UNSETTLED_MARK = "~"
 LEGEND = (
     f"{THROUGHPUT} of payload at the receiver, ± at 99 % confidence; measured: the RTT of the idle lane; loaded: its "
     "99th percentile while the streams run; "
-    "by limit, by buffer: packets dropped by the emulator's limit and by the bottleneck's buffer. "
+    "limit, buffer: packets dropped by the emulator's limit and by the bottleneck's buffer. "
     f"{INVALID_MARK}: invalid, reasons below. {UNSETTLED_MARK}: the rate was still drifting when the run ended."
 )
 
@@ -227,9 +227,9 @@ def csv_text(results: Sequence[CellResult]) -> str:
             "back_ns": idle.back_ns if idle else "",
             **{f"{way}_bytes_per_s": _of_way(result, way, str, "") for way in WAYS},
             "steady_gbit_per_s": round(result.steady_bytes_per_s * 8 / 1e9, 6),
-            "window_bytes": result.sockets.in_flight_bytes,
+            "window_bytes": result.sockets.in_flight_bytes if result.sockets else "",
             "invalid": "; ".join(result.judgement.invalid),
         }
         groups = (result.throughput, result.transfer, result.sockets, result.queues, result.judgement)
-        writer.writerow({name: value for group in groups for name, value in vars(group).items()} | own)
+        writer.writerow({name: value for group in groups if group for name, value in vars(group).items()} | own)
     return out.getvalue()

@@ -9,6 +9,7 @@ from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import RunFolder
 from emulator.report import published_results, summary, tables
+from emulator.system import bounded_file
 
 TITLE = "Throughput against RTT"
 
@@ -57,7 +58,7 @@ def page(folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, CellR
     from emulator.report import html
 
     try:
-        return write_all(folder, specs, found, said)[0].read_text("utf-8")
+        return bounded_file.read_text(write_all(folder, specs, found, said)[0], bounded_file.RUN)
     except MissingError as error:
         lacking = [*said, f"This report has no figures: {error}"]
         text = html.page(folder.facts(), folder.machine(), specs, found, lacking, [])

@@ -26,9 +26,9 @@ def arrivals(delay_ns: int = 40 * MS) -> list[Arrival]:
     return [Arrival(n, n * MS, n * MS + delay_ns, 0, False) for n in range(SENT)]
 
 
-def rows(wish: Impairment, seen: list[Arrival]) -> dict[str, bool]:
+def rows(impairment: Impairment, seen: list[Arrival]) -> dict[str, bool]:
     """What passed, by name."""
-    return {row.what: row.passed for row in impairment_statistics.stream_rows(LANE, wish, SENT, seen, 10_000)}
+    return {row.what: row.passed for row in impairment_statistics.stream_rows(LANE, impairment, SENT, seen, 10_000)}
 
 
 def test_a_calm_lane_passes() -> None:
@@ -58,7 +58,7 @@ def test_each_fault_is_found_alone(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "failed"),
+    ("impairment", "failed"),
     [
         (replace(CALM, loss_p32=P32 // 50), ["loss"]),
         (replace(CALM, duplicate_p32=P32 // 50), ["duplicates"]),
@@ -69,16 +69,16 @@ def test_each_fault_is_found_alone(what: str) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_what_is_asked_and_missing_is_found(wish: Impairment, failed: list[str]) -> None:
-    assert [name for name, passed in rows(wish, arrivals()).items() if not passed] == failed
+def test_what_is_asked_and_missing_is_found(impairment: Impairment, failed: list[str]) -> None:
+    assert [name for name, passed in rows(impairment, arrivals()).items() if not passed] == failed
 
 
 def test_jitter_of_another_shape_is_found() -> None:
     rng, table = random.Random(4), named("normal")
-    wish = replace(CALM, jitter_ns=MS, distribution="normal")
+    impairment = replace(CALM, jitter_ns=MS, distribution="normal")
     seen = [replace(a, received_ns=a.received_ns + deviation_ns(MS, rng.choice(table))) for a in arrivals()]
-    assert rows(wish, seen)["jitter's shape (KS)"]
-    assert not rows(replace(wish, distribution="pareto"), seen)["jitter's shape (KS)"]
+    assert rows(impairment, seen)["jitter's shape (KS)"]
+    assert not rows(replace(impairment, distribution="pareto"), seen)["jitter's shape (KS)"]
 
 
 def test_of_those_that_overtake_each_counts_once() -> None:
@@ -92,21 +92,21 @@ def test_frames_stand_as_far_apart_as_jitter_needs() -> None:
     assert impairment_statistics.spacing_ns(replace(CALM, jitter_ns=20 * MS, reorder_p32=1)) == 10 * MS
 
 
-def train(lane: Lane, wish: Impairment, rate_bytes_per_s: int, buffer_frames: int) -> dict[str, bool]:
+def train(lane: Lane, impairment: Impairment, rate_bytes_per_s: int, buffer_frames: int) -> dict[str, bool]:
     """Of 2000 frames at once, as many as fit come out, one after the other."""
     shaper = Shaper(1_250_000, 3028, buffer_frames * 1514)
     took_ns = 1514 * 10**9 // rate_bytes_per_s
     seen = [Arrival(n, 0, 40 * MS + n * took_ns, 0, False) for n in range(buffer_frames + 1)]
-    return {row.what: row.passed for row in impairment_statistics.train_rows(lane, wish, shaper, 2_000, seen)}
+    return {row.what: row.passed for row in impairment_statistics.train_rows(lane, impairment, shaper, 2_000, seen)}
 
 
 def test_a_train_shows_rate_and_buffer() -> None:
-    wish = replace(CALM, rate_bps=10**7, buffer=Buffer(packets=200))
-    assert train(LANE, wish, 1_250_000, 200) == {"rate": True, "buffer": True}
-    assert train(LANE, wish, 1_240_000, 200)["rate"] is False
-    assert impairment_statistics.train_frames(LANE, wish) == 400 + (2 * 302_800 + 4 * 131_072) // 1514
+    impairment = replace(CALM, rate_bps=10**7, buffer=Buffer(packets=200))
+    assert train(LANE, impairment, 1_250_000, 200) == {"rate": True, "buffer": True}
+    assert train(LANE, impairment, 1_240_000, 200)["rate"] is False
+    assert impairment_statistics.train_frames(LANE, impairment) == 400 + (2 * 302_800 + 4 * 131_072) // 1514
     assert impairment_statistics.train_frames(LANE, CALM) == 0
-    assert impairment_statistics.train_frames(LANE, replace(wish, rate_bps=10**10)) == 0
+    assert impairment_statistics.train_frames(LANE, replace(impairment, rate_bps=10**10)) == 0
 
 
 def test_one_frame_alone_shows_no_rate() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.folders import TOPOLOGIES
 
+from emulator.config import loader
 from emulator.errors import InputError
 from emulator.experiment import grid
 from emulator.experiment.cell_result import CellSpec
@@ -83,18 +85,18 @@ def test_durations_come_from_the_rtt(rtt_ms: int, profile: str, lasts_s: int) ->
 @pytest.mark.parametrize(
     ("base", "axes", "said"),
     [
-        (ONE, {"lane": ("moon",)}, "--lane: no such lane as 'moon'; there are lane"),
+        (ONE, {"lane": ("moon",)}, "--lane: there is no lane 'moon': use lane"),
         (
             ONE,
             {"tcp_profile": ("fast",)},
-            "--tcp-profile: no such TCP profile as 'fast'; there are default, founding, max",
+            "--tcp-profile: there is no TCP profile 'fast': use default, founding or max",
         ),
         (ONE, {"rtt": (1, 1)}, "sweep: named twice: lane-1ns-default-1, lane-1ns-max-1"),
-        (STAR, {"rtt": (1,)}, "--rtt: say of which lane: add --lane NAME"),
+        (STAR, {"rtt": (1,)}, "--rtt: RTTs need a single lane: add --lane NAME"),
         (
             Topology("one", "hub", (Lane("lane", Impairment(jitter_ns=MS, delay_ns=MS)),)),
             {"rtt": (MS,), "tcp_profile": ("fast",)},
-            "--tcp-profile: no such TCP profile as 'fast'; there are default, founding, max\n"
+            "--tcp-profile: there is no TCP profile 'fast': use default, founding or max\n"
             "--rtt: lane lane: jitter 1 ms exceeds the one-way delay of 500 us",
         ),
     ],
@@ -103,3 +105,17 @@ def test_mistakes(base: Topology, axes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as wrong:
         cells(base, **axes)
     assert str(wrong.value) == said
+
+
+def test_a_grid_without_an_end_is_refused_before_any_cell_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "_lanes", lambda *_: pytest.fail("a lane was made"))
+    with pytest.raises(InputError, match="sweep: 131072 cells are too many: 10000 at most"):
+        cells(STAR, tcp_profile=("max",) * 32, streams=tuple(range(1, 33)), initcwnd=tuple(range(1, 65)))
+
+
+def test_a_cell_of_one_lane_has_its_address_and_no_schedule_of_other_lanes() -> None:
+    day = loader.load(TOPOLOGIES / "day.yaml")
+    for spec in cells(grid.in_namespaces(day), lane=("tokyo", "ship")):
+        assert spec.topology.ends(spec.lane.name) == day.ends(spec.lane.name)
+        assert spec.topology.schedule is None
+        assert CellSpec.from_json(spec.to_json()) == spec

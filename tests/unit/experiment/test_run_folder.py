@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.folders import CAPTURES
 from support.made_results import cell_result, cell_spec, changed, execution
+from support.spoilt_files import Spoil, spoils
 
+from emulator.analysis.observed import CapturedFile
 from emulator.errors import InputError
+from emulator.experiment.cell_captures import CellCaptures
 from emulator.experiment.cell_result import FORMAT, CellResult, CellSpec
 from emulator.experiment.result_migrations import migrated
-from emulator.experiment.run_folder import Asked, RunFolder, run_folders, write_atomically
+from emulator.experiment.run_folder import Asked, Execution, NewerFormatError, RunFolder, run_folders, write_atomically
 from emulator.hosts import tcp_profiles
 from emulator.hosts.tools import workloads
 
@@ -102,6 +109,35 @@ def test_a_run_of_format_1_is_read(folder: RunFolder) -> None:
     assert CellResult.from_json(migrated(result.to_json() | {"format": FORMAT})) == result
 
 
+def test_a_result_of_format_4_is_read() -> None:
+    """It had no captures."""
+    old = {key: value for key, value in cell_result().to_json().items() if key != "captures"} | {"format": 4}
+    assert CellResult.from_json(migrated(through_json(old))) == cell_result()
+
+
+def test_captures_stand_below_the_run_and_are_kept_for_every_repeat(folder: RunFolder) -> None:
+    captures = CellCaptures(folder.path, 128)
+    for repeat, steady in enumerate((100.0, 100.1, 100.2)):
+        spec = cell_spec().again(repeat)
+        made = captures.folder(spec)
+        assert made == folder.path / "pcap" / f"{spec.id}.{repeat}"
+        assert made.is_dir()
+        done = execution(spec, steady * 2**20)
+        file = CapturedFile("lane.outbound.in.pcapng", "ab", 3 + repeat, 0)
+        folder.save(captures.placed(replace(done, result=replace(done.result, captures=(file,)))))
+    more = replace(ASKED, most_repeats=3)
+    (result,) = folder.measured(more).values()
+    assert [(file.name, file.frames) for file in result.captures] == [
+        (f"pcap/{cell_spec().id}.{n}/lane.outbound.in.pcapng", 3 + n) for n in range(3)
+    ]
+
+
+@pytest.mark.parametrize("snap_bytes", [None, 0, 128])
+def test_a_run_remembers_what_it_captures(tmp_path: Path, snap_bytes: int | None) -> None:
+    asked = replace(ASKED, snap_bytes=snap_bytes)
+    assert RunFolder.create(tmp_path / "run", {}, asked).asked() == asked
+
+
 def test_a_result_of_format_3_is_read() -> None:
     old = json.loads((CAPTURES / "result-format-3.json").read_text())
     assert CellResult.from_json(migrated(old)) == replace(
@@ -133,19 +169,40 @@ def test_a_result_of_format_2_is_read() -> None:
     [
         ('{"format": 1', "cannot be read, it is damaged or truncated: Expecting ',' delimiter"),
         ("[]", "cannot be read, it is damaged or truncated: 'list' object has no attribute 'get'"),
-        (
-            '{"format": 99}',
-            "has format 99; this version reads 1 to 4: use the Longhaul that wrote it, or a newer one",
-        ),
-        ('{"format": 2}', "cannot be read as a result: 'spec'; delete it"),
+        ('{"format": 2}', "cannot be read as a result: 'spec'"),
     ],
 )
-def test_a_spoilt_result_is_named(folder: RunFolder, text: str, said: str) -> None:
+def test_a_spoilt_result_is_named_and_measured_again(
+    folder: RunFolder, text: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
     file = folder.path / "cells" / f"{cell_spec().id}.0.json"
     file.write_text(text)
-    with pytest.raises(InputError) as error:
+    assert folder.finished(ASKED) == {}
+    (record,) = caplog.messages
+    assert record.startswith(f"{file}: {said}")
+    assert record.endswith("sweep --resume measures it again")
+
+
+def test_a_result_of_a_newer_version_is_not_measured_again(folder: RunFolder) -> None:
+    (folder.path / "cells" / f"{cell_spec().id}.0.json").write_text('{"format": 99}')
+    with pytest.raises(InputError, match="has format 99; this version reads 1 to"):
         folder.finished(ASKED)
-    assert str(error.value).startswith(f"{file}: {said}")
+
+
+@given(st.sampled_from(["run.json", "machine.json", "cells/{}.0.json"]), spoils)
+def test_no_spoilt_file_of_a_run_ends_in_a_traceback(name: str, spoil: Spoil) -> None:
+    with tempfile.TemporaryDirectory() as parent:
+        made = RunFolder.create(Path(parent) / "run", {}, ASKED)
+        made.save(Execution(cell_result(), {"machine": {"kernel": "6.12"}}))
+        spoil(made.path / name.format(cell_spec().id))
+        for read in (made.facts, made.asked, made.machine, lambda: made.measured(ASKED)):
+            with contextlib.suppress(InputError):
+                read()
+        if name.startswith("cells"):
+            with contextlib.suppress(NewerFormatError):
+                if not made.finished(ASKED):
+                    made.save(Execution(cell_result(), {}))
+                assert len(made.finished(ASKED)) == 1
 
 
 def test_all_results_are_one_file(folder: RunFolder) -> None:

@@ -125,8 +125,8 @@ def test_what_a_lab_answers() -> None:
     ("stdout", "stderr", "said"),
     [
         (b'{"error": "ping failed", "kind": "MeasureError"}', b"", "lane-1ms-default-1: ping failed"),
-        (b"", b"Traceback\nKeyError: 'x'\n", "lane-1ms-default-1: the cell gave no result; it said: KeyError: 'x'"),
-        (b"", b"", "lane-1ms-default-1: the cell gave no result; it said: nothing"),
+        (b"", b"Traceback\nKeyError: 'x'\n", "lane-1ms-default-1: the cell printed no result, but: KeyError: 'x'"),
+        (b"", b"", "lane-1ms-default-1: the cell printed no result, but: nothing"),
     ],
 )
 def test_a_lab_that_fails_is_named(stdout: bytes, stderr: bytes, said: str) -> None:
@@ -136,8 +136,9 @@ def test_a_lab_that_fails_is_named(stdout: bytes, stderr: bytes, said: str) -> N
 
 
 def test_large_pipes_get_large_labs() -> None:
-    assert sweep_runner.lab_memory_gib(SPECS[0]) == 8
-    assert sweep_runner.lab_memory_gib(replace(cell_spec(rtt_ns=1000 * MS))) == 19
+    assert sweep_runner.lab_memory_bytes(SPECS[0]) == 8 << 30
+    assert sweep_runner.lab_memory_bytes(replace(cell_spec(rtt_ns=1000 * MS))) == 19 << 30
+    assert sweep_runner.lab_memory_bytes(replace(cell_spec(rtt_ns=100_000 * MS))) == 128 << 30
 
 
 def test_merged_repeats_keep_what_speaks_against_any(folder: RunFolder) -> None:

@@ -21,12 +21,13 @@ from emulator.record.probes import (
 )
 
 COUNTS = st.integers(0, 10**12)
+NUMBERS = st.integers(0, probes.MOST_PROBES - 1)
 DELAYS = st.none() | COUNTS
 
 
 @given(
     st.lists(
-        st.builds(RecordedProbe, COUNTS, COUNTS, COUNTS, DELAYS, DELAYS, DELAYS, st.sampled_from(["", THERE, BACK]))
+        st.builds(RecordedProbe, NUMBERS, NUMBERS, COUNTS, DELAYS, DELAYS, DELAYS, st.sampled_from(["", THERE, BACK]))
     )
 )
 def test_what_is_written_is_read(found: list[RecordedProbe]) -> None:
@@ -120,3 +121,10 @@ def test_the_spread_of_a_trace_is_the_spread_of_the_path() -> None:
     found = probes.trace_steps(there, 100 * 10**9)[0]
     assert found.delay_ns == pytest.approx(44 * MS, rel=0.01)
     assert found.jitter_ns == pytest.approx(4 * MS, rel=0.05)
+
+
+@pytest.mark.parametrize("line", [f"0,{probes.MOST_PROBES},0,,,,", "0,-1,0,,,,", f"{10**12},0,0,,,,"])
+def test_a_number_that_no_recording_has_is_no_probe(line: str) -> None:
+    """The probes before it would be filled in, one by one."""
+    with pytest.raises(ValueError, match=r"^line 2: .* is not a probe$"):
+        probes.parse(f"{probes.HEADER}\n{line}\n")

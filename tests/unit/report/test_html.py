@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.made_results import MIB, MS, cell_result, cell_spec, changed, execution
 
+from emulator.analysis.observed import CapturedFile
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Asked, RunFolder
 from emulator.hosts import tcp_profiles
@@ -104,6 +105,19 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere(
     assert "<script>" not in page
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
+
+
+def test_the_page_links_the_captured_frames(grid: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
+    specs, found = grid
+    file = CapturedFile("pcap/a lane.0/x.pcapng", "c0ffee", 7, 2)
+    with_file = {**found, specs[0].id: replace(found[specs[0].id], captures=(file,))}
+    reader = Reader()
+    reader.feed(page := html.page({}, {}, specs, with_file, [], []))
+    assert reader.open == []
+    assert "pcap/a%20lane.0/x.pcapng" in reader.addresses
+    assert all(part in reader.text for part in ("Captured frames", "c0ffee", "7", "2"))
+    assert "Captured frames" not in html.page({}, {}, specs, found, [], [])
+    assert "<th>" not in page
 
 
 def test_a_run_folder_is_rendered(tmp_path: Path, figures: list[draw.Figure], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.folders import GOLDEN
+from support.golden import golden
 from support.made_results import cell_result, cell_spec, changed
 
 from emulator.experiment.cell_result import CellResult, CellSpec
@@ -30,7 +31,7 @@ def test_markdown(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
     specs, found = cells
     said = tables.objections(specs, found, {specs[3].id: "the lab stalled"})
     text = tables.markdown("sweep", [tables.overview(specs, found), *tables.details(specs, found)], [("Mind", said)])
-    assert text == (GOLDEN / "table.md").read_text()
+    assert text == golden(GOLDEN / "table.md", text)
 
 
 def test_csv(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
