@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -13,20 +14,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from emulator.errors import LabError, LabStalled, LabTimeout
-from emulator.lab import build, build_image, compile_pyc
+from emulator.lab import boot_options, boundary, build, build_image, compile_pyc, landlock
+from emulator.lab.boot_options import MEMORY_BYTES, SEED, STALL_CPU_S, START_NS
+from emulator.lab.boundary import Exchange
 from emulator.lab.build_cache import Progress
 from emulator.lab.cpu_usage import group_cpu_s
+from emulator.lab.landlock import Job
 from emulator.lab.runtime import cpu_of_its_own, runtime_folder
-
-START_NS = 10**18
-"""The virtual clock's start: 2001-09-09 01:46:40 UTC, the same in every boot."""
-
-STALL_CPU_S = 120.0
-"""The lab counts as live-locked when it uses this much CPU time and its virtual clock does not advance."""
 
 POLL_MS = 50
 """The time between two checks for output of the lab."""
@@ -61,8 +58,8 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     real_time: bool = False,
-    memory: str = "8G",
-    seed: int = 1,
+    memory_bytes: int = MEMORY_BYTES,
+    seed: int = SEED,
     timeout_s: float | None = None,
     start_ns: int = START_NS,
     stall_cpu_s: float = STALL_CPU_S,
@@ -74,40 +71,47 @@ def run(
 ) -> int:
     """Run `argv` as root of a lab and return its exit code; builds the lab first when it is not there.
 
-    `serial` are two FIFOs, to the lab and from it: inside they are /dev/ttyS0. Raises LabTimeout, LabStalled, or
-    LabError with the console's last lines when the lab does not boot.
+    The command runs in the folder `cwd` of the host and may change it; with None it can change nothing of the host.
+    `serial` are two FIFOs, to the lab and from it: inside they are /dev/ttyS0. Raises InputError, LabTimeout,
+    LabStalled, or LabError with the console's last lines when the lab does not boot.
     """
     linux, root = _built(progress)
-    here = (cwd or Path.cwd()).resolve()
+    folder = cwd.resolve() if cwd else None
+    boot_options.check(argv, folder, root)
     with runtime_folder() as runtime, cpu_of_its_own(cpu) as pinned:
-        spec = _spec(argv, here, env or {}, seed, runtime, real_time=real_time)
-        (runtime / "spec.json").write_text(json.dumps(spec))
+        spec = _spec(argv, folder, env or {}, seed, real_time=real_time)
+        parameters = _prepare(root, Exchange(runtime), memory_bytes, spec)
         clock = [] if real_time else ["time-travel=inf-cpu", f"time-travel-start={start_ns}"]
-        opened, line = ([], []) if serial is None else _serial(*serial)
-        started = [*opened, *_pinned(pinned), *_kernel_argv(linux, root, runtime, memory)]
-        command = [*started, *clock, "con0=null,fd:1", *line]
+        lines = {} if serial is None else {8: str(serial[0]), 9: str(serial[1])}
+        console = ["con0=null,fd:1", *(["ssl0=fd:8,fd:9"] if lines else [])]
+        files = _allowed(linux, root, runtime, folder)
+        job = Job((str(linux), *parameters, *clock, *console), os.getpid(), files, pinned, lines)
         sinks = (stdout or _to(sys.stdout.fileno()), stderr or _to(sys.stderr.fileno()))
-        with _Guest(command, runtime) as guest:
+        with _Guest(job, Exchange(runtime)) as guest:
             return guest.follow(sinks, timeout_s, None if real_time else stall_cpu_s, " ".join(argv))
 
 
-def shell(memory: str = "8G") -> int:
-    """An interactive bash on this terminal, in real time."""
+def shell(folder: Path, memory_bytes: int = MEMORY_BYTES) -> int:
+    """An interactive bash on this terminal, in real time; it may change the host's `folder`."""
     if not sys.stdin.isatty():
         raise LabError("a shell needs a terminal; for a command use: longhaul lab run -- COMMAND")
     linux, root = _built(lambda *_: None)
+    folder = folder.resolve()
+    boot_options.check(["bash"], folder, root)
     with runtime_folder() as runtime:
-        spec = _spec(["bash", "-i"], Path.cwd(), {}, 1, runtime, real_time=True) | {"terminal": True}
-        (runtime / "spec.json").write_text(json.dumps(spec))
-        command = [*_kernel_argv(linux, root, runtime, memory), "con0=fd:0,fd:1"]
+        spec = _spec(["bash", "-i"], folder, {}, SEED, real_time=True) | {"terminal": True}
+        parameters = _prepare(root, exchange := Exchange(runtime), memory_bytes, spec)
+        argv = (str(linux), *parameters, "con0=fd:0,fd:1")
+        job = Job(argv, os.getpid(), _allowed(linux, root, runtime, folder))
         import termios
 
         before = termios.tcgetattr(0)
         try:
-            subprocess.run(command, env=_host_env(runtime), check=False)
+            subprocess.run(job.command(), env=_host_env(exchange), check=False)
         finally:
             termios.tcsetattr(0, termios.TCSADRAIN, before)
-        return int((runtime / "exit").read_text() or 0) if (runtime / "exit").exists() else 1
+        code = _exit_code(exchange)
+        return 1 if code is None else code
 
 
 def _built(progress: Progress) -> tuple[Path, Path]:
@@ -118,7 +122,7 @@ def _built(progress: Progress) -> tuple[Path, Path]:
 
 
 def _spec(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], seed: int, runtime: Path, *, real_time: bool
+    argv: Sequence[str], folder: Path | None, env: Mapping[str, str], seed: int, *, real_time: bool
 ) -> dict[str, object]:
     """What init.py is told to run, and with what around it."""
     inside = {
@@ -133,9 +137,8 @@ def _spec(
         "PYTHONHASHSEED": str(seed % 2**32),
     }
     return {
-        "run": str(runtime),
-        "sources": [str(path) for path in SOURCES if path.exists()],
-        "cwd": str(cwd),
+        "sources": [str(path) for path in _sources()],
+        "folder": str(folder) if folder else None,
         "argv": list(argv),
         "env": inside | dict(env),
         "seed": seed,
@@ -143,43 +146,41 @@ def _spec(
     }
 
 
-def _kernel_argv(linux: Path, root: Path, runtime: Path, memory: str) -> list[str]:
-    """The kernel and its parameters; puts init.py where it finds it."""
-    shutil.copy(Path(__file__).with_name("init.py"), runtime)
+def _sources() -> list[Path]:
+    return [path for path in SOURCES if path.exists()]
+
+
+def _prepare(root: Path, exchange: Exchange, memory_bytes: int, spec: Mapping[str, object]) -> list[str]:
+    """Fill the folders of the boot. Returns the kernel's parameters: of paths they hold only those of the boot."""
+    exchange.make()
+    shutil.copy(Path(__file__).with_name("init.py"), exchange.guest)
+    (exchange.guest / "spec.json").write_text(json.dumps(spec))
+    exchange.image.symlink_to(root.resolve())
     return [
-        str(linux), f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", f"rootflags={root}", "ro", "quiet",
-        "init=/lab/init", f"longhaul_run={runtime}", f"uml_dir={runtime}/", "con=null", "ssl=null",
+        f"mem={memory_bytes}", "root=/dev/root", "rootfstype=hostfs", f"rootflags={exchange.image}", "ro", "quiet",
+        "init=/lab/init", f"longhaul_run={exchange.guest}", f"uml_dir={exchange.kernel}/", "con=null", "ssl=null",
         # No interface but lo: these drivers would make some unasked.
         "dummy.numdummies=0", "ifb.numifbs=0", "bonding.max_bonds=0", "fb_tunnels=none",
     ]  # fmt: skip
 
 
-def _serial(inward: Path, outward: Path) -> tuple[list[str], list[str]]:
-    """What stands before the kernel's command line, and behind it.
-
-    The kernel names descriptors; a shell opens them, for the lab is started without any.
-    """
-    opening = 'to=$0 from=$1; shift; exec "$@" 8<>"$to" 9<>"$from"'
-    return ["sh", "-c", opening, str(inward), str(outward)], ["ssl0=fd:8,fd:9"]
-
-
-def _pinned(cpu: int | None) -> list[str]:
-    """Die with the launcher; stay on one CPU: UML and what it traces would wake each other across CPUs otherwise.
-
-    At fixed addresses where the machine allows it: UML's memory begins where its heap does, and repeats itself then.
-    """
-    fixed = ["setarch", "-R"] if _fixed_addresses() else []
-    return ["setpriv", "--pdeathsig", "KILL", *fixed, *([] if cpu is None else ["taskset", "-c", str(cpu)])]
+def _allowed(linux: Path, root: Path, runtime: Path, folder: Path | None) -> dict[str, int] | None:
+    """The files of the host for this boot; None where the host's kernel cannot refuse the others."""
+    if not landlock.abi():
+        return None
+    return boundary.allowed(
+        linux, boundary.libraries(linux), root.resolve(), _sources(), Exchange(runtime), folder
+    )  # fmt: skip
 
 
-@cache
-def _fixed_addresses() -> bool:
-    """Whether personality(2) may switch address randomization off here; some containers forbid it."""
-    return subprocess.run(["setarch", "-R", "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+def _host_env(exchange: Exchange) -> dict[str, str]:
+    return {"PATH": PATH, "TMPDIR": str(exchange.kernel), "HOME": str(exchange.kernel)}
 
 
-def _host_env(runtime: Path) -> dict[str, str]:
-    return {"PATH": PATH, "TMPDIR": str(runtime), "HOME": str(runtime)}
+def _exit_code(exchange: Exchange) -> int | None:
+    """What init.py reported; None when it did not come so far."""
+    text = (exchange.guest / "exit").read_text(errors="replace")
+    return int(text) if re.fullmatch(r"[0-9]{1,3}", text) else None
 
 
 def _to(fd: int) -> Sink:
@@ -195,12 +196,12 @@ def _to(fd: int) -> Sink:
 class _Guest:
     """The running lab: its process group, the files it writes, and the watch over it."""
 
-    def __init__(self, command: list[str], runtime: Path) -> None:
-        self._runtime, self._offsets = runtime, {"stdout": 0, "stderr": 0}
-        self._beat, self._beat_cpu_s = b"", 0.0
-        self._console = (runtime / "console").open("wb")
+    def __init__(self, job: Job, exchange: Exchange) -> None:
+        self._exchange, self._offsets = exchange, {"stdout": 0, "stderr": 0}
+        self._beat_ns, self._beat_cpu_s = 0, 0.0
+        self._console = exchange.console.open("wb")
         self._process = subprocess.Popen(
-            command, env=_host_env(runtime), stdin=subprocess.DEVNULL, stdout=self._console,
+            job.command(), env=_host_env(exchange), stdin=subprocess.DEVNULL, stdout=self._console,
             stderr=subprocess.STDOUT, process_group=0,
         )  # fmt: skip
         self._pidfd = os.pidfd_open(self._process.pid)
@@ -230,28 +231,26 @@ class _Guest:
                 self._check_stall(stall_cpu_s, name)
             ended.poll(POLL_MS)
         self._forward(sinks)
-        code = self._runtime / "exit"
-        if not code.exists():
-            console = (self._runtime / "console").read_text(errors="replace").splitlines()[-8:]
+        if (code := _exit_code(self._exchange)) is None:
+            console = self._exchange.console.read_text(errors="replace").splitlines()[-8:]
             raise LabError("the lab ended before the command did:\n" + "\n".join(console))
-        return int(code.read_text())
+        return code
 
     def _forward(self, sinks: tuple[Sink, Sink]) -> None:
         for name, sink in zip(self._offsets, sinks, strict=True):
-            with suppress(FileNotFoundError), (self._runtime / name).open("rb") as file:
+            with (self._exchange.guest / name).open("rb") as file:
                 file.seek(self._offsets[name])
                 while data := file.read(1 << 20):
                     self._offsets[name] += len(data)
                     sink(data)
 
     def _check_stall(self, stall_cpu_s: float, name: str) -> None:
-        path, used = self._runtime / "heartbeat", group_cpu_s(self._process.pid)
-        beat = str(path.stat().st_mtime_ns).encode() if path.exists() else b""
-        if beat != self._beat:
-            self._beat, self._beat_cpu_s = beat, used
+        path, used = self._exchange.guest / "heartbeat", group_cpu_s(self._process.pid)
+        beat_ns = path.stat().st_mtime_ns
+        if beat_ns != self._beat_ns:
+            self._beat_ns, self._beat_cpu_s = beat_ns, used
         elif used - self._beat_cpu_s > stall_cpu_s:
-            last = json.loads(path.read_bytes() or b"[]") if path.exists() else []
-            wanted = "; ".join(last) or name
+            wanted = "; ".join(path.read_text(errors="replace").rstrip(" \0").split("\n")) or name
             raise LabStalled(
                 f"{name}: {used - self._beat_cpu_s:.0f} s of CPU went by and the virtual clock stood still.\n"
                 f"Wanting the CPU when it last moved: {wanted}.\nA program that waits must sleep, not spin; "

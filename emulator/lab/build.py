@@ -1,4 +1,4 @@
-"""Build the kernel and the image at the same time: neither needs the other, and the image waits for downloads."""
+"""Build the kernel and the image at the same time: they are independent, and the image mostly waits for downloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXPECTED_S = {
     "compile the kernel": 170, "download Debian packages": 20, "unpack Debian packages": 15,
     "install Python packages": 10, "compile Python packages": 20,
 }  # fmt: skip
-"""How long each step takes on two CPUs, in seconds, for who waits."""
+"""The duration of each step on two CPUs, in seconds, for the progress display."""
 
 
 def build_lab(progress: Progress) -> tuple[Path, Path]:
@@ -27,6 +27,6 @@ def build_lab(progress: Progress) -> tuple[Path, Path]:
     with ThreadPoolExecutor(2, thread_name_prefix="build") as pool:
         image = pool.submit(build_image.build, progress)
         kernel = pool.submit(build_kernel.build, progress)
-        # The image first: it is done, or has failed, minutes before the kernel.
+        # The image first: it succeeds or fails minutes before the kernel.
         built = image.result()
         return kernel.result(), built

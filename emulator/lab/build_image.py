@@ -21,7 +21,7 @@ PACKAGES = (
     "sudo", "tar", "util-linux",
 )  # fmt: skip
 RECIPE = "5"
-"""Raise it when the steps below change, or those of `compile_pyc.compile_image`."""
+"""Increase it when the steps below change, or those of `compile_pyc.compile_image`."""
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PROJECT = Path(__file__).parents[2]
@@ -119,7 +119,7 @@ def _python_packages(root: Path, progress: Progress) -> None:
 
 
 def _installer() -> list[str]:
-    """uv where it is there, for it is faster; else pip. Raises LabError when neither is."""
+    """uv if it is installed, because it is faster, else pip. Raises LabError without either."""
     uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     if Path(uv).exists():
         return [uv, "pip", "install", "--python", sys.executable]

@@ -13,12 +13,16 @@ from emulator.errors import LabError
 from emulator.lab.build_cache import Progress, building, command, entry, need
 from emulator.lab.runtime import runtime_folder, why_not
 
-SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
+PACKAGE = "linux-source-6.12"
+SOURCE = Path(f"/usr/src/{PACKAGE}.tar.xz")
 CONFIG = Path(__file__).with_name("kernel.config")
 PATCHES = Path(__file__).with_name("patches")
 """NNNN-name.patch, applied in the order of their names; each begins with its reason."""
 RECIPE = "5"
-"""Raise it when the steps below change, so that an older build is not used in place of a new one."""
+"""Increase it when the steps below change: the cache then ignores older builds."""
+
+RECORD = "source-version"
+"""The file beside the kernel that holds the version of the source package."""
 
 LINES = 1323
 """About how many lines `make` prints, for the progress bar."""
@@ -59,6 +63,31 @@ def series() -> list[Path]:
     return sorted(PATCHES.glob("*.patch"))
 
 
+def source_version() -> str:
+    """The version of the cached kernel's source package; "" without a kernel, or for one that was built before."""
+    record = place() / RECORD
+    return record.read_text("utf-8").strip() if record.exists() else ""
+
+
+def installed_version() -> str:
+    """The version of the source package on this machine; "" when it is not installed."""
+    try:
+        done = subprocess.run(
+            ["dpkg-query", "-W", "-f", "${Version}", PACKAGE], check=False, capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip() if not done.returncode else ""
+
+
+def other_source() -> str:
+    """What to know when the installed source package is not the one of the cached kernel; else ""."""
+    built, installed = source_version(), installed_version()
+    if not built or not installed or built == installed:
+        return ""
+    return f"{PACKAGE} {installed} is installed: remove {place()} and run longhaul lab build to use it"
+
+
 def build(progress: Progress) -> Path:
     """Build the kernel unless it is there. Returns the executable. Raises LabError."""
     goal = place()
@@ -66,18 +95,19 @@ def build(progress: Progress) -> Path:
         if partial:
             need(TOOLS)
             with _scratch(partial) as scratch:
-                tree = _unpack(scratch, progress)
+                tree, version = _unpack(scratch, progress)
                 for patch in series():
                     apply(patch, tree)
                 _configure(tree, progress)
                 _compile(tree, progress)
                 command(["strip", "-o", partial / "linux", tree / "linux"])
+                (partial / RECORD).write_text(version, "utf-8")
     return goal / "linux"
 
 
 @contextmanager
 def _scratch(partial: Path) -> Iterator[Path]:
-    """A folder to build in: in memory where there is room, for a slow disk takes minutes to write 40 000 files."""
+    """A folder to build in: in memory if there is enough, because a slow disk takes minutes to write 40 000 files."""
     free = os.statvfs("/dev/shm").f_bavail * os.statvfs("/dev/shm").f_frsize if Path("/dev/shm").exists() else 0
     if not why_not() and min(free, _available_memory_bytes()) > 2 * SCRATCH_BYTES:
         with runtime_folder() as folder:
@@ -90,32 +120,34 @@ def _scratch(partial: Path) -> Iterator[Path]:
 
 
 def _available_memory_bytes() -> int:
-    """What programs may still take without swapping: MemAvailable of proc(5)."""
+    """The memory that programs can use without swapping: MemAvailable of proc(5)."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
-def _unpack(scratch: Path, progress: Progress) -> Path:
-    archive = SOURCE
+def _unpack(scratch: Path, progress: Progress) -> tuple[Path, str]:
+    """The source, and the version of its package."""
+    archive, version = SOURCE, installed_version()
     if not archive.exists():
         progress("download the kernel's source", 0, 1)
-        # No root needed to take a package apart.
-        command(["apt-get", "download", "linux-source-6.12"], cwd=scratch)
-        package = next(scratch.glob("linux-source-6.12_*.deb"))
+        # Unpacking a package needs no root.
+        command(["apt-get", "download", PACKAGE], cwd=scratch)
+        package = next(scratch.glob(f"{PACKAGE}_*.deb"))
         command(["dpkg-deb", "-x", package, scratch / "package"])
         progress("download the kernel's source", 1, 1)
         archive = scratch / "package" / SOURCE.relative_to("/")
+        version = command(["dpkg-deb", "-f", package, "Version"]).strip()
     progress("unpack the kernel's source", 0, 1)
     tree = scratch / "tree"
     tree.mkdir()
     command(["tar", "-xJf", archive, "-C", tree, "--strip-components=1", *(f"--exclude=*/{path}" for path in UNUSED)])
     progress("unpack the kernel's source", 1, 1)
-    return tree
+    return tree, version
 
 
 def apply(patch: Path, tree: Path) -> None:
     """Apply a patch where every line of its context matches. Raises LabError that names the patch and the cause."""
-    # -N: a patch that is applied already is an error, not a question.
+    # -N: a patch that was applied before is an error; without it patch would ask.
     argv: list[str | Path] = ["patch", "-p1", "-F0", "-N", "--no-backup-if-mismatch", "-i", patch]
     try:
         command(argv, cwd=tree)

@@ -1,4 +1,4 @@
-"""`longhaul serve --demo` on the host: a lab in real time, whose web server is reached by a port of the host."""
+"""`longhaul serve --demo` on the host: boots a lab in real time and forwards a port of the host to its web server."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from emulator.lab.build_cache import Progress
 from emulator.lab.runtime import runtime_folder
 from emulator.lab.serial_forward import Forward
 
-MEMORY = "2G"
+MEMORY_BYTES = 2 << 30
 COMMAND = ("python3", "-P", "-m", "emulator.cli.demo_server")
 
 
 def serve(listen: tuple[str, int], report: Callable[[str], object], progress: Progress = lambda *_: None) -> int:
-    """Serve until interrupted, or until the lab ends; returns its exit code. `tell` is called with the address."""
+    """Serve until interrupted, or until the lab ends; returns its exit code. Calls `report` with the address."""
     with listening(listen) as listener, runtime_folder() as folder:
         lines = (folder / "to-lab", folder / "from-lab")
         for line in lines:
             os.mkfifo(line, 0o600)
         with _forwarding(listener, lines, report):
             return boot.run(
-                COMMAND, cwd=folder, real_time=True, memory=MEMORY, serial=lines, stdout=lambda _: None,
+                COMMAND, real_time=True, memory_bytes=MEMORY_BYTES, serial=lines, stdout=lambda _: None,
                 progress=progress,
             )  # fmt: skip
 
 
 @contextmanager
 def listening(listen: tuple[str, int]) -> Iterator[socket.socket]:
-    """A socket that listens there. Raises MissingError when it cannot."""
+    """A socket that listens at the address. Raises MissingError when it cannot."""
     try:
         made = socket.create_server(listen, family=socket.AF_INET6 if ":" in listen[0] else socket.AF_INET)
     except OSError as error:
@@ -46,7 +46,7 @@ def listening(listen: tuple[str, int]) -> Iterator[socket.socket]:
 
 @contextmanager
 def _forwarding(listener: socket.socket, lines: tuple[Path, Path], report: Callable[[str], object]) -> Iterator[None]:
-    """Forward in a thread of its own for as long as the body runs."""
+    """Forward in a thread while the block runs."""
     host, port = listener.getsockname()[:2]
     outward, inward = (os.open(line, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC) for line in lines)
     ended = threading.Event()

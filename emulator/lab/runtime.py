@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -16,13 +17,18 @@ from emulator.errors import LabError
 
 PREFIX = "longhaul-lab-"
 
+_PLAIN = re.compile(r"[A-Za-z0-9_./+@%=:~-]{1,200}")
+"""A folder's name that the kernel's command line can hold: it has no quoting for all others, and an end."""
+
 
 def why_not() -> list[str]:
     """The reasons why the lab cannot run on this machine; empty when it can."""
     reasons = []
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         reasons.append(f"the lab needs Linux on x86-64, this is {sys.platform} on {os.uname().machine}")
-    if not os.access(parent(), os.W_OK):
+    if not _PLAIN.fullmatch(str(parent())):
+        reasons.append(f"TMPDIR is {str(parent())!r}: set it to a short name of letters, digits and ._/+@%=:~-")
+    elif not os.access(parent(), os.W_OK):
         reasons.append(f"{parent()} is not writable: set TMPDIR to a folder that is")
     elif os.statvfs(parent()).f_flag & os.ST_NOEXEC:
         reasons.append(f"{parent()} is mounted noexec: set TMPDIR to a folder that is not")
@@ -33,7 +39,7 @@ def why_not() -> list[str]:
 
 
 def parent() -> Path:
-    return Path(os.environ.get("TMPDIR") or "/dev/shm")
+    return Path(os.environ.get("TMPDIR") or "/dev/shm").absolute()
 
 
 @contextmanager

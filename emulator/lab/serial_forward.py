@@ -1,7 +1,7 @@
-"""TCP connections over one pair of byte streams: from a port of the host to a port inside the lab.
+"""Forwards TCP connections from a port of the host to a port inside the lab, over one pair of byte streams.
 
-The lab has no network to the host, but a serial line. Every chunk on it is a frame: connection, kind, length, bytes.
-The host's end opens connections, the lab's end makes them; both ends are this same code.
+The lab's only connection to the host is a serial line. Every chunk on it is a frame: connection, kind, length, bytes.
+The host's end accepts connections, the lab's end connects to the server; both ends run this code.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from dataclasses import dataclass, field
 
 HEADER = struct.Struct("!4sHBH")
 MAGIC = b"LhFw"
-"""Every frame begins so; what stands before the first one (a console's greeting) is skipped."""
+"""The first bytes of every frame; the reader skips everything before the first frame (a console's greeting)."""
 
 HELLO, OPEN, DATA, CLOSE, TAKEN = range(5)
 LARGEST = 4096
 LARGEST_READ = 1 << 15
 MOST_UNDER_WAY = 3072
-"""Bytes towards the lab that it has not said to have TAKEN (their count stands in place of the connection): User-mode
-Linux deafens its serial line for good when the terminal's buffer of 4096 fills up (drivers/line.c, line_throttle)."""
+"""The most bytes on their way to the lab. The lab acknowledges them by TAKEN frames, with their number in place of the
+connection. User-mode Linux stops reading its serial line for ever when the terminal's buffer of 4096 bytes is full
+(drivers/line.c, line_throttle)."""
 
 MOST_WAITING_BYTES = 8 << 20
-"""A peer that does not read is cut off when so much waits for it; the others share the line with it."""
+"""A peer that does not read is disconnected when this many bytes wait for it: all peers share the line."""
 
 Connect = Callable[[], socket.socket]
 
 
 @dataclass
 class _ForwardedConnection:
-    """One TCP connection at this end, and what waits to be sent to it."""
+    """One TCP connection at this end, and the bytes that wait to be sent to it."""
 
     number: int
     sock: socket.socket
@@ -42,9 +43,9 @@ class _ForwardedConnection:
 
 
 class Forward:
-    """One end of the line. With `listener` it takes connections, with `connect` it makes them.
+    """One end of the line. With `listener` it accepts connections, with `connect` it opens them.
 
-    `inward` and `outward` are two file descriptors that do not block. `on_hello` is called when the other end is there.
+    `inward` and `outward` are two non-blocking file descriptors. `on_hello` is called when the other end is ready.
     """
 
     def __init__(
@@ -63,11 +64,11 @@ class Forward:
             self._selector.register(listener, selectors.EVENT_READ)
 
     def hello(self) -> None:
-        """Tell the other end that we are there."""
+        """Report to the other end that this one is ready."""
         self._frame(0, HELLO)
 
     def step(self, timeout_s: float) -> None:
-        """Wait for something to happen, at most so long, and do what it takes."""
+        """Wait for events, at most `timeout_s`, and handle them."""
         self._watch()
         for key, events in self._selector.select(timeout_s):
             if key.fileobj == self._in:
@@ -86,7 +87,7 @@ class Forward:
         self._selector.close()
 
     def _watch(self) -> None:
-        """Listen for room on the line while something may go there, and read from peers only while nothing waits."""
+        """Select for writing only while there is something to send; read from peers only while nothing waits."""
         registered, sendable = self._out in self._selector.get_map(), self._waiting and self._room
         if sendable and not registered:
             self._selector.register(self._out, selectors.EVENT_WRITE)

@@ -15,10 +15,20 @@ from pathlib import Path
 import click
 import pytest
 from support.folders import ROOT, TESTS
-from support.waiting import until
+from support.waiting import PATIENCE_S, until
 
 from emulator.errors import LabError, LabStalled, LabTimeout
-from emulator.lab import boot, build_cache, build_image, build_kernel, compile_pyc, runtime
+from emulator.lab import (
+    boot,
+    boot_options,
+    boundary,
+    build_cache,
+    build_image,
+    build_kernel,
+    compile_pyc,
+    landlock,
+    runtime,
+)
 
 LOSSY_TRANSFER = """
 longhaul up {topology} >/dev/null
@@ -118,7 +128,7 @@ def test_it_dies_with_its_launcher(sign: signal.Signals, tmp_path: Path) -> None
     launcher = subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, process_group=0)
     assert until((tmp_path / "on").exists)
     launcher.send_signal(sign)
-    assert launcher.wait(60) != 0
+    assert launcher.wait(PATIENCE_S) != 0
     assert until(lambda: lab_processes() == [])
     boot.run(["true"])  # sweeps what a killed launcher could not
     assert left_behind() == []
@@ -175,7 +185,7 @@ def test_nobody_may_run_it() -> None:
 
 def test_a_guest_that_does_not_boot_says_why() -> None:
     with pytest.raises(LabError, match="the lab ended before the command did"):
-        boot.run(["true"], memory="8M")
+        boot.run(["true"], memory_bytes=8 << 20)
     assert left_behind() == []
 
 
@@ -234,3 +244,71 @@ def test_missing_packages_are_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LabError, match=r"apt-get install bison flex$"):
         build_cache.need({"flex": "flex", "bison": "bison"})
+
+
+OUTSIDE = """
+mkdir /m
+mount -t hostfs none /m -o hostfs={outside}
+cat /m/secret; echo lost > /m/secret; echo new > /m/new; rm /m/secret; mv /m/secret {here}/; truncate -s 0 /m/secret
+runtime=$(tr ' ' '\\n' < /proc/cmdline | sed -n 's,^longhaul_run=,,p')
+mount -t hostfs none /m -o hostfs=$runtime
+echo forged > /m/init.py; echo new > /m/new
+mount -t hostfs none /m -o hostfs=$(dirname $runtime)
+cat /m/lock; echo forged > /m/console; rm -rf /m/guest
+ls /lab/run
+mknod {here}/device b 8 1
+echo "$runtime"
+"""
+
+
+def test_root_in_the_lab_opens_no_file_that_is_not_mounted(tmp_path: Path) -> None:
+    """It may mount any folder of the host: the host's kernel refuses what it does there, or `lab info` says not."""
+    here, outside = tmp_path / "here", tmp_path / "outside"
+    here.mkdir(), outside.mkdir()
+    (outside / "secret").write_text("secret")
+    done = boot.capture(["sh", "-c", OUTSIDE.format(here=here, outside=outside)], cwd=here)
+    *listed, runtime = done.stdout.decode().splitlines()
+    assert (done.exit_code, Path(runtime).name) == (0, "guest")
+    if boundary.weaknesses(landlock.abi()):
+        return
+    assert (listed, done.stderr.count(b"Permission denied")) == ([], 17), done.stderr.decode()
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+    assert (outside / "secret").read_text() == "secret"
+    assert list(here.iterdir()) == []
+
+
+def test_without_a_folder_the_command_can_change_nothing_of_the_host() -> None:
+    done = boot.capture(["sh", "-c", "pwd; grep hostfs /proc/mounts | grep -v ' ro,'"])
+    assert (done.stdout, done.stderr) == (b"/tmp\n", b"")
+
+
+def test_a_report_that_was_tampered_with_is_no_traceback() -> None:
+    """Root in the lab may write what it likes into its own reports: it is its own result that it spoils."""
+    forged = "for fd in 3 4 5 6 7 8 9; do echo nonsense > /proc/1/fd/$fd; done"
+    with pytest.raises(LabError, match="the lab ended before the command did"):
+        boot.run(["sh", "-c", forged], stdout=lambda _: None, stderr=lambda _: None)
+
+
+@pytest.mark.parametrize("name", ["a b,c", "new\nline", os.fsdecode(b"latin\xff"), "quote'\"$()"])
+def test_a_folder_of_any_name_is_shared(name: str, tmp_path: Path) -> None:
+    (here := tmp_path / name).mkdir()
+    boot.run(["sh", "-c", "echo written > file"], cwd=here)
+    assert (here / "file").read_text() == "written\n"
+
+
+def test_a_runtime_folder_that_the_kernels_command_line_cannot_hold_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "a init=/bin/sh"))
+    with pytest.raises(LabError, match=r"TMPDIR is '.*init=/bin/sh': set it to a short name of letters"):
+        boot.run(["true"])
+
+
+@pytest.mark.parametrize("start_ns", [0, boot_options.parse_start_ns("2199-12-31T23:59:59")])
+def test_the_clock_starts_at_either_end_of_its_range(start_ns: int) -> None:
+    done = boot.capture(["date", "+%s"], start_ns=start_ns)
+    assert int(done.stdout) == start_ns // 10**9
+
+
+def test_the_least_memory_boots() -> None:
+    assert boot.run(["true"], memory_bytes=boot_options.LEAST_MEMORY_BYTES) == 0

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.waiting import PATIENCE_S
 
 from emulator.errors import LabError
 from emulator.lab import build, build_image, build_kernel
@@ -18,7 +19,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("empty_cache")
 def test_both_are_built_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=PATIENCE_S)
 
     def meet(name: str) -> Path:
         both.wait()

@@ -71,3 +71,20 @@ def test_another_patch_is_another_kernel(tmp_path: Path, monkeypatch: pytest.Mon
     changed = build_kernel.place()
     patch(tmp_path / "patches").rename(tmp_path / "patches/0099-italian.patch")
     assert len({before, changed, build_kernel.place()}) == 3
+
+
+def test_the_kernel_names_its_source_and_another_one_that_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_kernel, "place", lambda: tmp_path)
+    monkeypatch.setattr(build_kernel, "installed_version", lambda: "6.12.2-1")
+    assert (build_kernel.source_version(), build_kernel.other_source()) == ("", "")
+    (tmp_path / build_kernel.RECORD).write_text("6.12.2-1")
+    assert (build_kernel.source_version(), build_kernel.other_source()) == ("6.12.2-1", "")
+    (tmp_path / build_kernel.RECORD).write_text("6.12.1-1")
+    assert build_kernel.other_source().startswith("linux-source-6.12 6.12.2-1 is installed: remove ")
+
+
+def test_a_package_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_kernel, "PACKAGE", "no-such-package")
+    assert build_kernel.installed_version() == ""

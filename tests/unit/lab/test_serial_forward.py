@@ -11,12 +11,12 @@ from array import array
 from collections.abc import Iterator
 
 import pytest
-from support.waiting import until
+from support.waiting import PATIENCE_S, until
 
 from emulator.lab import serial_forward
 from emulator.lab.serial_forward import Forward
 
-LIMIT_S = 60.0
+LIMIT_S = PATIENCE_S
 
 
 class Line:

@@ -1,0 +1,94 @@
+"""What the lab's process may do with the host's files, as a value: the host's kernel refuses everything else."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from emulator.lab import landlock
+from emulator.lab.landlock import CHANGE, OVERWRITE, READ, RUN, Access
+
+OF_THE_HOST = {
+    "/etc/ld.so.cache": Access.READ_FILE,
+    "/proc/cpuinfo": Access.READ_FILE,
+    "/proc/mounts": Access.READ_FILE,
+    "/dev/null": OVERWRITE,
+}
+"""What User-mode Linux and the C library open while they start."""
+
+LOADER = Path("/lib64/ld-linux-x86-64.so.2")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The folders of one boot on the host.
+
+    `kernel` holds what User-mode Linux makes: its memory and its pid. `guest` holds what the launcher and init.py tell
+    one another: the guest may read it and overwrite REPORTS, and it can make nothing there.
+    """
+
+    runtime: Path
+
+    REPORTS = ("stdout", "stderr", "heartbeat", "exit")
+
+    @property
+    def kernel(self) -> Path:
+        """The folder of User-mode Linux."""
+        return self.runtime / "kernel"
+
+    @property
+    def image(self) -> Path:
+        """A link to the image's root."""
+        return self.runtime / "image"
+
+    @property
+    def console(self) -> Path:
+        """What the kernel prints."""
+        return self.runtime / "console"
+
+    @property
+    def guest(self) -> Path:
+        """The folder that the guest sees as /lab/run until its command starts."""
+        return self.runtime / "guest"
+
+    def make(self) -> None:
+        """Make both, with the files of the reports."""
+        self.kernel.mkdir()
+        self.guest.mkdir()
+        for name in self.REPORTS:
+            (self.guest / name).touch(0o600)
+
+
+def allowed(
+    linux: Path, libraries: Sequence[str], root: Path, sources: Sequence[Path], exchange: Exchange, folder: Path | None
+) -> dict[str, int]:
+    """Each path with the rights there and beneath. `folder` is the one that the command may change."""
+    rules = {str(path): int(RUN) for path in (linux, *libraries)}
+    rules |= {str(path): int(READ) for path in (root, *sources, exchange.guest)}
+    rules |= {str(exchange.guest / name): int(OVERWRITE) for name in exchange.REPORTS}
+    rules |= {path: int(right) for path, right in OF_THE_HOST.items()}
+    rules[str(exchange.kernel)] = CHANGE
+    if folder:
+        rules[str(folder)] = CHANGE
+    return rules
+
+
+@cache
+def libraries(linux: Path) -> tuple[str, ...]:
+    """The shared libraries that the kernel's executable is started with, and their loader; none when it has none."""
+    listed = subprocess.run([LOADER, "--list", linux], check=False, capture_output=True, text=True)
+    words = [word for line in listed.stdout.splitlines() for word in line.split() if word.startswith("/")]
+    return (*words, str(LOADER)) if listed.returncode == 0 else ()
+
+
+def weaknesses(version: int) -> list[str]:
+    """What this host's Landlock does not refuse, in words; empty when it refuses all that this page of rules says."""
+    if not version:
+        return ["this kernel has no Landlock: a program in the lab can open every file that you can"]
+    lacking = []
+    if version < landlock.SINCE[Access.TRUNCATE]:
+        lacking.append(f"Landlock {version} lets a program in the lab empty files that you may write")
+    return lacking
