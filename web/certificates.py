@@ -1,8 +1,9 @@
-"""Certificates: a request pings every pair of hosts and compares asked and measured RTT; each is kept as JSON."""
+"""Certificates: a request pings every pair of hosts and compares requested and measured RTTs; each is kept as JSON."""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -18,15 +19,17 @@ from emulator.experiment import engine_lateness, rtt_certificate
 from emulator.experiment.run_folder import write_atomically
 from emulator.hosts.tools import time_tolerance
 from emulator.model.topology import Topology
+from emulator.system import atomic_file, bounded_file, kept_file
 from web.api.schemas import Answer
 
 KEPT = 100
+log = logging.getLogger("longhaul.web")
 Measure = Callable[[Topology, int, int], Iterator[rtt_certificate.Pair]]
 
 
 @dataclass(frozen=True)
 class PairAnswer(rtt_certificate.Pair):
-    """The RTT between two hosts in ns: asked, measured, and the allowed difference."""
+    """The RTT between two hosts in ns: requested, measured, and the allowed difference."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -88,22 +91,32 @@ class Certificates:
         now = datetime.now(UTC)
         name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
         value = {"id": name, "created": now.isoformat(timespec="seconds"), **made.to_json()}
-        self._folder.mkdir(parents=True, exist_ok=True)
+        atomic_file.folder(self._folder)
         write_atomically(self._folder / f"{name}.json", json.dumps(value, indent=1) + "\n")
         for old in self._names()[KEPT:]:
             (self._folder / f"{old}.json").unlink()
         return CertificateAnswer.model_validate(value)
 
     def all(self) -> CertificatesAnswer:
-        """All certificates, newest first."""
-        return CertificatesAnswer(certificates=[self.get(name) for name in self._names()])
+        """All certificates, newest first, without those that are spoilt."""
+        found = []
+        for name in self._names():
+            try:
+                found.append(self.get(name))
+            except (InputError, KeyError) as error:
+                log.warning("a certificate is skipped: %s", error)
+        return CertificatesAnswer(certificates=found)
 
     def get(self, name: str) -> CertificateAnswer:
-        """One certificate. Raises KeyError."""
+        """One certificate. Raises KeyError, or InputError when its file is spoilt."""
         path = self._folder / f"{name}.json"
         if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9]{3}", name) or not path.exists():
             raise KeyError(name)
-        return CertificateAnswer.model_validate_json(path.read_text("utf-8"))
+        try:
+            return CertificateAnswer.model_validate_json(kept_file.read(path, bounded_file.CERTIFICATE))
+        except ValueError as error:  # pydantic's too
+            why = str(error).splitlines()[0]
+            raise InputError.single(f"cannot be read as a certificate: {why}; delete it", str(path)) from None
 
     def _names(self) -> list[str]:
         found = self._folder.glob("*.json") if self._folder.is_dir() else ()

@@ -8,12 +8,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from emulator.config import writer
 from emulator.control.live_rates import FlowNow, LaneNow, Reading, flows, quantile, reading, together, traffic
 from emulator.control.rtt_monitor import Echoes, Rtts
-from emulator.control.status import LaneStatus
+from emulator.control.status import LaneStatus, Status
 from emulator.errors import LonghaulError
 from web.service import UseCases
 
@@ -33,7 +34,8 @@ class Look:
     """One observation of all lanes: the time in ms since 1970 and the values; `changes` counts the changes so far.
 
     With `leased` a test run has leased the lanes. `back_to` is the topology that returns when the lease ends, or when a
-    pending change is not confirmed.
+    pending change is not confirmed. `changing` is Status's. `scheduled` holds the lanes that a schedule changes, with
+    their present settings as in a topology file.
     """
 
     at_ms: int
@@ -43,6 +45,8 @@ class Look:
     seconds_left: float | None = None
     leased: bool = False
     back_to: str | None = None
+    changing: bool = False
+    scheduled: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The event's data for watchers."""
@@ -134,7 +138,7 @@ class Live:
         back_to = status.pending.back_to if status.pending else None
         seen = Look(
             round(self._wall() * 1000), lanes, len(status.drift), self._usecases.changes,
-            self._usecases.seconds_left(status), status.leased, back_to,
+            self._usecases.seconds_left(status), status.leased, back_to, status.changing, _scheduled(status),
         )  # fmt: skip
         self.looks.append(seen)
         self.channel.send("look", seen.to_json())
@@ -147,6 +151,15 @@ class Live:
             except LonghaulError as error:
                 log.warning("cannot observe the lanes: %s", error)
                 self.channel.send("trouble", {"text": str(error)})
+
+
+def _scheduled(status: Status) -> dict[str, dict[str, Any]]:
+    """By lane that a schedule changes, its present settings."""
+    topology = status.topology
+    if topology is None or topology.schedule is None:
+        return {}
+    names = {name for track in topology.schedule.tracks for name in track.lanes or topology.sites}
+    return {one.lane.name: writer.lane_tree(one.lane, apart=True) for one in status.lanes if one.lane.name in names}
 
 
 def _lane_now(one: LaneStatus, before: Reading, now_ns: int, rtts: Mapping[str, Rtts]) -> LaneNow:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from emulator import __version__
-from emulator.errors import InputError, LonghaulError, MeasureError, RefusedError
+from emulator.errors import InputError, LonghaulError, Mistake, RefusedError, no_such
 from emulator.experiment import grid, sweep_runner
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
@@ -24,6 +24,7 @@ from emulator.hosts.tools import machine_facts
 from emulator.model.sweep_axes import Axes
 from emulator.model.topology import Lane, Topology
 from emulator.report import tables, write
+from emulator.system import bounded_file
 from web.api.run_form import RunForm
 from web.service import UseCases
 
@@ -33,7 +34,7 @@ log = logging.getLogger("longhaul.web")
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it stands: cells asked for, results and failures so far. `trouble` ended it early."""
+    """The state of a run: its cells, and the results and failures so far. `trouble` is the error that ended it."""
 
     id: str
     state: str
@@ -45,14 +46,14 @@ class Run:
 
     @property
     def left_s(self) -> float:
-        """A guess at the time that is left."""
+        """An estimate of the time left."""
         todo = [s for s in self.specs if s.id not in self.found and s.id not in self.failures]
         return grid.cost_s(todo, 1, in_lab=self.in_lab) if self.state == RUNNING else 0.0
 
 
 @dataclass
 class _Work:
-    """The run that is being executed."""
+    """The running run."""
 
     id: str
     thread: threading.Thread
@@ -61,13 +62,13 @@ class _Work:
 
 
 Runners = Callable[[bool], tuple[sweep_runner.Runner, int]]
-"""From "in the lab?" to what executes a cell, and how many cells at once."""
+"""Takes whether to measure in labs; returns the runner of a cell, and the number of cells at once."""
 
 
 class Runs:
-    """The runs in one folder. `set_aside`: what is up makes room for the time of each cell (see `local_runners`).
+    """The runs in one folder. `order_seed` draws the seed of a new run's order.
 
-    `order_seed` draws the seed of a new run's order.
+    `set_aside`: a cell of no lane that is up takes the place of all lanes (see `local_runners`).
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Runs:
         return grid.cells(placed, axes, tcp_profiles.load_profiles(), _by_field, algorithms)
 
     def start(self, form: RunForm) -> Run:
-        """Begin a run. Raises InputError, RefusedError when one is at work or a topology is in the way."""
+        """Start a run. Raises InputError, and RefusedError when a run is active or a topology is in the way."""
         specs = self.grid(form)
         with self._lock:
             self._refuse(form.in_lab, specs)
@@ -110,7 +111,7 @@ class Runs:
         return self.get(name)
 
     def resume(self, name: str) -> Run:
-        """Go on with a run that was stopped; what is finished stays. Raises KeyError, RefusedError."""
+        """Resume a stopped run; finished cells stay. Raises KeyError, RefusedError."""
         run = self.get(name)
         with self._lock:
             self._refuse(run.in_lab, run.specs)
@@ -135,7 +136,7 @@ class Runs:
         return Run(name, state, in_lab, specs, found, failures, trouble)
 
     def remove(self, name: str) -> None:
-        """Cancel a run that is at work (cells already begun end first); forget one that has ended. Raises KeyError."""
+        """Cancel an active run (its running cells finish first), or delete an ended one. Raises KeyError."""
         folder = self._at(name)
         with self._lock:
             if self._work and self._work.id == name:
@@ -159,21 +160,21 @@ class Runs:
         return markdown(run)
 
     def _page(self, run: Run) -> str:
-        """report.html, drawn anew only when there is more to tell than the last time."""
+        """report.html, drawn again only when there are new results."""
         folder, key = self._at(run.id), (len(run.found), len(run.failures))
         with self._drawing:
             if self._drawn.get(run.id) != key:
                 write.page(folder, run.specs, run.found, _objections(run))
                 self._drawn[run.id] = key
-            return (folder.path / "report.html").read_text("utf-8")
+            return bounded_file.read_text(folder.path / "report.html", bounded_file.RUN)
 
     def states(self) -> dict[str, int]:
-        """How many runs there are in each state, without reading them."""
+        """The number of runs in each state, without reading them."""
         running = 1 if self._work else 0
         return {RUNNING: running, "ended": len(self.names()) - running}
 
     def stop(self) -> None:
-        """Cancel and wait for what is at work."""
+        """Cancel the active run and wait for its end."""
         work = self._work
         if work:
             work.cancelled.set()
@@ -182,20 +183,22 @@ class Runs:
     def _base(self, axes: Axes) -> Topology:
         if not axes.lane:
             if not axes.rtt:
-                raise InputError.single("say what to measure: rtt, or lane of the topology", "request", "rtt")
+                raise InputError.single(
+                    "there is nothing to measure: use rtt, or lane with a lane of the topology", "request", "rtt"
+                )
             return Topology("sweep", "hub", (Lane("lane"),))
         base = self._usecases.topology()
         there = base.sites if base else ()
-        if base is None or not set(axes.lane) <= set(there):
-            known = ", ".join(there) or "none, for nothing is up"
-            raise InputError.single(f"no such lane: there are {known}", "request", "lane")
+        unknown = [name for name in axes.lane if name not in there]
+        if base is None or unknown:
+            raise InputError([Mistake("request", "lane", no_such("lane", name, there)) for name in unknown])
         if axes.rtt and len(axes.lane) != 1:
-            raise InputError.single("RTTs are measured on one lane: name one", "request", "lane")
+            raise InputError.single("RTTs need a single lane: name one lane", "request", "lane")
         return base
 
     def _refuse(self, in_lab: bool, specs: Sequence[CellSpec]) -> None:
         if self._work:
-            raise RefusedError(f"run {self._work.id} is at work: wait for it or cancel it")
+            raise RefusedError(f"run {self._work.id} is active: wait for its end, or cancel it")
         if in_lab:
             return
         if (pid := self._usecases.leaseholder()) is not None:
@@ -204,7 +207,7 @@ class Runs:
             raise RefusedError("a change waits for confirmation: confirm or undo it first")
         over_the_lanes = all(spec.topology.hub_host for spec in specs)
         if not (self._set_aside or over_the_lanes) and (up := self._usecases.topology()):
-            raise RefusedError(f"{up.name} is up here: measure in the lab (in_lab), or take it down first")
+            raise RefusedError(f"{up.name} is up here: measure in the lab (in_lab), or bring it down first")
 
     def _begin(self, folder: RunFolder) -> None:
         name = folder.path.name
@@ -219,15 +222,16 @@ class Runs:
         assert work
         try:
             self._cells(folder, folder.asked(), work, cancelled)
+            trouble = "cancelled" if cancelled.is_set() and self._has_cells_left(folder, work) else ""
         except LonghaulError as error:
             trouble = str(error)
         except Exception as error:
             log.exception("run %s", work.id)
             trouble = f"{type(error).__name__}: {error}"
-        self._ended[work.id] = ({}, "cancelled") if cancelled.is_set() else (work.failures, trouble)
+        self._ended[work.id] = (work.failures, trouble)
         with suppress(KeyError, LonghaulError):
             folder.write("table.md", markdown(self.get(work.id)))
-        # From here on the run may be resumed or deleted: nothing is written any more.
+        # From here on the run may be resumed or deleted: this thread writes no more.
         self._work = None
         self._report(work.id)
 
@@ -236,7 +240,7 @@ class Runs:
 
         def unless_cancelled(spec: CellSpec) -> Execution:
             if cancelled.is_set():
-                raise MeasureError("cancelled")
+                raise sweep_runner.Stopped
             return runner(spec)
 
         done = folder.finished(asked)
@@ -248,6 +252,11 @@ class Runs:
             self._report(work.id)
         results = folder.finished(asked)
         folder.write_results([results[s.id] for s in asked.specs if s.id in results])
+
+    def _has_cells_left(self, folder: RunFolder, work: _Work) -> bool:
+        """Whether cells have neither a result nor a failure."""
+        asked = folder.asked()
+        return len(folder.finished(asked)) + len(work.failures) < len(asked.specs)
 
     def _report(self, name: str) -> None:
         with suppress(KeyError, LonghaulError):
@@ -266,7 +275,7 @@ def _by_field(axis: str) -> tuple[str, str]:
 
 
 def markdown(run: Run) -> str:
-    """The run's tables and all that must not be overlooked."""
+    """The run's tables, problems and notes as Markdown."""
     return write.markdown(run.specs, run.found, _objections(run))
 
 
@@ -275,7 +284,7 @@ def _objections(run: Run) -> list[str]:
 
 
 def local_runners(in_lab: bool, *, instead: bool = False) -> tuple[sweep_runner.Runner, int]:
-    """What `longhaul sweep` uses on this machine; `instead` of what is up, which comes back after each cell."""
+    """What `longhaul sweep` uses on this machine; `instead` of lanes that are up, which come back after each cell."""
     if in_lab:
         return sweep_runner.in_lab(sweep_runner.cpus()), len(sweep_runner.cpus())
     return sweep_runner.here(instead=instead), 1

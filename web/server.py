@@ -22,6 +22,7 @@ from emulator.errors import InputError, MissingError
 from web.app import LARGEST_BODY_BYTES
 from web.auth.guard import TRUSTED
 from web.live import MOST_WATCHERS
+from web.request_parser import StrictParser
 
 Application = Callable[[WSGIEnvironment, StartResponse], Any]
 THREADS = MOST_WATCHERS + 16
@@ -35,6 +36,7 @@ IDLE_S, REQUEST_S = 30.0, 15.0
 class _TimedChannel(HTTPChannel):  # type: ignore[misc]
     """A connection that records when the arriving request began."""
 
+    parser_class = StrictParser
     began: float | None = None
 
     def received(self, data: bytes) -> Any:

@@ -21,7 +21,7 @@ from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
 from emulator.control.status_document import etag_of
 from emulator.errors import InputError
-from emulator.model.topology import Topology
+from emulator.model.topology import Lane, Topology
 from emulator.plan.ops import Step
 from emulator.plan.repair import RepairOutcome
 from emulator.system.timer import Alarm
@@ -56,8 +56,11 @@ class UseCases:
         self.can = frozenset(name for name in OPTIONAL if hasattr(appliance, name))
         self._store = IntentStore(appliance.state_dir)
         self._stamp = self._store.stamp()
+        self._asked: tuple[Lane, ...] | None = None
+        """What the last status asked of the lanes; None after a change."""
+
         self.changes = 0
-        """Counts changes, made here or by others, so that watchers notice them."""
+        """Counts changes, made here, by others or by a schedule, so that watchers notice them."""
 
     def topology(self) -> Topology | None:
         """The requested topology."""
@@ -79,7 +82,14 @@ class UseCases:
                 if self._store.stamp() != self._stamp:
                     self._changed()
                 cached = self._status = (self._clock(), self._appliance.status())
+                self._follow_schedule(cached[1])
             return cached[1]
+
+    def _follow_schedule(self, status: Status) -> None:
+        """Count what a schedule has changed since the last status, so that watchers notice it."""
+        asked = tuple(one.lane for one in status.lanes)
+        self.changes += self._asked not in (None, asked)
+        self._asked = asked
 
     def look(self) -> Status:
         """The status for a regular observer: complete after a change and every SURVEY_S, else with fresh counters only.
@@ -90,7 +100,7 @@ class UseCases:
             cached = self._status
             if cached is None or self._clock() - cached[0] >= SURVEY_S or self._store.stamp() != self._stamp:
                 return self.status()
-            if cached[1].pending or (cached[1].topology and cached[1].topology.schedule):
+            if cached[1].changing or cached[1].pending or (cached[1].topology and cached[1].topology.schedule):
                 return self.status()
             return self._appliance.recounted(cached[1])
 
@@ -112,7 +122,8 @@ class UseCases:
         to."""
         with self._changing(if_match, dry_run):
             warned = self._appliance.warnings(topology)
-            return replace(self._up(topology, dry_run, confirm_s, sessions), warnings=warned)
+            done = self._up(topology, dry_run, confirm_s, sessions)
+            return replace(done, warnings=[*warned, *done.warnings])
 
     def patch(
         self,
@@ -131,9 +142,11 @@ class UseCases:
             hints: list[str] = []
             changed = lane_patch.patched(topology, lane, patch, hints=hints)
             if dry_run:
-                return replace(self._up(changed, dry_run, confirm_s), warnings=hints)
-            steps = self._appliance.set_lane(changed.lane(lane), **self._unless_confirmed(confirm_s))
-            return replace(self._done(f"{lane} is changed", steps, False), warnings=hints)
+                done = self._up(changed, dry_run, confirm_s)
+            else:
+                steps = self._appliance.set_lane(changed.lane(lane), **self._unless_confirmed(confirm_s))
+                done = self._done(f"{lane} is changed", steps, False)
+            return replace(done, warnings=[*hints, *done.warnings])
 
     def down(self, *, if_match: str = "", dry_run: bool = False) -> Performed:
         """Remove everything that Longhaul set up."""
@@ -212,7 +225,8 @@ class UseCases:
 
     def _done(self, what: str, steps: Sequence[Step], dry_run: bool) -> Performed:
         count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}" if steps else "nothing to change"
-        return Performed(f"{what}: {count}", steps, not dry_run, etag_of(self._appliance.topology()))
+        etag, notes = etag_of(self._appliance.topology()), self._appliance.take_notes()
+        return Performed(f"{what}: {count}", steps, not dry_run, etag, notes)
 
     @contextmanager
     def _changing(self, if_match: str, dry_run: bool) -> Iterator[None]:
@@ -226,5 +240,5 @@ class UseCases:
                     self._changed()
 
     def _changed(self) -> None:
-        self._status, self._stamp = None, self._store.stamp()
+        self._status, self._asked, self._stamp = None, None, self._store.stamp()
         self.changes += 1

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
+from support.spoilt_files import Spoil, spoils
 from support.web_daemon import CountingKernel, House, asked, problem, star
 
 from emulator.control.appliance import Appliance
@@ -66,8 +69,17 @@ def test_confirm_undo_and_history(up: House) -> None:
     assert "+  london: {rtt: 80ms" in entries[0]["diff"]
 
 
-@pytest.mark.parametrize("value", ["60", "0s", "2h", "soon"])
-def test_confirm_within_a_second_and_an_hour(up: House, value: str) -> None:
+def test_taken_back_now_is_what_was_up_before_the_confirmation(up: House) -> None:
+    up.client.patch("/api/lanes/london", json={"rtt": "45ms"})
+    for rtt, query in (("46ms", "?confirm=60s"), ("47ms", "")):
+        assert up.client.patch(f"/api/lanes/london{query}", json={"rtt": rtt}).status_code == 200
+    assert up.client.post("/api/undo").json["performed"] is True
+    assert asked(up).lane("london").rtt_ns == 45_000_000
+    assert up.client.get("/api/status").json["pending"] is None
+
+
+@pytest.mark.parametrize("value", ["60", "0s", "25h", "soon"])
+def test_confirm_within_a_second_and_a_day(up: House, value: str) -> None:
     found = problem(up.client.patch(f"/api/lanes/london?confirm={value}", json={"rtt": "90ms"}), 422)
     assert found["mistakes"][0]["path"] == "confirm"
     assert asked(up) == star()
@@ -104,6 +116,19 @@ def test_certificates_are_made_kept_and_shown(up: House) -> None:
     assert up.client.get(f"/api/certificates/{made.json['id']}").json == made.json
     problem(up.client.get("/api/certificates/20260102-030405-000"), 404)
     problem(up.client.get("/api/certificates/..%2Ftoken"), 404)
+
+
+@given(spoils)
+def test_a_spoilt_certificate_hides_no_other(spoil: Spoil) -> None:
+    with TemporaryDirectory() as folder:
+        up = House(Path(folder))
+        up.up()
+        first, second = (up.client.post("/api/certificates?count=3").json["id"] for _ in range(2))
+        file = next(Path(folder).rglob(f"{first}.json"))
+        spoil(file)
+        listed = [one["id"] for one in up.client.get("/api/certificates").json["certificates"]]
+        assert second in listed
+        assert up.client.get(f"/api/certificates/{first}").status_code in (200, 404, 422)
 
 
 def test_a_certificate_of_nothing(house: House) -> None:

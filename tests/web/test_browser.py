@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from support.browser_visit import Site
 from support.made_results import MS, cell_result, cell_spec
-from support.web_daemon import TOKENS, House
+from support.waiting import PATIENCE_S
+from support.web_daemon import TOKENS, House, star
 
+from emulator.control.appliance import Appliance
+from emulator.errors import MeasureError
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.run_folder import Execution
+from emulator.plan.ops import Op
 from emulator.report import html
 from emulator.report.figures import draw
 
@@ -104,6 +113,50 @@ def test_a_change_counts_down_and_can_be_taken_back(page: Page, site: Site) -> N
     assert site.house.appliance.topology().lane("california").rtt_ns == 32_000_000  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_banner_of_a_change_that_waits_is_in_sight_wherever_somebody_is(page: Page, site: Site, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    site.house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    for path in ("/", "/topology", "/docs"):
+        page.goto(site.url + path)
+        expect(page.locator("#link")).to_have_text("live")
+        site.look()
+        expect(page.locator("#pending")).to_be_visible()
+        expect(page.locator("#main")).not_to_be_empty()
+        page.locator("footer").scroll_into_view_if_needed()
+        expect(page.locator("footer")).to_be_in_viewport()
+        expect(page.locator("#pending")).to_be_in_viewport(ratio=1)
+    page.get_by_role("button", name="Keep it").click()
+    expect(page.locator("#notes")).to_contain_text("The change stays.")
+    assert site.house.usecases.pending_ns() is None
+
+
+def test_what_somebody_is_changing_is_no_drift(page: Page, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = threading.Event(), threading.Event()
+    other = Appliance(site.house.kernel, site.house.appliance.state_dir, guard=lambda _: None)
+    watched = "new MutationObserver(() => { window.drifted ||= !$d.hidden; }).observe($d, {attributes: true})"
+    page.evaluate(watched.replace("$d", "document.getElementById('drift')"))
+
+    def slowly(op: Op, real: Callable[[Op], None] = site.house.kernel.apply) -> None:
+        begun.set()
+        assert go.wait(PATIENCE_S)
+        real(op)
+
+    monkeypatch.setattr(site.house.kernel, "apply", slowly)
+    changed = star().with_lane(star().lane("japan").with_rtt(7_000_000))
+    thread = threading.Thread(target=other.up, args=(changed,))
+    thread.start()
+    assert begun.wait(PATIENCE_S)
+    with page.expect_response("**/api/status"):
+        site.look()
+    expect(page.locator("#table tr[data-lane=japan] [data-of=asked]")).to_have_text("7 ms")
+    go.set()
+    thread.join()
+    site.look()
+    expect(page.locator("#star [data-lane=japan]")).to_contain_text("7 ms → 32.4 ms")
+    assert not page.evaluate("window.drifted")
+
+
 def test_drift_is_in_plain_sight(page: Page, site: Site) -> None:
     site.house.kernel.ports["lhs-japan"].__dict__["egress"] = None
     site.house.usecases.repair()
@@ -150,6 +203,34 @@ def test_a_run_from_prediction_to_its_table(page: Page, site: Site) -> None:
     expect(page.locator("#cells tbody tr").first).to_contain_text("87.5")
 
 
+def test_cells_that_failed_are_measured_again_and_say_that_they_were_tried_twice(
+    page: Page, site: Site, tmp_path: Path
+) -> None:
+    failures = ["no echo was answered; this machine is busy: measure again"]
+
+    def runner(spec: CellSpec) -> Execution:
+        if failures:
+            raise MeasureError(failures.pop())
+        result = cell_result(spec)
+        judgement = replace(result.judgement, findings=("tried-again: the RTT needed 2 attempts", "cpu: busy"))
+        return Execution(replace(result, judgement=judgement), {})
+
+    site.stop()
+    again = House(tmp_path / "again", runner=runner)
+    again.up()
+    site.start(again)
+    page.goto(site.url + "/runs")
+    page.get_by_label("Round-trip times").fill("1ms")
+    page.get_by_label("TCP profiles").fill("default")
+    expect(page.locator("#predicted")).to_contain_text("1 cell")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#cells tbody tr.failed")).to_contain_text("this machine is busy: measure again")
+    page.get_by_role("button", name="Measure failed cells again").click()
+    expect(page.locator("#cells tbody tr.done")).to_contain_text("; the RTT needed 2 attempts")
+    expect(page.locator("#cells tbody tr.done")).not_to_contain_text("cpu")
+    expect(page.get_by_role("button", name="Measure failed cells again")).to_be_hidden()
+
+
 def test_a_daemon_that_is_gone_is_told_and_the_page_goes_on_when_it_is_back(
     page: Page, site: Site, tmp_path: Path
 ) -> None:
@@ -168,7 +249,7 @@ def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: 
     site.house.client.post("/api/certificates")
     site.house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
     name = site.house.client.post("/api/runs", json={"rtt": ["1ms"], "in_lab": True}).json["id"]  # type: ignore[index]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while site.house.client.get(f"/api/runs/{name}").json["state"] == "running":  # type: ignore[index]
         assert time.monotonic() < deadline
     site.look()

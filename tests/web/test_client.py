@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import PATIENCE_S
 from support.web_daemon import STAR, TOKENS, House
 
 from emulator.cli import main
@@ -51,7 +52,7 @@ def far(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     monkeypatch.setenv("LONGHAUL_TOKEN", TOKENS.write)
     yield Far(house, f"http://{server.address}", capsys)
     server.end()
-    thread.join(60)
+    thread.join(PATIENCE_S)
 
 
 def test_the_whole_story_from_afar(far: Far) -> None:
@@ -152,7 +153,7 @@ def test_commands_that_work_here_only(far: Far) -> None:
 
 @pytest.mark.parametrize("url", ["localhost", "ftp://x", "http://", "unix:"])
 def test_what_is_no_url(url: str) -> None:
-    with pytest.raises(InputError, match="is no address"):
+    with pytest.raises(InputError, match="is not an address"):
         Client(url)
 
 
@@ -172,7 +173,7 @@ def test_tokens_that_do_not_open(far: Far, token: str, error: type[LonghaulError
 def test_the_token_is_this_machines_own_unless_said(far: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LONGHAUL_TOKEN")
     monkeypatch.setenv("LONGHAUL_STATE", str(tmp_path / "mine"))
-    assert "give it in $LONGHAUL_TOKEN" in far.run("status", code=3)
+    assert "set $LONGHAUL_TOKEN to the token" in far.run("status", code=3)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/token").write_text(TOKENS.read + "\n")
     assert far.run("status").startswith("nothing is up")

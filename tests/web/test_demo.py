@@ -14,18 +14,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
+from support import waiting
+from support.waiting import PATIENCE_S
 
 from emulator.cli import demo_unshare
 from emulator.cli.serve import serve
 from emulator.control.remote import Client
 from emulator.errors import InputError, MissingError, RefusedError
 
-LIMIT_S = 120.0
+LIMIT_S = PATIENCE_S
 MS = 10**6
 MEDIAN_IS_AT_LEAST = """ms => {
   const said = document.querySelector('#charts figcaption').textContent;
@@ -42,8 +46,27 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
         assert process.stdout
         answer = "".join(process.stdout.readline() for _ in range(4))
         yield json.loads(answer)["url"]
+        assert waiting.until(lambda: not dead_below(process.pid), LIMIT_S, 0.2), dead_below(process.pid)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(LIMIT_S) == 0
+
+
+def dead_below(ancestor: int) -> list[str]:
+    """The processes below this one that have ended and that nobody has reaped."""
+    parents, dead = dict[int, int](), dict[int, str]()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            name, _, rest = entry.read_text().partition(" ")[2].rpartition(") ")
+            pid, (state, parent) = int(entry.parent.name), rest.split()[:2]
+            parents[pid] = int(parent)
+            dead |= {pid: name} if state == "Z" else {}
+    return [name for pid, name in dead.items() if ancestor in lineage(pid, parents)]
+
+
+def lineage(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    """A process's parent, its parent's parent and so on."""
+    while pid := parents.get(pid, 0):
+        yield pid
 
 
 def seen(url: str, wanted: Any) -> dict[str, Any]:
@@ -125,6 +148,50 @@ def test_a_sweep_started_by_mouse_fills_its_table_and_gives_the_star_back(url: s
     page.close()
     assert seen(url, lambda look: not look["leased"])["lanes"].keys() == {"california", "london", "japan"}
     assert client.ask("GET", "/api/history").json() == before
+
+
+@pytest.mark.parametrize(
+    "lanes", [["california"], ["london"], ["japan"], ["japan", "london", "california"]], ids="-".join
+)
+def test_a_run_over_any_lanes_measures_each_and_leaves_the_star_as_it_was(url: str, lanes: list[str]) -> None:
+    client = Client(url)
+    before = client.ask("GET", "/api/topology").text
+    asked = json.dumps({"lane": lanes, "tcp_profile": ["default"], "duration": 2})
+    name = client.ask("POST", "/api/runs", asked, Content_Type="application/json").json()["id"]
+    run: dict[str, Any] = {}
+
+    def ended() -> bool:
+        run.update(client.ask("GET", f"/api/runs/{name}").json())
+        return bool(run["state"] != "running")
+
+    assert waiting.until(ended, 2 * LIMIT_S, 0.5), run
+    assert (run["state"], run["trouble"], run["finished"]) == ("done", "", len(lanes)), run
+    for cell in run["cells"]:
+        assert cell["rtt_measured_ns"] >= cell["rtt_ns"]
+    seen(url, lambda look: not look["leased"] and all(lane["min_ns"] for lane in look["lanes"].values()))
+    assert client.ask("GET", "/api/topology").text == before
+
+
+@pytest.mark.parametrize("where", [[], ["--here"]], ids=["lab", "here"])
+def test_sigterm_to_the_command_alone_ends_all_of_it(where: list[str]) -> None:
+    command = [sys.executable, "-m", "emulator", "serve", "--demo", *where, "--listen", "127.0.0.1:0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout
+        url = json.loads("".join(process.stdout.readline() for _ in range(4)))["url"]
+        seen(url, lambda look: look["lanes"])
+        process.send_signal(signal.SIGTERM)
+        process.wait(LIMIT_S)
+        assert waiting.until(lambda: not in_session(process.pid), LIMIT_S, 0.2)
+
+
+def in_session(session: int) -> list[str]:
+    """The processes of a session, those that have ended but nobody has reaped included."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            words = entry.read_text().rpartition(") ")[2].split()
+            found += [entry.parent.name] if words[3] == str(session) else []
+    return found
 
 
 def test_pages_of_other_sites_cannot_use_it(url: str) -> None:

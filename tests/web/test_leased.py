@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 from support.browser_visit import Site
+from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House, problem, star
 
 from emulator.cli import main
@@ -134,7 +135,7 @@ def test_the_command_line_tells_the_same_from_afar(
             assert (reply["pending"], reply["leased"], reply["back_to"]) == (None, True, "new-york")
     finally:
         server.end()
-        thread.join(60)
+        thread.join(PATIENCE_S)
 
 
 def test_pages_say_so_and_their_controls_sleep_until_it_ends(page: Page, site: Site) -> None:
@@ -163,6 +164,8 @@ def test_pages_say_so_and_their_controls_sleep_until_it_ends(page: Page, site: S
         expect(page.locator("#lane").get_by_role("alert")).to_contain_text("has leased the lanes: wait for its end")
     site.look()
     expect(banner).to_be_hidden()
+    expect(page.get_by_text("Not applied yet: RTT.")).to_be_visible()
+    page.get_by_role("button", name="Discard").click()
     expect(page.get_by_label("RTT", exact=True)).to_have_value("346")
     apply.click()
     expect(page.locator("#notes")).to_contain_text("japan is at 346ms")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import PATIENCE_S
 from support.web_daemon import House
 
 from emulator.control.rtt_monitor import Echoes, Rtts
@@ -110,7 +111,7 @@ def test_a_watcher_waits_for_an_event_from_another_thread() -> None:
     thread = threading.Thread(target=lambda: got.append(next(events)))
     thread.start()
     channel.send("run", {"id": "x"})
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert read(got[0]) == ("run", {"id": "x"})
 
 
@@ -157,7 +158,7 @@ def test_the_thread_goes_on_after_trouble(house: House, monkeypatch: pytest.Monk
     house.live.start()
     first, _, _ = next(events).partition(b"\n\n")  # a look may have followed at once
     assert read(first) == ("trouble", {"text": "no kernel today"})
-    assert done.wait(60)
+    assert done.wait(PATIENCE_S)
     house.live.stop()
     assert not house.live._thread.is_alive()
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from support.folders import ROOT
+from support.waiting import PATIENCE_S
 
 
 def found(folder: Path, *words: str) -> Any:
     """What the program with the made-up key has found."""
     command = [sys.executable, "-m", "support.made_up_key", str(folder), *words]
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'tests'}:{ROOT}"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -30,7 +31,7 @@ def test_a_key_that_is_in_the_table_alone_is_found_everywhere(tmp_path: Path) ->
             "over time": [50, 7],
             "in the schema": True,
         },
-        "commands": {"codes": [0, 0], "set": 4, "status": "4%", "help": True},
+        "commands": {"codes": [0, 0], "set": 4, "status": "4%", "shown": True, "help": True},
         "http": {"code": 200, "status": "5%", "keys": "Sparkling", "openapi": True},
         "reference": True,
         "ignored by the lowering": ["sparkle"],

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.made_results import execution
+from support.waiting import PATIENCE_S
 from support.web_daemon import House, asked, star, until
 
 from emulator.config import loader
@@ -31,7 +32,7 @@ class Gate:
 
     def __call__(self, spec: CellSpec) -> Execution:
         self.begun.append(spec.id)
-        assert self._may.acquire(timeout=60)
+        assert self._may.acquire(timeout=PATIENCE_S)
         if spec.id.startswith("lane-32ms-max"):
             raise MeasureError("iperf3 had enough")
         return execution(spec)
@@ -82,7 +83,7 @@ def test_a_run_from_its_start_to_its_tables(house: House, gate: Gate) -> None:
     results = house.client.get(f"/api/runs/{name}/report?format=json").json
     assert [CellResult.from_json(cell).spec.id for cell in results["cells"]] == CELLS[:3]
     assert house.client.get(f"/api/runs/{name}/report?format=pdf").status_code == 422
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while house.reported[-1].state != "done":
         assert time.monotonic() < deadline
     assert len(house.reported[-1].found) + len(house.reported[-1].failures) == 4
@@ -119,6 +120,16 @@ def test_one_run_at_a_time(house: House, gate: Gate) -> None:
     until(house, begin(house), lambda run: run["state"] == "done")
 
 
+def test_a_run_cancelled_in_its_last_cell_is_done_for_nothing_is_left_to_resume(house: House, gate: Gate) -> None:
+    name = begin(house, rtt=["1ms"])
+    gate.open(1)
+    until(house, name, lambda run: run["finished"] == 1)
+    assert house.client.delete(f"/api/runs/{name}").status_code == 204
+    gate.open(1)
+    ended = until(house, name, lambda run: run["state"] != "running")
+    assert (ended["state"], ended["trouble"], ended["finished"]) == ("done", "", 2)
+
+
 def test_cancelled_then_resumed_without_measuring_anything_twice(house: House, gate: Gate) -> None:
     name = begin(house)
     gate.open(1)
@@ -132,6 +143,36 @@ def test_cancelled_then_resumed_without_measuring_anything_twice(house: House, g
     gate.open(2)
     done = until(house, name, lambda run: run["state"] == "done")
     assert (done["finished"], sorted(gate.begun)) == (4, sorted(CELLS))
+
+
+def test_cancelled_in_its_last_cell_it_is_done_once_that_has_ended(house: House, gate: Gate) -> None:
+    name = begin(house)
+    gate.open(3)
+    until(house, name, lambda run: len(gate.begun) == 4)
+    assert house.client.delete(f"/api/runs/{name}").status_code == 204
+    gate.open(1)
+    ended = until(house, name, lambda run: run["state"] != "running")
+    assert (ended["state"], ended["trouble"], ended["finished"]) == ("done", "", 4)
+    assert [cell["failure"] for cell in ended["cells"] if cell["state"] == "failed"] == ["iperf3 had enough"]
+
+
+def test_a_done_run_measures_its_failed_cells_again_and_no_other(tmp_path: Path) -> None:
+    begun: list[str] = []
+
+    def late_once(spec: CellSpec) -> Execution:
+        begun.append(spec.id)
+        if spec.id == CELLS[2] and begun.count(spec.id) == 1:
+            raise MeasureError("no echo was answered")
+        return execution(spec)
+
+    house = House(tmp_path, runner=late_once)
+    name = begin(house)
+    failed = until(house, name, lambda run: run["state"] == "done")
+    assert [cell["state"] for cell in failed["cells"]].count("failed") == 1
+    assert house.client.post(f"/api/runs/{name}/resume").status_code == 200
+    done = until(house, name, lambda run: run["state"] == "done")
+    assert {cell["state"] for cell in done["cells"]} == {"done"}
+    assert sorted(begun) == sorted([*CELLS, CELLS[2]])
 
 
 def test_a_machine_that_can_measure_nothing_stops_the_run(tmp_path: Path) -> None:
@@ -212,7 +253,7 @@ def test_lanes_that_name_machines_are_measured_between_these_while_they_are_up(
     refused = house.client.post("/api/runs", json=asked | {"lane": ["far", "dark"]})
     assert refused.status_code == 422
     mistake = refused.json["mistakes"][0]
-    assert (mistake["path"], mistake["text"]) == ("lane", "dark: no host is given; add one, or choose other lanes")
+    assert (mistake["path"], mistake["text"]) == ("lane", "dark: the lane has no host: add one, or choose other lanes")
     in_lab = house.client.post("/api/runs?dry_run=1", json=asked | {"lane": ["dark"], "in_lab": True})
     assert (in_lab.status_code, in_lab.json["total"]) == (201, 1)
     with_rtts = house.client.post("/api/runs", json=ASKED)
@@ -234,6 +275,30 @@ def test_in_the_demo_the_star_makes_room_for_each_cell_and_history_hears_nothing
     assert [(one.name, one.sites) for one in during] == [("sweep", ("lane",))] * 4
     assert asked(house) == star()
     assert house.client.get("/api/history").json == before
+
+
+@pytest.mark.parametrize("lanes", [["london"], ["japan", "london"]])
+def test_a_run_over_lanes_of_the_demo_leaves_the_other_lanes_and_all_addresses_alone(
+    tmp_path: Path, lanes: list[str]
+) -> None:
+    during = []
+
+    def runner(spec: CellSpec) -> Execution:
+        house.kernel.log.clear()
+        with run_cell.lane_up(spec, house.appliance, instead=True):
+            changed = [str(op) for op in house.kernel.log]
+            during.append((spec.lane.name, asked(house).sites, changed))
+        return execution(spec)
+
+    house = House(tmp_path, runner=runner, set_aside=True)
+    house.up()
+    name = house.client.post("/api/runs", json={"lane": lanes, "rate": "100Mbit"}).json["id"]
+    until(house, name, lambda run: run["state"] == "done")
+    assert sorted({name for name, _, _ in during}) == sorted(lanes)
+    for name, sites, changed in during:
+        assert sites == star().sites
+        assert changed and not [step for step in changed if name not in step or "link add" in step or "addr" in step]
+    assert asked(house) == star()
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,18 @@ def test_tokens_are_made_once_long_different_and_private(tmp_path: Path) -> None
         assert stat.S_IMODE((tmp_path / "state" / name).stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("content", [b"", b"\n", b"short\n", b"\xff" * 43, b"\0" * 43])
+def test_a_spoilt_token_is_replaced_and_opens_nothing(tmp_path: Path, content: bytes) -> None:
+    """An empty one is what a kill or a full disk leaves between creating the file and writing it."""
+    made = tokens.load(tmp_path)
+    (tmp_path / "token").write_bytes(content)
+    again = tokens.load(tmp_path)
+    assert again.role_of(content.decode("latin-1").strip()) is None
+    assert again.write not in ("", made.write)
+    assert (tmp_path / "token.spoilt").read_bytes() == content
+    assert (again.read, tokens.load(tmp_path)) == (made.read, again)
+
+
 def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     monkeypatch.setattr(tokens.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
@@ -105,18 +117,29 @@ def test_wrong_tokens(house: House, header: str) -> None:
     assert house.someone().get("/api/status", headers={"Authorization": header}).status_code == 401
 
 
-def test_failed_logins_are_limited_and_forgiven_after_a_while(house: House) -> None:
+def test_wrong_tokens_are_limited_and_forgiven_after_a_while(house: House) -> None:
     browser = house.someone()
     for _ in range(5):
         assert browser.post("/login", data={"token": "guess"}).status_code == 401
-    refused = browser.post("/login", data={"token": TOKENS.write})
+    refused = browser.post("/login", data={"token": "guess"})
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "60")
-    blocked = house.someone(TOKENS.write).get("/api/status")
+    blocked = house.someone("guess").get("/api/status")
     assert (blocked.status_code, blocked.headers["Retry-After"]) == (429, "60")
-    other = house.someone(TOKENS.write).get("/api/status", environ_overrides={"REMOTE_ADDR": "192.0.2.7"})
-    assert other.status_code == 200
+    other = house.someone("guess").get("/api/status", environ_overrides={"REMOTE_ADDR": "192.0.2.7"})
+    assert other.status_code == 401
     house.tick(60)
-    assert browser.post("/login", data={"token": TOKENS.write}).status_code == 303
+    assert browser.post("/login", data={"token": "guess"}).status_code == 401
+
+
+def test_nobody_locks_out_the_right_token(house: House) -> None:
+    for _ in range(20):
+        house.someone("guess").get("/api/status")
+    for token in (TOKENS.write, TOKENS.read):
+        assert house.someone(token).get("/api/status").status_code == 200
+    browser = house.someone()
+    assert browser.post("/login", data={"token": "guess"}).status_code == 429
+    assert browser.post("/login", data={"token": TOKENS.read}).status_code == 303
+    assert house.someone("guess").get("/api/status").status_code == 429, "a right token forgives no wrong ones"
 
 
 def test_a_throttle_remembers_a_bounded_number_of_addresses() -> None:

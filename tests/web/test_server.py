@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -16,13 +17,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House
 
 from emulator.control.remote import Client
 from emulator.errors import InputError, MissingError, RefusedError
 from web.server import Server, split
 
-LIMIT_S = 60.0
+LIMIT_S = PATIENCE_S
 Start = Callable[..., Server]
 
 
@@ -68,7 +70,7 @@ def test_the_port_needs_a_token_and_the_unix_socket_its_files_mode(start: Start,
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local", b"PUT /api/topology HTTP/1.1\r\nContent-Length: 9\r\n\r\nx"]
+    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local", b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx"]
 )
 def test_a_client_that_does_not_finish_asking_is_cut_off(start: Start, sent: bytes) -> None:
     with connect(start(idle_s=1.0)) as slow:
@@ -97,7 +99,7 @@ def test_a_client_that_drips_is_cut_off_too(start: Start) -> None:
     ("request_head", "status"),
     [
         (b"PUT /api/topology HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000, b"413"),
-        (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
         (b"nonsense\r\n\r\n", b"400"),
     ],
 )
@@ -105,6 +107,98 @@ def test_what_is_too_large_or_no_request(start: Start, request_head: bytes, stat
     with connect(start()) as client:
         client.sendall(request_head)
         assert client.recv(12)[9:12] == status
+
+
+HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+"""A request that must never be seen, for it stands in what may be the body of another."""
+
+LENGTHS = b"Content-Length: %d\r\n" % len(HIDDEN)
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+
+
+def request(fields: bytes, body: bytes = b"", line: bytes = b"POST /healthz HTTP/1.1") -> bytes:
+    """A request with these header fields beside its Host."""
+    return line + b"\r\nHost: localhost\r\n" + fields + b"\r\n" + body
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        request(LENGTHS + CHUNKED, b"0\r\n\r\n" + HIDDEN),
+        request(CHUNKED + LENGTHS, b"0\r\n\r\n" + HIDDEN),
+        request(LENGTHS + CHUNKED, HIDDEN, b"POST /healthz HTTP/1.0"),
+        request(CHUNKED, b"0\r\n\r\n" + HIDDEN, b"POST /healthz HTTP/1.0"),
+        request(LENGTHS + b"Content-Length: 0\r\n", HIDDEN),
+        request(LENGTHS * 2, HIDDEN),
+        request(b"Content-Length: %d, %d\r\n" % (len(HIDDEN), len(HIDDEN)), HIDDEN),
+        request(b"Content-Length: +9\r\n", HIDDEN),
+        request(b"Content-Length: 0x9\r\n", HIDDEN),
+        request(b"Content-Length: -1\r\n", HIDDEN),
+        request(b"Content-Length:\r\n", HIDDEN),
+        request(b"Content-Length: " + b"9" * 5000 + b"\r\n", HIDDEN),
+        request(b"Content_Length: 0\r\n" + LENGTHS, HIDDEN),
+        request(b"Content-Length : 0\r\n", HIDDEN),
+        request(b"Transfer-Encoding: gzip, chunked\r\n", b"0\r\n\r\n" + HIDDEN),
+        request(b"Transfer-Encoding: chunked, chunked\r\n", b"0\r\n\r\n" + HIDDEN),
+        request(b"Transfer-Encoding: identity\r\n", HIDDEN),
+        request(b"Transfer-Encoding: xchunked\r\n", b"0\r\n\r\n" + HIDDEN),
+        request(b"Transfer-Encoding: \x0bchunked\r\n", b"0\r\n\r\n" + HIDDEN),
+        request(b"Transfer-Encoding:\r\n", HIDDEN),
+        request(CHUNKED * 2, b"0\r\n\r\n" + HIDDEN),
+        request(b"Transfer_Encoding: chunked\r\n" + LENGTHS, HIDDEN),
+        request(b"X: 1\r\n Transfer-Encoding: chunked\r\n", HIDDEN),
+        request(b"Transfer-Encoding:\r\n chunked\r\n", b"0\r\n\r\n" + HIDDEN),
+        request(b"X: 1\rTransfer-Encoding: chunked\r\n", HIDDEN),
+        request(b"X: 1\nTransfer-Encoding: chunked\r\n", HIDDEN),
+        request(b"Host: elsewhere\r\n", HIDDEN),
+        b"POST /healthz HTTP/1.1\r\n\r\n" + HIDDEN,
+        request(LENGTHS, HIDDEN, b"POST /healthz HTTP/1.2"),
+        request(LENGTHS, HIDDEN, b"POST /healthz HTTP/2.0"),
+        request(LENGTHS, HIDDEN, b"POST /healthz"),
+        request(LENGTHS, HIDDEN, b"POST /healthz HTTP/1.1 "),
+        request(LENGTHS, HIDDEN, b"POST  /healthz HTTP/1.1"),
+        request(LENGTHS, HIDDEN, b"POST /healthz\tHTTP/1.1"),
+        request(CHUNKED, b"0\n\n" + HIDDEN),
+        request(CHUNKED, b"0\n\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"0\rx\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"0;a=\n\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"0;a\rb\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"0x0\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"-0\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"\r\n0\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"1\r\nxx\r\n0\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"1\r\nx\n0\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"0\r\nContent-Length: 0\r\n\r\n" + HIDDEN),
+        request(CHUNKED, b"fffffffff\r\n" + HIDDEN),
+        request(CHUNKED, b"0;" + b"a" * 300 + b"\r\n\r\n" + HIDDEN),
+    ],
+)
+def test_what_two_readers_could_take_for_other_requests_is_refused_and_the_connection_closed(
+    start: Start, sent: bytes
+) -> None:
+    with connect(start()) as client:
+        client.sendall(sent)
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    head = answer.partition(b"\r\n\r\n")[0]
+    assert head[9:12] == b"400", head
+    assert b"connection: close" in head.lower()
+    assert len(re.findall(rb"^HTTP/1\.[01] ", answer, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize("cut", [1, 7, 10_000])
+def test_a_body_in_chunks_is_read_whole_however_it_arrives(start: Start, cut: int) -> None:
+    body = json.dumps({"rtt": "1ms", "note": "x" * 300}).encode()
+    parts = [body[:1], body[1:200], body[200:]]
+    chunks = b"".join(b'%x;name="v"\r\n%s\r\n' % (len(part), part) for part in parts) + b"000\r\n\r\n"
+    fields = CHUNKED + b"Content-Type: application/json\r\nAuthorization: Bearer %s\r\n" % TOKENS.write.encode()
+    sent = request(fields, chunks, b"PATCH /api/lanes/a HTTP/1.1") + HIDDEN
+    with connect(start()) as client:
+        for place in range(0, len(sent), cut):
+            client.sendall(sent[place : place + cut])
+        client.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    assert answer.count(b"HTTP/1.1 ") == 2
+    assert b"nothing is up" in answer and answer.count(b"HTTP/1.1 200 OK") == 1
 
 
 def test_events_reach_a_real_client_and_end_with_the_server(start: Start, house: House) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import PATIENCE_S
 from support.web_daemon import AUTHOR, TOKENS, House, asked
 
 from emulator.control.appliance import Appliance
@@ -88,10 +89,10 @@ def test_the_server_has_it_and_says_how_long_ago_it_looked(tmp_path: Path) -> No
     server = wiring.server(appliance, tmp_path, Guard(TOKENS), "127.0.0.1:0")
     thread = threading.Thread(target=server.run)
     thread.start()
-    client, deadline = Client(f"http://{server.address}"), time.monotonic() + 60
+    client, deadline = Client(f"http://{server.address}"), time.monotonic() + PATIENCE_S
     while json.loads(client.ask("GET", "/healthz").text)["watched_s_ago"] is None:
         assert time.monotonic() < deadline
     server.end()
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert not any(one.name == "watchdog" for one in threading.enumerate())

@@ -18,7 +18,7 @@ from emulator.config.lane_patch import DIRECTIONS
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm, MatchForm, TopologyForm
 from emulator.control.change_log import LoggedChange
 from emulator.control.status_document import document
-from emulator.errors import InputError
+from emulator.errors import InputError, no_such
 from emulator.model.topology import NAME_PATTERN, Topology
 from web.api import metrics, openapi
 from web.api.routing import CONFIRM, DRY_RUN, JSON, YAML, EndpointTable, Query, json_body, whole
@@ -42,7 +42,7 @@ table = EndpointTable()
 
 
 def _patch_schema() -> dict[str, Any]:
-    """A partial lane: a topology file's lane without what belongs to its ports; null takes a setting away."""
+    """A partial lane: a topology file's lane without the keys of its ports; null removes a setting."""
     flow = _settings_schema(FlowForm) | {"type": ["object", "null"]}
     flow["properties"]["match"] = _partial(MatchForm.model_fields)
     flows = {
@@ -61,7 +61,7 @@ def _patch_schema() -> dict[str, Any]:
 
 
 def _settings_schema(form: type[LaneForm | FlowForm]) -> dict[str, Any]:
-    """The settings that a lane and a flow have in common: an RTT, and those of both directions or of one."""
+    """The common settings of a lane and a flow: an RTT, and settings for both directions or for one."""
     common = {name for name in DirectionForm.model_fields if name != "delay"}
     schema = _partial(name for name in form.model_fields if name == "rtt" or name in common)
     schema["properties"] |= {side: _partial(DirectionForm.model_fields) for side in DIRECTIONS}
@@ -87,13 +87,13 @@ def _performed(done: Performed) -> Response:
 
 
 def _own_addresses() -> tuple[str, ...]:
-    """This machine's address that the client talks to: the port that has it must not be taken away."""
+    """This machine's address of the client's connection: Longhaul must not use its port."""
     remote = request.remote_addr or ""
     with (
         suppress(OSError),
         socket.socket(socket.AF_INET6 if ":" in remote else socket.AF_INET, socket.SOCK_DGRAM) as sock,
     ):
-        sock.connect((remote, 9))  # no packet is sent: the kernel only says by which way
+        sock.connect((remote, 9))  # sends no packet: the kernel only chooses the route
         return (str(sock.getsockname()[0]),)
     return ()
 
@@ -103,7 +103,7 @@ def _if_match() -> str:
 
 
 def _topology(hints: list[str]) -> Topology:
-    """The topology in the body: YAML as in a file, or the same as JSON; old words are told to `hints`.
+    """The topology in the body: YAML as in a file, or the same as JSON; appends hints about old words to `hints`.
 
     Raises InputError.
     """
@@ -119,7 +119,7 @@ def _topology(hints: list[str]) -> Topology:
 
 @table("GET", "/api/topology", YAML, etag=True, problems=(404,))
 def get_topology() -> Response:
-    """The topology that is asked for, as YAML."""
+    """The requested topology as YAML."""
     topology = here().usecases.topology()
     if topology is None:
         raise NotFound("nothing is up")
@@ -137,7 +137,7 @@ def get_topology() -> Response:
     problems=(409, 503),
 )
 def put_topology(dry_run: bool = False, confirm: float | None = None) -> Response:
-    """Make the machine be this topology, or leave it as it was."""
+    """Bring this topology up; a failure changes nothing."""
     hints: list[str] = []
     done = here().usecases.up(
         _topology(hints), if_match=_if_match(), dry_run=dry_run, confirm_s=confirm, sessions=_own_addresses()
@@ -147,7 +147,7 @@ def put_topology(dry_run: bool = False, confirm: float | None = None) -> Respons
 
 @table("DELETE", "/api/topology", PlanAnswer, query={"dry_run": DRY_RUN}, etag=True, problems=(409, 503))
 def delete_topology(dry_run: bool = False) -> Response:
-    """Take everything of ours down and give the ports back."""
+    """Remove all lanes and restore the ports."""
     return _performed(here().usecases.down(if_match=_if_match(), dry_run=dry_run))
 
 
@@ -161,26 +161,26 @@ def delete_topology(dry_run: bool = False) -> Response:
     problems=(409, 503),
 )
 def patch_lane(name: str, dry_run: bool = False, confirm: float | None = None) -> Response:
-    """Change a lane in use; only what is named changes, null takes a setting away."""
+    """Change a lane in use; settings that are not named stay, and null removes a setting."""
     patch = json_body()
     if not isinstance(patch, dict):
-        raise InputError.single("an object was expected", "request")
+        raise InputError.single('not a JSON object: use {"KEY": VALUE}', "request")
     usecases = here().usecases
     topology = usecases.topology()
     if topology is not None and name not in topology.sites:
-        raise NotFound(f"no lane {name!r}; there are {', '.join(topology.sites) or 'none'}")
+        raise NotFound(no_such("lane", name, topology.sites))
     done = usecases.patch(name, patch, if_match=_if_match(), dry_run=dry_run, confirm_s=confirm)
     return _performed(done)
 
 
 @table("GET", "/api/status", StatusAnswer, problems=(503,))
 def get_status() -> Response:
-    """Every lane: asked, installed, counted; and what drifted."""
+    """Every lane: settings, kernel state and counters; and the drift."""
     return Response(_status_text(), content_type=JSON)
 
 
 def _status_text() -> str:
-    """The status as JSON, made once for all that ask at the same time."""
+    """The status as JSON, encoded once for all clients that ask at the same time."""
     daemon = here()
     status = daemon.usecases.status()
     if daemon.last_status is None or daemon.last_status[0] is not status:
@@ -190,26 +190,26 @@ def _status_text() -> str:
 
 @table("GET", "/api/keys", KeysAnswer)
 def keys() -> KeysAnswer:
-    """The table of impairments: their names, values, ranges and words, of which a form can be built."""
+    """The table of impairments, with the names, values, ranges and words that a form needs."""
     return KeysAnswer.model_validate({"keys": key_reference.rows()})
 
 
 @table("GET", "/api/nics", NicsAnswer, problems=(503,))
 def nics() -> NicsAnswer:
-    """The machine's interfaces, and why they may not be used."""
+    """The machine's interfaces, and why some cannot be used."""
     return NicsAnswer(nics=here().usecases.nics())
 
 
 @table("POST", "/api/confirm", StatusAnswer, problems=(409, 503))
 def confirm() -> Response:
-    """Keep the change that waits for confirmation."""
+    """Confirm the pending change."""
     here().usecases.confirm()
     return Response(_status_text(), content_type=JSON)
 
 
 @table("POST", "/api/undo", PlanAnswer, problems=(409, 503))
 def undo() -> Response:
-    """Back to the topology before the last change; that is a change too."""
+    """Back to the topology before the last change, or to what was confirmed while a change waits; a change too."""
     return _performed(here().usecases.undo())
 
 
@@ -227,7 +227,7 @@ def _entry(change: LoggedChange) -> EntryAnswer:
 
 @table("GET", "/api/certificates", CertificatesAnswer)
 def certificates() -> CertificatesAnswer:
-    """The certificates that were made, the newest first."""
+    """All certificates, newest first."""
     return here().certificates.all()
 
 
@@ -265,7 +265,7 @@ def prometheus() -> bytes:
 
 @table("GET", "/healthz", HealthAnswer, role=OPEN)
 def healthz() -> HealthAnswer:
-    """Whether the daemon is there and still looks at the lanes."""
+    """Whether the daemon runs and still checks the lanes."""
     daemon = here()
     now = daemon.clock()
 

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response
 from werkzeug.exceptions import NotFound, ServiceUnavailable
 
-from emulator.errors import InputError
+from emulator.errors import InputError, no_such
 from emulator.experiment import grid
 from emulator.experiment.cell_result import CellSpec
 from web.api.routing import DRY_RUN, JSON, EndpointTable, Query, form_body, whole
@@ -54,7 +54,7 @@ def past(name: str, seconds: int = 300) -> PastAnswer:
     """The data of a lane's graphs, second by second."""
     topology = here().usecases.topology()
     if topology is None or name not in topology.sites:
-        raise NotFound(f"no lane {name!r}")
+        raise NotFound(no_such("lane", name, topology.sites if topology else ()))
     return PastAnswer(lane=name, columns=columns(list(here().live.looks)[-seconds:], name))
 
 
@@ -107,8 +107,10 @@ def run(name: str) -> RunAnswer:
 @table("DELETE", "/api/runs/<name>", "", status=204)
 def delete_run(name: str) -> str:
     """Cancel a running test run, or delete one that has ended."""
-    _found(name)
-    here().runs.remove(name)
+    try:
+        here().runs.remove(name)
+    except KeyError:
+        raise NotFound(f"no run {name!r}") from None
     return ""
 
 

@@ -30,7 +30,7 @@ class Lanes(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metric families."""
         lanes = self._status.lanes
-        asked = GaugeMetricFamily("longhaul_lane_rtt_asked_seconds", "Round-trip time asked for", labels=LABELS[:2])
+        asked = GaugeMetricFamily("longhaul_lane_rtt_asked_seconds", "Requested round-trip time", labels=LABELS[:2])
         for one in lanes:
             asked.add_metric([one.lane.name, ""], one.lane.rtt_ns / NS)
             for flow in one.lane.flows:
@@ -39,7 +39,8 @@ class Lanes(Collector):
         yield self._measured()
         yield from _gauges(lanes)
         yield from _counters(lanes)
-        yield GaugeMetricFamily("longhaul_drift_steps", "Steps that repair the drift", value=len(self._status.drift))
+        drift = 0 if self._status.changing else len(self._status.drift)
+        yield GaugeMetricFamily("longhaul_drift_steps", "Steps that repair the drift", value=drift)
         leased = int(self._status.leased)
         old = "Deprecated name of longhaul_lanes_leased; the next release removes it"
         yield GaugeMetricFamily("longhaul_lanes_borrowed", old, value=leased)
@@ -90,7 +91,7 @@ def _gauges(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
         "limit_packets": GaugeMetricFamily("longhaul_queue_limit_packets", "Limit of queue_packets", labels=LABELS),
         "queued_bytes": GaugeMetricFamily("longhaul_queue_bytes", "Bytes in flight and queued", labels=LABELS),
     }
-    loss = GaugeMetricFamily("longhaul_loss_asked_ratio", "Loss asked for", labels=LABELS)
+    loss = GaugeMetricFamily("longhaul_loss_asked_ratio", "Requested loss", labels=LABELS)
     for labels, asked, counters in _directions(lanes):
         for field, family in families.items():
             family.add_metric(labels, getattr(counters, field))

@@ -10,7 +10,8 @@ from flask import Flask, Response, current_app, request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from emulator import units
-from emulator.config import old_words, yaml_source
+from emulator.config import json_text, old_words, yaml_source
+from emulator.control.intent_store import LONGEST_CONFIRM_S, SHORTEST_CONFIRM_S
 from emulator.errors import InputError, Mistake
 from web.auth.tokens import READ, WRITE
 
@@ -37,8 +38,8 @@ def _flag(text: str) -> bool:
 
 def _seconds(text: str) -> float:
     seconds = units.parse_duration_ns(text) / 1e9
-    if not 1 <= seconds <= 3600:
-        raise ValueError(f"{text!r} is outside the range 1s to 1h")
+    if not SHORTEST_CONFIRM_S <= seconds <= LONGEST_CONFIRM_S:
+        raise ValueError(f"{text!r} is outside the range 1s to 24h")
     return seconds
 
 
@@ -132,7 +133,7 @@ def _read_query(known: Mapping[str, Query]) -> dict[str, Any]:
         given = request.args.getlist(name)
         try:
             if name not in known:
-                raise ValueError(f"unknown parameter; this endpoint knows {', '.join(known) or 'none'}")
+                raise ValueError(f"unknown parameter; the parameters are {', '.join(known) or 'none'}")
             if len(given) > 1:
                 raise ValueError("given twice")
             values[name] = known[name].read(given[0])
@@ -149,12 +150,7 @@ def json_body() -> Any:
         from werkzeug.exceptions import UnsupportedMediaType
 
         raise UnsupportedMediaType(f"send the body as {JSON}")
-    import json
-
-    try:
-        return json.loads(request.get_data())
-    except (ValueError, RecursionError) as error:
-        raise InputError.single(f"not JSON: {error}", "request") from None
+    return json_text.read(request.get_data(), "request")
 
 
 def form_body(form: type[BaseModel], words: Mapping[str, str] | None = None, hints: list[str] | None = None) -> Any:

@@ -1,11 +1,10 @@
-"""What a client sends to start a run, and the axes that it may name."""
+"""A client's request to start a run, and the axes that it may name."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pydantic import Field
 
-from pydantic import BeforeValidator, Field
-
+from emulator.config.field_types import Switch
 from emulator.config.sweep_schema import SweepRequest
 from emulator.model import sweep_axes
 from emulator.model.sweep_axes import AXES, Axes, SweepAxis
@@ -13,26 +12,17 @@ from web.api.schemas import Answer
 
 MOST_CELLS = 1000
 DEFAULTS = {"tcp_profile": ("default",)}
-"""What a request measures that names neither TCP profiles nor windows."""
+"""The default of requests that name neither TCP profiles nor windows."""
 OLD_WORDS = {
     **sweep_axes.OLD_WORDS, "rtts": "rtt", "lanes": "lane", "profiles": "tcp_profile", "congestion_controls": "cc",
 }  # fmt: skip
-"""What a request may still call an axis, for one release."""
-
-
-def _flag(value: Any) -> Any:
-    if value not in ("true", "false"):
-        raise ValueError("true or false was expected")
-    return value == "true"
-
-
-Flag = Annotated[bool, BeforeValidator(_flag)]
+"""The old names of axes in requests, which the API reads for one more release."""
 
 
 class RunForm(SweepRequest):
     """A grid of cells: every combination of the axes, which are those of a topology file's sweep section."""
 
-    in_lab: Flag = Field(default=False, description="each cell in a lab of its own")
+    in_lab: Switch = Field(default=False, description="run each cell in its own lab")
 
     def axes(self) -> Axes:
         """The axes; without TCP profiles and windows, the default profile. Raises ValueError."""
@@ -47,9 +37,9 @@ class RunForm(SweepRequest):
 
 
 class AxisAnswer(Answer):
-    """One axis: its key in requests and files, its option, and what it takes. Limits are null where it has none.
+    """One axis: its key in requests and files, its option, its values. Limits are null where it has none.
 
-    `default` says in words what a request measures that does not name it.
+    `default` describes what a request without this axis measures.
     """
 
     key: str

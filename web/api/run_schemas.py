@@ -1,16 +1,20 @@
-"""How runs are answered."""
+"""The API's answers about runs."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
+from emulator.experiment import attempts
 from emulator.experiment.cell_result import CellSpec
 from web.api.schemas import Answer
 from web.runs import Run
 
 
 class CellAnswer(Answer):
-    """One cell: what is expected of it and, once it is done, what was measured. Throughput is payload received."""
+    """One cell: what is expected of it and, once it is done, what was measured. Throughput is payload received.
+
+    `notes` tell what was tried again, and what could not be measured beside the throughput.
+    """
 
     id: str
     lane: str
@@ -24,11 +28,12 @@ class CellAnswer(Answer):
     settled: bool | None = None
     limiter: str | None = None
     invalid: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     failure: str | None = None
 
 
 class RunAnswer(Answer):
-    """A run: running, done or stopped; `left_s` is a guess, `warnings` what to change in the request."""
+    """A run: running, done or stopped; `left_s` is an estimate, `warnings` name what to change in the request."""
 
     id: str
     state: str
@@ -48,7 +53,7 @@ class RunsAnswer(Answer):
 
 
 def run_answer(run: Run) -> RunAnswer:
-    """A run as it stands."""
+    """The answer about a run."""
     cells = [_cell(spec, run) for spec in run.specs]
     finished = sum(cell.state != "waiting" for cell in cells)
     return RunAnswer(
@@ -72,5 +77,6 @@ def _cell(spec: CellSpec, run: Run) -> CellAnswer:
         settled=result.throughput.settled if result else None,
         limiter=result.judgement.limiter if result else None,
         invalid=result.judgement.invalid if result else (),
+        notes=tuple(attempts.noted(result.judgement.findings)) if result else (),
         failure=failure,
     )

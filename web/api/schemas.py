@@ -1,4 +1,4 @@
-"""What the API answers: the shapes, from which the OpenAPI document is made, and how they are filled."""
+"""The API's answers: their schemas, from which the OpenAPI document is made, and the functions that build them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from emulator.plan.ops import Step
 
 
 class Answer(BaseModel):
-    """Every field is always there."""
+    """An answer of the API; every field is always present."""
 
     model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
 
 class StepAnswer(Answer):
-    """One operation: the ip or tc command that it stands for, and why."""
+    """One operation: the equivalent ip or tc command, and the reason."""
 
     command: str
     why: str
@@ -36,11 +36,11 @@ class PlanAnswer(Answer):
     changed: bool
     performed: bool
     steps: list[StepAnswer]
-    warnings: list[str] = Field(description="what will be done although it is likely not meant")
+    warnings: list[str] = Field(description="what the request does although the user likely does not mean it")
 
 
 class DirectionAnswer(Answer):
-    """One direction of a lane as the kernel has it; drops that cannot be told apart are null."""
+    """The kernel's state of one direction of a lane; drops that the kernel does not count separately are null."""
 
     port: str
     netem: dict[str, Any] | None = Field(description="sch_netem's attributes in the kernel's own integers")
@@ -56,7 +56,9 @@ class DirectionAnswer(Answer):
     drops_limit: int | None
     drops_buffer: int
     drops_loss: int | None
-    not_permitted: list[str] = Field(description="what the kernel refused the wire engine's thread; empty with netem")
+    not_permitted: list[str] = Field(
+        description="rights that the kernel refused the wire engine's thread; empty with netem"
+    )
 
 
 class FlowAnswer(Answer):
@@ -67,22 +69,22 @@ class FlowAnswer(Answer):
 
 
 class LaneAnswer(Answer):
-    """A lane: asked (`rtt_ns`, `settings` as in a topology file) and present.
+    """A lane: the requested state (`rtt_ns`, `settings` as in a topology file) and the present one.
 
     On a lane with flows, `outbound` and `inbound` describe the packets of no flow.
     """
 
     name: str
     rtt_ns: int
-    off: bool = Field(description="what is asked of it is without effect, but for the bottleneck")
+    off: bool = Field(description="its settings except the bottleneck have no effect")
     settings: dict[str, Any]
     outbound: DirectionAnswer
     inbound: DirectionAnswer
-    flows: dict[str, FlowAnswer] = Field(description="by name, in the order in which they are tried")
+    flows: dict[str, FlowAnswer] = Field(description="by name, in the order of matching")
 
 
 class PathAnswer(Answer):
-    """Two sites and the RTT asked for between them, by way of the hub."""
+    """Two sites and the requested RTT between them, by way of the hub."""
 
     one: str = Field(alias="from")
     other: str = Field(alias="to")
@@ -90,7 +92,7 @@ class PathAnswer(Answer):
 
 
 class LatenessAnswer(Answer):
-    """How late a schedule's changes came; `histogram` counts those below each of `buckets_ns`, and the later ones."""
+    """The lateness of a schedule's changes; `histogram` counts those below each of `buckets_ns`, and the later ones."""
 
     changes: int
     skipped: int
@@ -110,25 +112,28 @@ class StatusAnswer(Answer):
     etag: str
     lanes: list[LaneAnswer]
     drift: list[StepAnswer]
-    blocked: dict[str, str] = Field(description="by lane, why it cannot be repaired at present")
+    blocked: dict[str, str] = Field(description="by lane, why Longhaul cannot repair it at present")
     pending: PendingAnswer | None
-    leased: bool = Field(description="a test run has the lanes: whatever would change them is refused until it ends")
+    leased: bool = Field(description="a test run has leased the lanes: Longhaul refuses changes until it ends")
     borrowed: bool = Field(
         description="the old name of `leased`; the next release removes it", json_schema_extra={"deprecated": True}
     )
     back_to: str | None = Field(
-        description="the topology that comes back when the test run ends, or when what is pending is not confirmed; "
+        description="the topology that returns when the test run ends, or when the pending change is not confirmed; "
         "null for none"
     )
-    datapath: str = Field(description="what moves the frames: netem or wire")
+    datapath: str = Field(description="what impairs the frames: netem or wire")
     paths: list[PathAnswer]
     schedule: LatenessAnswer | None = Field(
-        description="how the schedule's changes came so far; null if none is played"
+        description="the lateness of the schedule's changes so far; null if none is played"
+    )
+    changing: bool = Field(
+        description="somebody was changing the lanes at that moment: `drift` may be what is still to be done"
     )
 
 
 class RangeAnswer(Answer):
-    """What a slider covers, in the kind's base unit (ns, bit/s, bytes, %)."""
+    """The range of a slider, in the kind's base unit (ns, bit/s, bytes, %)."""
 
     low: float
     high: float
@@ -136,28 +141,30 @@ class RangeAnswer(Answer):
 
 
 class ChoiceAnswer(Answer):
-    """A word that a key may have, and what people read for it."""
+    """A word that a key may have, and its label."""
 
     word: str
     label: str
 
 
 class KeyAnswer(Answer):
-    """One impairment, and all that a form needs to know of it."""
+    """One impairment with the data that a form needs."""
 
     name: str
     kind: str = Field(description="time, rate, size, octets, share, loss, count or choice")
     label: str
     help: str
     value_schema: dict[str, Any] = Field(description="JSON Schema of its value")
-    at_rest: Any = Field(description="its value without effect; null: only leaving it out says that")
+    at_rest: Any = Field(description="its value without effect; null: only omitting the key means no effect")
     choices: list[ChoiceAnswer]
     range: RangeAnswer | None
-    extra_units: dict[str, str] = Field(description="units that cannot be converted, and the word before such a number")
-    needs_rate: bool = Field(description="it says how the bottleneck works")
+    extra_units: dict[str, str] = Field(
+        description="units that cannot be converted to the others, and the word before such a number"
+    )
+    needs_rate: bool = Field(description="it is a setting of the bottleneck")
     schedulable: bool
     everyday: bool
-    one_way: bool = Field(description="it is said of one direction, never of a lane as a whole")
+    one_way: bool = Field(description="it belongs to one direction, never to a lane as a whole")
 
 
 class KeysAnswer(Answer):
@@ -167,7 +174,7 @@ class KeysAnswer(Answer):
 
 
 class HealthAnswer(Answer):
-    """The daemon is there; its last look at the lanes is so old, and the watchdog's (every 10 s at least)."""
+    """The daemon runs; the ages of its last observation and of the watchdog's last check (at least every 10 s)."""
 
     status: str
     version: str
@@ -177,7 +184,7 @@ class HealthAnswer(Answer):
 
 
 class AuthorAnswer(Answer):
-    """Who asked for a change; `command` is the command line, or `watchdog`, `revert`."""
+    """Who made a change; `command` is the command line, or `watchdog`, `revert`."""
 
     user: str
     uid: int
@@ -209,7 +216,7 @@ class NicsAnswer(Answer):
 
 
 class MistakeAnswer(Answer):
-    """One thing wrong in a request: where, at which field, and what was expected."""
+    """One mistake in a request: where, at which field, what is wrong and what to use."""
 
     where: str
     path: str
@@ -227,5 +234,5 @@ class ProblemAnswer(Answer):
 
 
 def step_answers(steps: Sequence[Step]) -> list[StepAnswer]:
-    """Steps as the commands they stand for."""
+    """The steps as their equivalent commands."""
     return [StepAnswer(command=str(step.op), why=step.why) for step in steps]

@@ -83,14 +83,18 @@ class Guard:
             raise Denied(403, "the page is too old, or another site sent the request: reload the page")
 
     def login_with(self, token: str) -> str | None:
-        """The role of a token. Counts failures; raises Denied after too many."""
+        """The role of a token; None for a wrong one. Raises Denied for a wrong one after too many of them.
+
+        A right token always passes: clients behind one proxy share an address, and nobody may lock others out.
+        """
+        role = self.tokens.role_of(token)
+        if role is not None:
+            return role
         address, now_s = request.remote_addr or "", self.clock()
         if wait_s := self.throttle.wait_s(address, now_s):
-            raise Denied(429, f"too many wrong tokens: wait {wait_s} s", wait_s)
-        role = self.tokens.role_of(token)
-        if role is None:
-            self.throttle.failed(address, now_s)
-        return role
+            raise Denied(429, f"too many wrong tokens: send the right one, or wait {wait_s} s", wait_s)
+        self.throttle.failed(address, now_s)
+        return None
 
     def start_session(self, role: str) -> None:
         """Start a session: from now on a cookie identifies the browser."""

@@ -1,4 +1,4 @@
-"""Limits guesses: after a few failures an address must wait. Pure apart from its own memory."""
+"""Limits guesses: after a few wrong tokens an address must wait with the next wrong one. Pure but for its memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Throttle:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait_s(self, address: str, now_s: float) -> int:
-        """The seconds that this address must wait before its next try, rounded up; 0: it may try now."""
+        """The seconds that this address must wait before its next wrong token, rounded up; 0: it need not wait."""
         with self._lock:
             recent = self._recent(address, now_s)
             if len(recent) < self.failures:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
+import logging
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.errors import MissingError
+from emulator.system import atomic_file, bounded_file, kept_file
+
 WRITE, READ = "write", "read"
 FILES = {WRITE: "token", READ: "token-read-only"}
+LEAST_LENGTH = 16
+"""Of a token that somebody wrote by hand; Longhaul's own have 43 characters."""
+log = logging.getLogger("longhaul.web")
 
 
 @dataclass(frozen=True)
@@ -34,19 +40,28 @@ class Tokens:
 
 
 def load(folder: Path) -> Tokens:
-    """Read the tokens in `folder` and create those that are missing, with mode 0600."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Read the tokens in `folder` and create those that are missing or spoilt, with mode 0600. Raises MissingError."""
+    atomic_file.folder(folder)
     return Tokens(*(_load(folder / FILES[role]) for role in (WRITE, READ)))
 
 
 def _load(path: Path) -> str:
     try:
-        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return path.read_text("ascii").strip()
+        token = kept_file.read(path, bounded_file.TOKEN).decode("ascii").strip()
+        if len(token) >= LEAST_LENGTH and token.isprintable():
+            return token
+        why = f"it holds {len(token)} characters, a token at least {LEAST_LENGTH}"
+    except FileNotFoundError:
+        why = ""
+    except OSError as error:
+        raise MissingError(f"cannot read {path}: {error.strerror}; run as root, or set LONGHAUL_STATE") from error
+    except ValueError as error:
+        why = str(error)
+    if why:
+        # An empty token would admit everybody: a process was killed, or the disk was full, while it was written.
+        log.warning(
+            "%s is spoilt: %s; it is now %s, and a new token takes its place", path, why, kept_file.set_aside(path)
+        )
     token = secrets.token_urlsafe(32)
-    with os.fdopen(fd, "w") as file:
-        file.write(token + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    atomic_file.write(path, f"{token}\n".encode())
     return token

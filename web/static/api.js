@@ -1,6 +1,8 @@
 // Talks to the daemon: requests with the session's CSRF token, problems as errors, the event stream, and the banners
 // that every page has (daemon not reachable, change not yet confirmed, lanes leased by a test run).
 
+import { dropDraft } from './draft.js';
+
 const csrf = document.querySelector('meta[name="csrf"]').content;
 export const can = new Set(document.body.dataset.can.split(' ').filter(Boolean));
 export const mayWrite = document.body.dataset.role === 'write';
@@ -161,6 +163,9 @@ listen('trouble', (said) => {
   $('trouble').textContent = `The daemon cannot read the state of the lanes: ${said.text}`;
 });
 listen('look', () => { $('trouble').hidden = true; });
+
+// Who logs out leaves nothing behind for the next person at this browser.
+document.querySelector('form[action="/logout"]')?.addEventListener('submit', dropDraft);
 
 onClick('confirm', async () => {
   await ask('POST', '/api/confirm');

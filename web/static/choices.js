@@ -1,9 +1,10 @@
 // Settings that are no single quantity: a word out of a few, and the patterns in which packets are lost. As a Quantity,
-// each has a row, a text as a topology file would hold it (null at rest), and a place to tell what is wrong.
+// each has a row, a text as a topology file would hold it (null at rest), a `draft` of what the row shows, right or wrong,
+// the `problem` that keeps it from being sent, and a place to tell what is wrong.
 
 import { el } from './api.js';
+import { numberField, typed, typedWhole } from './number_field.js';
 import { Quantity } from './quantity.js';
-import { SHARE } from './units.js';
 
 let count = 0;
 
@@ -40,6 +41,18 @@ export class Choice {
     }
   }
 
+  get draft() {
+    return this.select.value === 'other' ? this.other : this.select.value;
+  }
+
+  set draft(value) {
+    this.text = value;
+  }
+
+  get problem() {
+    return '';
+  }
+
   // Without effect at present: then it is at rest, too.
   set asleep(off) {
     this.off = off;
@@ -50,6 +63,10 @@ export class Choice {
     this.wrong.textContent = text;
     this.wrong.hidden = !text;
   }
+
+  focus() {
+    this.select.focus();
+  }
 }
 
 // A whole number, or nothing.
@@ -58,18 +75,37 @@ export class Whole {
     this.name = name;
     this.changed = () => {};
     const id = `w${(count += 1)}`;
-    this.input = el('input', { id, type: 'number', min: '0', step: '1', placeholder: hint, 'aria-label': label.join(' '), disabled });
+    this.input = numberField({ id, placeholder: hint, 'aria-label': label.join(' '), disabled });
     this.wrong = el('span', { class: 'wrong', hidden: true });
     this.row = el('div', { class: 'quantity choice' }, el('label', { for: id }, label[1]), this.input, this.wrong);
-    this.input.addEventListener('input', () => this.changed());
+    this.input.addEventListener('input', () => {
+      this.tell('');
+      this.changed();
+    });
   }
 
   get text() {
-    return this.input.value === '' ? null : this.input.value;
+    return this.input.value.trim() || null;
   }
 
   set text(text) {
     this.input.value = text ?? '';
+  }
+
+  get draft() {
+    return this.input.value;
+  }
+
+  set draft(value) {
+    this.input.value = value;
+  }
+
+  get problem() {
+    return this.text === null ? '' : typedWhole(this.text).wrong ?? '';
+  }
+
+  focus() {
+    this.input.focus();
   }
 
   tell(text) {
@@ -93,9 +129,9 @@ export class Loss {
     const said = (text) => [label[0], text];
     this.share = new Quantity({ name, label, disabled, ...rest });
     this.pattern = new Choice({ name, label: said('Loss pattern'), choices: patterns, disabled });
-    this.burst = this.#number(said('Loss, packets in a row'), disabled, { min: '1', value: '5' });
+    this.burst = this.#number(said('Loss, packets in a row'), disabled, '5');
     this.models = Object.fromEntries(Object.entries(MODELS).map(([key, [, names, first]]) =>
-      [key, names.map((one, i) => this.#number(said(one), disabled, { min: '0', max: '100', value: String(first[i]) }))]));
+      [key, names.map((one, i) => this.#number(said(one), disabled, String(first[i])))]));
     const box = (key) => el('div', { class: 'model' }, ...this.models[key].map((one) => el('label', {}, el('span', {}, one.short), one, '%')));
     this.boxes = Object.fromEntries(Object.keys(MODELS).map((key) => [key, box(key)]));
     this.boxes.burst = el('div', { class: 'model' }, el('label', {}, el('span', {}, 'packets in a row, on average'), this.burst));
@@ -105,14 +141,21 @@ export class Loss {
     this.#show();
   }
 
-  #number([side, text], disabled, said) {
-    const made = el('input', { type: 'number', step: 'any', 'aria-label': `${side} ${text}`, disabled, ...said });
+  #number([side, text], disabled, value) {
+    const made = numberField({ 'aria-label': `${side} ${text}`, value, disabled });
     made.short = text;
-    made.addEventListener('input', () => this.changed());
+    made.addEventListener('input', () => this.#moved());
     return made;
   }
 
+  // The numbers that the pattern takes.
+  get #numbers() {
+    const pattern = this.pattern.text ?? 'chance';
+    return pattern === 'burst' ? [this.burst] : this.models[pattern] ?? [];
+  }
+
   #moved() {
+    this.tell('');
     this.#show();
     this.changed();
   }
@@ -126,9 +169,10 @@ export class Loss {
 
   get text() {
     const pattern = this.pattern.text ?? 'chance';
-    if (pattern in MODELS) return [pattern, ...this.models[pattern].map((one) => `${one.value || 0}%`)].join(' ');
+    const numbers = this.#numbers.map((one) => typed(one.value).number ?? one.value);
+    if (pattern in MODELS) return [pattern, ...numbers.map((one) => `${one}%`)].join(' ');
     if (this.share.text === null || pattern === 'chance') return this.share.text;
-    return `${this.share.text} burst ${this.burst.value || 1}`;
+    return `${this.share.text} burst ${numbers[0]}`;
   }
 
   set text(text) {
@@ -141,7 +185,32 @@ export class Loss {
     this.#show();
   }
 
+  get draft() {
+    const models = Object.values(this.models).map((numbers) => numbers.map((one) => one.value));
+    return { share: this.share.draft, pattern: this.pattern.draft, burst: this.burst.value, models };
+  }
+
+  set draft({ share, pattern, burst, models }) {
+    this.share.draft = share;
+    this.pattern.draft = pattern;
+    this.burst.value = burst;
+    Object.values(this.models).forEach((numbers, i) => numbers.forEach((one, j) => { one.value = models[i][j]; }));
+    this.#show();
+  }
+
+  get problem() {
+    const pattern = this.pattern.text ?? 'chance';
+    if (!(pattern in MODELS) && (this.share.problem || this.share.text === null)) return this.share.problem;
+    const bad = this.#numbers.find((one) => typed(one.value).wrong);
+    return bad ? `${bad.short}: ${typed(bad.value).wrong}` : '';
+  }
+
   tell(text) {
+    for (const one of [this.share, this.pattern]) one.tell('');
     (this.share.row.hidden ? this.pattern : this.share).tell(text);
+  }
+
+  focus() {
+    (this.#numbers.find((one) => typed(one.value).wrong) ?? this.share).focus();
   }
 }

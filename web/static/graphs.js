@@ -4,6 +4,7 @@ import { $, ask, el } from './api.js';
 import { ms, rate, size } from './units.js';
 
 const KEPT = 3600;
+const GAP_MS = 5000;
 const COLUMNS = [
   'at_ms', 'asked_ns', 'min_ns', 'median_ns', 'p99_ns', 'lost',
   ...['outbound', 'inbound'].flatMap((side) =>
@@ -13,13 +14,36 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const clock = (s) => new Date(s * 1000).toLocaleTimeString('en-GB');
 const times = (factor) => (values) => values.map((v) => (v === null ? null : v * factor));
 
+// Two looks further apart than GAP_MS have a row of nulls between them, so that no line leads across what nobody saw.
+function withGaps(columns) {
+  const at = columns.at_ms;
+  const rows = at.flatMap((time, i) => (i && time - at[i - 1] > GAP_MS ? [null, i] : [i]));
+  return Object.fromEntries(Object.entries(columns).map(([name, values]) =>
+    [name, rows.map((row, i) => (row === null ? (name === 'at_ms' ? at[rows[i - 1]] + 1 : null) : values[row]))]));
+}
+
+const known = (values) => values.filter((value) => value !== null);
+const most = (values) => values.reduce((one, other) => Math.max(one, other), 0);
+const least = (values) => values.reduce((one, other) => Math.min(one, other), Infinity);
+
+// The range of the RTT's axis in ns. It shows all that is asked and usual: a few single echoes that took much longer (of
+// p99 the slowest 2 %, of medians what is five times above that) would press all else flat.
+function rttRange(cut) {
+  const [asked, minima, medians, p99s] = ['asked_ns', 'min_ns', 'median_ns', 'p99_ns'].map((name) => known(cut[name]));
+  const slow = p99s.sort((one, other) => one - other)[Math.ceil(p99s.length * 0.98) - 1] ?? 0;
+  const usual = Math.max(most(asked), slow);
+  const high = Math.max(usual, Math.min(most(medians), 5 * usual));
+  return [Math.min(least(asked), least(minima), high) * 0.9, high * 1.1 + 1e4];
+}
+
 const CHARTS = [
   {
-    title: 'Round-trip time, ms', unit: ms,
-    series: [['min_ns', 'minimum', 'soft', 1e-6], ['p99_ns', 'p99', 'soft', 1e-6], ['median_ns', 'median', 'blue', 1e-6], ['asked_ns', 'asked', 'green', 1e-6, [6, 4]]],
+    title: 'Round-trip time, ms', unit: ms, range: rttRange,
+    series: [['min_ns', 'minimum', 'violet', 1e-6], ['p99_ns', 'p99', 'in', 1e-6], ['median_ns', 'median', 'blue', 1e-6], ['asked_ns', 'asked', 'green', 1e-6, [6, 4]]],
     band: [2, 1],
     says: (now) => (now.median_ns === null ? 'Not measured: this lane has no hosts of ours, none answered, or a test run has it.'
       : `median ${ms(now.median_ns, 2)}, minimum ${ms(now.min_ns, 2)}, p99 ${ms(now.p99_ns, 2)}, asked ${ms(now.asked_ns, 2)}; ${now.lost} echoes lost`),
+    beyond: (cut, high) => (most(known(cut.p99_ns)) > high ? `. The slowest took ${ms(most(known(cut.p99_ns)), 0)}, beyond this scale` : ''),
   },
   {
     title: 'Throughput, Mbit/s', floor: true,
@@ -50,16 +74,25 @@ export class Graphs {
     new ResizeObserver(() => this.#resize()).observe(root);
   }
 
-  // Shows another lane and loads its past from the daemon.
+  // Shows another lane and loads its past from the daemon; looks that come meanwhile follow it.
   async show(lane) {
     this.lane = lane;
-    const past = await ask('GET', `/api/lanes/${encodeURIComponent(lane)}/past?seconds=${KEPT}`);
-    if (this.lane !== lane) return;
-    this.data = past.columns;
+    const missed = [];
+    this.missed = missed;
+    try {
+      const past = await ask('GET', `/api/lanes/${encodeURIComponent(lane)}/past?seconds=${KEPT}`);
+      if (this.lane !== lane) return;
+      this.data = past.columns;
+    } finally {
+      if (this.missed === missed) this.missed = null;
+    }
+    missed.forEach((look) => this.add(look));
     this.#fill();
   }
 
   add(look) {
+    this.missed?.push(look);
+    if (this.missed) return;
     const lane = look.lanes[this.lane];
     if (!lane || !this.data.at_ms || this.data.at_ms.at(-1) >= look.at_ms) return;
     const row = { at_ms: look.at_ms, ...lane };
@@ -79,8 +112,9 @@ export class Graphs {
   }
 
   #columns() {
-    const start = Math.max(0, this.data.at_ms.length - this.seconds);
-    const cut = Object.fromEntries(Object.entries(this.data).map(([name, values]) => [name, values.slice(start)]));
+    const from = this.data.at_ms.at(-1) - this.seconds * 1000;
+    const start = this.data.at_ms.findIndex((time) => time >= from);
+    const cut = withGaps(Object.fromEntries(Object.entries(this.data).map(([name, values]) => [name, values.slice(start)])));
     for (const cause of ['limit', 'buffer', 'loss']) {
       const inbound = cut[`inbound_drops_${cause}`];
       cut[`drops_${cause}`] = cut[`outbound_drops_${cause}`].map((v, i) => (v === null || inbound[i] === null ? null : v + inbound[i]));
@@ -96,10 +130,12 @@ export class Graphs {
     CHARTS.forEach((chart, i) => {
       const plot = this.plots[i];
       const zoomed = plot.zoomed;
+      const range = chart.range?.(cut);
+      plot.shownRange = range?.map((ns) => ns * 1e-6);
       plot.setData([x, ...chart.series.map(([name, , , factor]) => times(factor)(cut[name]))], !zoomed);
       if (!zoomed) plot.setScale('x', { min: x.at(-1) - this.seconds, max: x.at(-1) });
       else plot.redraw();
-      const text = chart.says(now);
+      const text = chart.says(now) + (range && !zoomed ? chart.beyond(cut, range[1]) : '');
       this.captions[i].textContent = text;
       this.figures[i].querySelector('.plot').setAttribute('aria-label', `${chart.title} of ${this.lane}: ${text}`);
     });
@@ -128,7 +164,8 @@ export class Graphs {
     const options = {
       width: place.clientWidth || 400, height: 184, series: [{}, ...series], bands,
       axes: [{ ...axis, space: 90, values: (_, splits) => splits.map(clock) }, { ...axis, size: 64 }], legend: { show: false },
-      scales: { y: { range: (_, low, high) => (chart.floor ? [0, Math.max(high ?? 1, 1) * 1.1] : [(low ?? 0) * 0.9, (high ?? 1) * 1.1 + 0.01]) } },
+      scales: { y: { range: (self, low, high) => (chart.floor ? [0, Math.max(high ?? 1, 1) * 1.1]
+        : self.shownRange && !self.zoomed ? self.shownRange : [(low ?? 0) * 0.9, (high ?? 1) * 1.1 + 0.01]) } },
       cursor: { sync: { key: 'lane' } },
       hooks: { setSelect: [(plot) => { plot.zoomed = plot.select.width > 0; }] },
     };

@@ -16,7 +16,10 @@ const panel = new Panel($('lane'), changed);
 controls(graphs);
 
 async function refresh() {
+  const before = look;
   status = await ask('GET', '/api/status');
+  // While somebody changes the lanes, what they lack of the new state is no drift.
+  if (status.changing) Object.assign(status, { drift: [], blocked: {} });
   const up = status.topology !== null;
   $('empty').hidden = up;
   $('board').hidden = !up;
@@ -25,9 +28,10 @@ async function refresh() {
   $('map-title').textContent = `${status.topology}: ${status.lanes.length} ${status.lanes.length === 1 ? 'lane' : 'lanes'}`;
   if (!status.lanes.some((lane) => lane.name === chosen)) chosen = status.lanes[0]?.name ?? '';
   table();
-  if (look) fill(look);
+  if (look !== before) asked(look); // it came while the status was under way
+  fill();
   show();
-  if (chosen) choose(chosen, false);
+  if (chosen) await choose(chosen);
 }
 
 // What has drifted, why, and the steps that repair it.
@@ -51,37 +55,37 @@ async function repair() {
 }
 
 function show() {
-  draw(status, chosen, choose);
+  draw(status, chosen, pick);
   update(status, look);
 }
 
 function table() {
-  const rows = status.lanes.map((lane) => {
-    const button = el('button', { type: 'button', onclick: () => choose(lane.name) }, lane.name);
-    const row = el('tr', { 'data-lane': lane.name }, el('td', {}, button), el('td', {}, ms(lane.rtt_ns, 0)));
-    for (const name of ['measured', 'out', 'in', 'drops']) row.append(el('td', { 'data-of': name }, '–'));
+  const body = $('table').tBodies[0];
+  const names = [...body.rows].map((row) => row.dataset.lane);
+  if (JSON.stringify(names) === JSON.stringify(status.lanes.map((lane) => lane.name))) return;
+  body.replaceChildren(...status.lanes.map(({ name }) => {
+    const button = el('button', { type: 'button', onclick: () => pick(name) }, name);
+    const row = el('tr', { 'data-lane': name }, el('td', {}, button));
+    for (const of of ['asked', 'measured', 'out', 'in', 'drops']) row.append(el('td', { 'data-of': of }, '–'));
     return row;
-  });
-  $('table').tBodies[0].replaceChildren(...rows);
+  }));
 }
 
-async function choose(name, byHand = true) {
-  const other = chosen !== name || !byHand;
+// Somebody has picked a lane on the map or in the table.
+function pick(name) {
+  const other = name !== chosen;
   chosen = name;
-  if (byHand) history.replaceState(null, '', `#${encodeURIComponent(name)}`);
+  history.replaceState(null, '', `#${encodeURIComponent(name)}`);
+  show();
+  $('star').querySelector(`[data-lane="${name}"]`)?.focus();
+  if (other) choose(name).catch(sayFailure);
+}
+
+async function choose(name) {
   for (const row of $('table').tBodies[0].rows) row.classList.toggle('chosen', row.dataset.lane === name);
-  if (byHand) {
-    show();
-    $('star').querySelector(`[data-lane="${name}"]`)?.focus();
-  }
-  if (!other) return;
   panel.show(status, status.lanes.find((lane) => lane.name === name));
   $('graphs-title').textContent = `Live: ${name}`;
-  try {
-    await graphs.show(name);
-  } catch (problem) {
-    sayFailure(problem);
-  }
+  if (graphs.lane !== name) await graphs.show(name);
 }
 
 async function changed(summary) {
@@ -92,30 +96,46 @@ async function changed(summary) {
 function tick(seen) {
   look = seen;
   if (!status) return;
-  const drifted = Boolean(seen.drift) !== Boolean(status.drift.length);
+  const drifted = !seen.changing && Boolean(seen.drift) !== Boolean(status.drift.length);
   if (seen.changes !== changes || drifted) refresh().catch(sayFailure);
   changes = seen.changes;
   if (!status.topology) return;
+  asked(seen);
   update(status, seen);
-  fill(seen);
+  fill();
   graphs.add(seen);
 }
 
-// The cells of the table that change every second.
-function fill(seen) {
-  for (const row of $('table').tBodies[0].rows) {
-    const lane = seen.lanes[row.dataset.lane];
-    if (!lane) continue;
-    const set = (of, text) => { row.querySelector(`[data-of="${of}"]`).textContent = text; };
-    set('measured', ms(lane.median_ns));
-    set('out', rate(lane.outbound.rate_bps));
-    set('in', rate(lane.inbound.rate_bps));
-    set('drops', `${drops(lane)}/s`);
+// What is asked of the lanes now: a schedule changes it all the time.
+function asked(seen) {
+  for (const lane of status.lanes) {
+    const scheduled = seen.scheduled[lane.name];
+    lane.rtt_ns = seen.lanes[lane.name]?.asked_ns ?? lane.rtt_ns;
+    lane.settings = scheduled ?? lane.settings;
+    panel.follow(lane, Boolean(scheduled));
   }
-  panel.look(seen.lanes[chosen]);
+}
+
+// The cells of the table that change every second.
+function fill() {
+  for (const lane of status.lanes) {
+    const row = $('table').tBodies[0].querySelector(`[data-lane="${lane.name}"]`);
+    const set = (of, text) => { row.querySelector(`[data-of="${of}"]`).textContent = text; };
+    const now = look?.lanes[lane.name];
+    set('asked', ms(lane.rtt_ns, 0));
+    if (!now) continue;
+    set('measured', ms(now.median_ns));
+    set('out', rate(now.outbound.rate_bps));
+    set('in', rate(now.inbound.rate_bps));
+    set('drops', drops(now));
+  }
+  panel.look(look?.lanes[chosen]);
 }
 
 listen('look', tick);
-listen('back', () => refresh().catch(sayFailure));
+listen('back', () => {
+  graphs.lane = null; // what was missed is loaded
+  refresh().catch(sayFailure);
+});
 new ResizeObserver(() => status?.topology && show()).observe($('star'));
 Promise.all([loadWorld(), loadPlaces(), loadKeys()]).then(refresh).catch(sayFailure);

@@ -2,7 +2,8 @@
 // one. Its value is the text that a topology file would hold, or null for nothing.
 
 import { el } from './api.js';
-import { best, split } from './units.js';
+import { numberField, plain, typed } from './number_field.js';
+import { best, split, usual } from './units.js';
 
 const STEPS = 1000;
 let count = 0;
@@ -15,28 +16,53 @@ export class Quantity {
     const id = `q${(count += 1)}`;
     const said = typeof label === 'string' ? label : label.join(' ');
     this.slider = el('input', { type: 'range', min: '0', max: String(STEPS), step: '1', 'aria-label': `${said}, slider`, disabled });
-    this.number = el('input', { type: 'number', id, min: '0', step: 'any', 'aria-label': said, disabled });
+    this.number = numberField({ id, 'aria-label': said, disabled });
     const choices = [...Object.keys(units), ...extra, ...(none ? [none] : [])];
     this.unit = el('select', { 'aria-label': `${said}, unit`, disabled }, ...choices.map((u) => el('option', { value: u }, u)));
     this.wrong = el('span', { class: 'wrong', id: `${id}-wrong`, hidden: true });
     this.row = el('div', { class: 'quantity' }, el('label', { for: id }, Array.isArray(label) ? label[1] : label), this.slider, this.number, this.unit, this.wrong);
     this.slider.addEventListener('input', () => this.#fromSlider());
-    this.number.addEventListener('input', () => this.#fromNumber());
-    this.unit.addEventListener('change', () => this.#fromNumber());
+    this.number.addEventListener('input', () => this.#told());
+    this.unit.addEventListener('change', () => this.#fromUnit());
     this.changed = () => {};
   }
 
+  // Of a number that is none, the text is what was typed: `problem` then says what is wrong with it.
   get text() {
-    if (this.off || this.unit.value === this.none || this.number.value === '') return null;
+    if (this.#resting) return null;
+    const number = typed(this.number.value).number ?? this.number.value;
     const word = this.prefixed[this.unit.value];
-    return word ? `${word} ${this.number.value}` : this.number.value + this.unit.value;
+    return word ? `${word} ${number}` : number + this.unit.value;
   }
 
   set text(text) {
     const parts = text ? this.#parts(text) : null;
-    this.unit.value = parts?.unit ?? this.none ?? Object.keys(this.units)[0];
+    this.unit.value = parts?.unit ?? this.none ?? usual(this.units);
     this.number.value = parts?.number ?? (this.none ? '' : '0');
     this.#show();
+  }
+
+  // What the field shows, right or wrong.
+  get draft() {
+    return [this.number.value, this.unit.value];
+  }
+
+  set draft([number, unit]) {
+    this.number.value = number;
+    this.unit.value = unit;
+    this.#show();
+  }
+
+  // Why it cannot be sent as it is; '' when nothing is wrong.
+  get problem() {
+    if (this.#resting) return '';
+    const { wrong = '' } = typed(this.number.value);
+    return wrong && !this.number.value.trim() && this.none ? `${wrong}, or choose ${this.none}` : wrong;
+  }
+
+  // In the base unit; NaN for what is no number.
+  get amount() {
+    return this.#resting ? 0 : Number(typed(this.number.value).number ?? NaN) * (this.units[this.unit.value] ?? 0);
   }
 
   #parts(text) {
@@ -44,6 +70,10 @@ export class Quantity {
       if (text.startsWith(`${word} `)) return { number: String(Number(text.slice(word.length))), unit };
     }
     return split(text, this.units, this.extra);
+  }
+
+  get #resting() {
+    return Boolean(this.off) || this.unit.value === this.none;
   }
 
   // Without effect at present: then it is at rest, too.
@@ -62,40 +92,50 @@ export class Quantity {
     else this.number.removeAttribute('aria-describedby');
   }
 
-  get #value() {
-    return Number(this.number.value) * (this.units[this.unit.value] ?? 0);
+  focus() {
+    this.number.focus();
   }
 
   #show() {
-    const off = this.off || this.unit.value === this.none;
-    this.number.disabled = off || this.fixed;
+    this.before = this.unit.value;
+    this.number.disabled = this.#resting || this.fixed;
     this.slider.disabled = Boolean(this.off) || this.fixed || this.extra.includes(this.unit.value);
-    const value = this.#value;
+    const value = this.amount;
     let share = 0;
-    if (!off && value > 0) share = this.log ? Math.log(value / this.low) / Math.log(this.high / this.low) : value / this.high;
+    if (value > 0) share = this.log ? Math.log(value / this.low) / Math.log(this.high / this.low) : value / this.high;
     this.slider.value = String(Math.round(Math.min(1, Math.max(0, share)) * STEPS));
     this.slider.setAttribute('aria-valuetext', this.text ?? this.none ?? '0');
   }
 
   #fromSlider() {
     const share = Number(this.slider.value) / STEPS;
-    let value = this.log ? this.low * (this.high / this.low) ** share : this.high * share;
-    if (share === 0 && (this.none || !this.log)) value = 0;
-    if (value === 0 && this.none) {
+    if (share === 0 && this.none) {
       this.unit.value = this.none;
       this.number.value = '';
-    } else {
-      const parts = best(this.log ? Number(value.toPrecision(2)) : value, this.units);
-      this.number.value = String(Number(Number(parts.number).toPrecision(this.log ? 2 : 4)));
+    } else if (this.log) {
+      const parts = best(Number((this.low * (this.high / this.low) ** share).toPrecision(2)), this.units);
+      this.number.value = plain(Number(Number(parts.number).toPrecision(2)));
       this.unit.value = parts.unit;
+    } else {
+      // The unit stays: who reads "0 ms" and types 345 means milliseconds.
+      this.number.value = plain(Number(((this.high * share) / this.units[this.unit.value]).toPrecision(4)));
     }
-    this.#show();
-    this.changed();
+    this.#told();
   }
 
-  #fromNumber() {
-    if (this.unit.value === this.none) this.number.value = '';
-    else if (this.number.value === '' && document.activeElement === this.unit) this.number.value = '1';
+  // Another unit for the same value; a value that the unit cannot say (KiB as packets) must be typed.
+  #fromUnit() {
+    const [from, to] = [this.before, this.unit.value];
+    const { number } = typed(this.number.value);
+    if (to === this.none) this.number.value = '';
+    else if (from === this.none) this.number.value = '1';
+    else if (!(from in this.units && to in this.units)) this.number.value = '';
+    else if (number !== undefined) this.number.value = plain((Number(number) * this.units[from]) / this.units[to]);
+    this.#told();
+  }
+
+  #told() {
+    this.tell('');
     this.#show();
     this.changed();
   }

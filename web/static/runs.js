@@ -3,7 +3,6 @@
 import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
 import { ms, span, throughput } from './units.js';
 
-const list = (text) => text.split(',').map((one) => one.trim()).filter(Boolean);
 const form = $('new');
 const FIRST = ['rtt', 'lane', 'tcp_profile', 'streams', 'rate', 'duration'];
 const START = { rtt: '0ms, 32ms, 80ms', tcp_profile: 'default, max', streams: '1', rate: '100Mbit' };
@@ -13,10 +12,11 @@ let current = null;
 
 function asked() {
   const said = {};
-  for (const { key, single } of axes) {
+  for (const { key } of axes) {
     const input = form.elements[key];
-    const values = key === 'lane' ? [...input.selectedOptions].map((option) => option.value) : list(input.value);
-    if (values.length) said[key] = single ? input.value.trim() : values;
+    // The server splits lists: it asks where a comma can also be a decimal one.
+    const values = key === 'lane' ? [...input.selectedOptions].map((option) => option.value) : input.value.trim().replace(/,$/, '');
+    if (values.length) said[key] = values;
   }
   if ($('in_lab')?.checked) said.in_lab = true;
   return said;
@@ -103,12 +103,14 @@ async function show(run) {
   $('left').textContent = `${run.finished} of ${run.total} cells, ${run.state}${left}${run.trouble ? `: ${run.trouble}` : ''}`;
   $('cancel').hidden = run.state !== 'running';
   $('forget').hidden = run.state === 'running';
-  $('resume').hidden = run.state !== 'stopped';
+  const failed = run.cells.some((cell) => cell.state === 'failed');
+  $('resume').hidden = run.state === 'running' || (run.state !== 'stopped' && !failed);
+  $('resume').textContent = run.state === 'stopped' ? 'Resume' : 'Measure failed cells again';
   const rows = run.cells.map((cell) => {
     const steady = throughput(cell.steady_bytes_per_s);
     const change = before[cell.id] && cell.steady_bytes_per_s ? ` (${((cell.steady_bytes_per_s / before[cell.id] - 1) * 100).toFixed(1)} %)` : '';
     const mark = cell.invalid.length ? '✗ ' : cell.settled === false ? '~ ' : '';
-    const why = cell.failure ?? [cell.limiter, ...cell.invalid].filter(Boolean).join('; ');
+    const why = cell.failure ?? [cell.limiter, ...cell.invalid, ...cell.notes].filter(Boolean).join('; ');
     return el('tr', { class: cell.state }, el('td', {}, `${cell.lane}, ${cell.column}`), el('td', {}, ms(cell.rtt_ns, 0)), el('td', {}, ms(cell.rtt_measured_ns, 3)),
       el('td', {}, throughput(cell.expected_bytes_per_s)), el('td', { class: cell.invalid.length || cell.failure ? 'failed' : '' }, mark + steady + change), el('td', { class: 'wrap' }, why || (cell.state === 'waiting' ? '…' : '')));
   });

@@ -112,6 +112,9 @@ function site(name, hub, here, unit, small, chosen, choose) {
   return group;
 }
 
+// Whether a command is about an interface: lhs-a is not lhs-ab.
+const isIn = (name, command) => new RegExp(`(?<![\\w-])${name.replaceAll('.', '\\.')}(?![\\w-])`).test(command);
+
 // The labels that change every second: measured RTT, rates, and drift.
 export function update(status, look) {
   for (const group of svg.querySelectorAll('.site')) {
@@ -119,8 +122,9 @@ export function update(status, look) {
     const now = look?.lanes[name];
     const lane = status.lanes.find((one) => one.name === name);
     const asked = ms(lane.rtt_ns, 0);
+    const parts = [lane.outbound.port, lane.inbound.port, lane.outbound.port.replace(/^lhs-/, 'lh-')];
     const measured = now?.median_ns == null ? '' : ` → ${ms(now.median_ns)}`;
-    const drifted = status.drift.some((step) => step.command.includes(lane.outbound.port) || step.command.includes(lane.inbound.port));
+    const drifted = status.drift.some((step) => parts.some((part) => isIn(part, step.command)));
     group.classList.toggle('wrong', drifted);
     svg.querySelector(`[data-wire="${name}"]`).classList.toggle('wrong', drifted);
     group.rtt.textContent = drifted ? ' drifted ' : ` ${asked}${measured} `;

@@ -1,6 +1,7 @@
 // The topology as text: checked while the user types, with each mistake at its line, and brought up on request.
 
 import { $, Problem, ask, can, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
+import { dropDraft, keepDraft, readDraft } from './draft.js';
 
 const YAML = 'application/yaml';
 const EXAMPLE = `name: new-york
@@ -13,18 +14,67 @@ lanes:
 `;
 const text = $('text');
 let etag = '';
+let base = null; // the text without edits: what is up, or was last; at first an example
+let moved = false; // whether what is up has changed since the draft was begun
+let begun = false; // whether this visit has a draft
+let kept = true; // whether the browser keeps it
+let busy = false;
+let checks = 0;
 let waiting = 0;
+let changes = -1;
 
+const edited = () => base !== null && text.value !== base;
+
+// Reads what is up. A draft stays; without one the text follows.
 async function load() {
   const response = await fetch('/api/topology').catch(() => { throw new Problem({ status: 0, detail: 'The daemon does not answer.' }); });
-  if (response.ok) {
-    text.value = await response.text();
-    etag = response.headers.get('ETag');
-  } else if (response.status === 404) {
-    text.value = EXAMPLE;
-    etag = '';
-  }
+  if (!response.ok && response.status !== 404) return;
+  const is = response.ok ? response.headers.get('ETag') : '';
+  const up = response.ok ? await response.text() : base ?? EXAMPLE;
+  const draft = edited() ? text.value : null;
+  moved = draft !== null && (moved || is !== etag);
+  etag = is;
+  base = up;
+  text.value = draft ?? base;
   numbers([]);
+  told();
+}
+
+// Says that a draft is not up, and has the browser keep it.
+function told() {
+  if (edited()) kept = keepDraft(text.value);
+  else if (begun) dropDraft();
+  begun = edited();
+  moved &&= edited();
+  $('drafted').hidden = !edited();
+  $('drafted-text').textContent = `This draft is not up. ${kept ? 'Your browser keeps it until you bring it up or discard it.' : 'It is lost when you leave this page: your browser keeps nothing.'}${
+    moved ? ' Somebody has changed the topology since you began: bringing the draft up replaces that change.' : ''}`;
+}
+
+function put(value) {
+  text.value = value;
+  numbers([]);
+  told();
+  if (mayWrite) check();
+}
+
+// A draft of the last visit is offered, never taken unasked: what is up may have changed long since.
+function offer() {
+  const offered = $('offered');
+  const draft = readDraft();
+  if (!draft || draft.text === base) return;
+  offered.hidden = false;
+  $('offered-text').textContent = `You left a draft that is not up (${new Date(draft.at).toLocaleString()}).`;
+  $('offered-take').onclick = () => {
+    offered.hidden = true;
+    put(draft.text);
+    text.focus();
+  };
+  $('offered-drop').onclick = () => {
+    offered.hidden = true;
+    if (!edited()) dropDraft();
+    text.focus();
+  };
 }
 
 function numbers(bad) {
@@ -55,41 +105,80 @@ function toLine(line) {
 }
 
 async function check() {
+  const mine = (checks += 1);
+  const show = (steps, problem) => {
+    if (mine !== checks) return;
+    $('steps').textContent = steps;
+    mistakes(problem);
+  };
   try {
     const plan = await ask('PUT', '/api/topology?dry_run=1', text.value, YAML);
-    $('steps').textContent = plan.steps.map((step) => `${step.command}  # ${step.why}`).join('\n') || 'Nothing to change: this topology is up.';
-    mistakes(null);
+    const none = etag && !edited() ? 'Nothing to change: this topology is up.' : 'No step is needed in the kernel.';
+    show(plan.steps.map((step) => `${step.command}  # ${step.why}`).join('\n') || none, null);
   } catch (problem) {
-    $('steps').textContent = 'The topology has mistakes.';
-    mistakes(problem);
+    show(problem.mistakes?.length ? 'The topology has mistakes.' : problem.message, problem);
+  }
+}
+
+// What is up is another now: the text without edits and the steps from here are, too.
+async function renew() {
+  await load();
+  if (mayWrite) await check();
+}
+
+// What we change ourselves is nobody else's change.
+async function changing(work) {
+  busy = true;
+  try {
+    await work();
+  } finally {
+    busy = false;
   }
 }
 
 text.addEventListener('input', () => {
   numbers([]);
+  told();
   clearTimeout(waiting);
-  if (mayWrite) waiting = setTimeout(check, 500);
+  if (!mayWrite) return;
+  $('steps').textContent = 'Not checked yet.';
+  waiting = setTimeout(check, 500);
 });
 text.addEventListener('scroll', () => { $('numbers').scrollTop = text.scrollTop; });
 onClick('check', check);
-onClick('apply', async () => {
+onClick('discard', () => put(base));
+onClick('apply', () => changing(async () => {
   try {
     const query = $('confirm-in').checked ? '?confirm=60s' : '';
     const done = await ask('PUT', `/api/topology${query}`, text.value, YAML, etag ? { 'If-Match': etag } : {});
     say(done.summary);
-    mistakes(null);
-    await load();
+    base = text.value;
   } catch (problem) {
     mistakes(problem);
     if (problem.status === 412) sayFailure(problem);
+    return;
   }
-});
-onClick('down', async () => {
+  await renew();
+}));
+onClick('down', () => changing(async () => {
   if (!confirm('Take all lanes down and return their ports?')) return;
   say((await ask('DELETE', '/api/topology')).summary);
-  await load();
-});
+  await renew();
+}));
 $('confirm-label').hidden = !can.has('confirm');
 $('check').disabled = !mayWrite;
-listen('back', () => sayFailure({ message: 'The daemon is back. Your text is still here.' }));
-load().then(() => mayWrite && check()).catch(sayFailure);
+addEventListener('beforeunload', (event) => edited() && !kept && event.preventDefault());
+// A test run's lanes are nobody's topology: the text waits until it has ended.
+listen('look', (look) => {
+  if (busy || look.leased || look.changes === changes) return;
+  if (changes >= 0) renew().catch(sayFailure);
+  changes = look.changes;
+});
+listen('back', () => {
+  say(edited() ? 'The daemon is back. Your text is still here.' : 'The daemon is back.');
+  renew().catch(sayFailure);
+});
+load().then(() => {
+  offer();
+  return mayWrite && check();
+}).catch(sayFailure);

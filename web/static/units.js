@@ -18,8 +18,12 @@ export function split(text, units, extra = []) {
   return best(Number(match[1]) * ALSO[match[2]], units);
 }
 
+// The unit in which nothing is said: people think in these, and go on typing in the unit that they see.
+export const usual = (units) => ['ms', 'Mbit', 'MiB'].find((name) => name in units) ?? Object.keys(units)[0];
+
 // A value of the base unit, in the largest unit in which it is at least 1.
 export function best(value, units) {
+  if (value === 0) return { number: '0', unit: usual(units) };
   const names = Object.keys(units);
   const unit = names.filter((name) => units[name] <= value).pop() ?? names[0];
   return { number: String(Number((value / units[unit]).toPrecision(12))), unit };
@@ -44,5 +48,11 @@ export const mib = (bytesPerS) => (bytesPerS === null ? '–' : digits(bytesPerS
 export const throughput = (bytesPerS) => (bytesPerS === null ? '–' : `${mib(bytesPerS)} MiB/s (${((bytesPerS * 8) / 1e9).toPrecision(3)} Gbit/s)`);
 export const span = (s) => (s >= 90 ? `${Math.round(s / 60)} min` : `${Math.round(s)} s`);
 
-// All drops of a lane or a flow in the last second, as far as their causes are known.
-export const drops = (now) => ['outbound', 'inbound'].reduce((sum, side) => sum + (now[side].drops_limit ?? 0) + now[side].drops_buffer + (now[side].drops_loss ?? 0), 0);
+// All drops of a lane or a flow in the last second. Netem has one counter for its limit and its loss: on a lane with loss
+// only the buffer's drops are known.
+export function drops(now) {
+  const causes = ['outbound', 'inbound'].flatMap((side) => [now[side].drops_limit, now[side].drops_buffer, now[side].drops_loss]);
+  const known = causes.reduce((sum, count) => sum + (count ?? 0), 0);
+  if (!causes.includes(null)) return `${known}/s`;
+  return known ? `${known}/s, others unknown` : 'unknown';
+}
