@@ -26,8 +26,8 @@ try:
 except ImportError as error:
     raise MissingError("Mininet is not installed for this Python: apt-get install mininet") from error
 
-SWITCH = "s1"
-"""The hub's switch."""
+SWITCH, LANE = "S1", "Lane"
+"""The hub's switch, and what a lane's node is called before its number: no site has a capital letter."""
 
 
 class LanePorts(Switch):  # type: ignore[misc, unused-ignore]
@@ -47,7 +47,7 @@ class Star(Topo):  # type: ignore[misc, unused-ignore]
         self.addLink(topology.hub, SWITCH, intfName1="eth0")
         plugged = between_ports(topology)
         for number, name in enumerate(plugged.sites, 1):
-            node, (hub, site) = f"lane{number}", plugged.ends(name)
+            node, (hub, site) = f"{LANE}{number}", plugged.ends(name)
             self.addSwitch(node, cls=LanePorts)
             self.addHost(site.host, ip=str(site.address))
             self.addLink(SWITCH, node, intfName2=hub.port)
@@ -93,8 +93,8 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
         """Set every cable's MTU to its lane's; disable GSO where packets must pass one by one."""
         for number, lane in enumerate(self.topology.lanes, 1):
             segments = segments_of(lane)
-            ends = [end for link in self.linksBetween(*self.get(SWITCH, f"lane{number}")) for end in _ends(link)]
-            ends += [end for link in self.linksBetween(*self.get(f"lane{number}", lane.name)) for end in _ends(link)]
+            ends = [end for link in self.linksBetween(*self.get(SWITCH, f"{LANE}{number}")) for end in _ends(link)]
+            ends += [end for link in self.linksBetween(*self.get(f"{LANE}{number}", lane.name)) for end in _ends(link)]
             for end in ends:
                 end.cmd("ip", "link", "set", "dev", end.name, "mtu", lane.mtu, "gso_max_segs", segments)
         mtu = max((lane.mtu for lane in self.topology.lanes), default=1500)

@@ -1,4 +1,4 @@
-"""Show on stderr what a build does at this moment, for how long it has done so, and how long that step takes."""
+"""Shows on stderr the present step of a build, its elapsed time and its usual duration."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from emulator.lab.build_cache import Progress
 
 LINE_EVERY_S = 30.0
-"""Where stderr is no terminal, a step that takes long prints a line this often."""
+"""If stderr is not a terminal, a long step prints a line at this interval."""
 
 
 @contextmanager
 def build_progress() -> Iterator[Progress]:
     """Yield a callback for `lab.build`: live lines on a terminal, else a line when a step begins and ends.
 
-    Nothing is imported or printed before the first step, so a lab that is built already costs nothing.
+    It imports and prints nothing before the first step, so a lab that is already built costs no time.
     """
     shown: list[_ProgressLine | _Lines] = []
     lock = threading.Lock()
@@ -53,14 +53,14 @@ def clock(seconds: float) -> str:
 
 
 def expected_s(step: str, elapsed_s: float, done: int, total: int) -> float:
-    """How long the whole step takes: what was measured elsewhere, or its own pace once a tenth is done."""
+    """The duration of the whole step: the usual one, or an estimate from its progress once a tenth is done."""
     from emulator.lab.build import EXPECTED_S
 
     return elapsed_s * total / done if total > 1 and done * 10 > total else EXPECTED_S[step]
 
 
 class _Lines:
-    """A line when a step begins and when it ends, and now and then between."""
+    """Prints a line when a step begins, when it ends, and at intervals between."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now, self._begun = now, now()
@@ -84,11 +84,11 @@ class _Lines:
         click.echo(f"[{clock(now - self._begun)}] {text}", err=True)
 
     def end(self) -> None:
-        """Nothing is open."""
+        """Does nothing: there is nothing to close."""
 
 
 class _ProgressLine:
-    """A line a step with its bar, its elapsed time and the time it takes, refreshed ten times a second."""
+    """Shows a line for each step with a bar, the elapsed time and the expected one, refreshed ten times a second."""
 
     def __init__(self) -> None:
         from rich.console import Console

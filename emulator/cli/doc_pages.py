@@ -61,13 +61,13 @@ def pages() -> dict[str, Page]:
 
 
 def topics() -> list[str]:
-    """The topics of all pages, and the commands, of which the page of commands says something."""
+    """The topics of all pages, and the commands with a section on the page of commands."""
     known = pages()
     return [*known, *(name for name in known["commands"].sections if name not in known)]
 
 
 def page(topic: str) -> Page:
-    """The page of a topic, or what the page of commands says of one. Raises InputError with near misses."""
+    """The page of a topic, or a command's section of the page of commands. Raises InputError with similar names."""
     known = pages()
     if topic in known:
         return known[topic]

@@ -56,7 +56,7 @@ def _list(as_json: bool) -> None:
 
 
 def _show(text: str) -> None:
-    """Markdown as it is, or laid out and in a pager when a person looks."""
+    """Print Markdown as it is, or, on a terminal, formatted and in a pager."""
     if not sys.stdout.isatty():
         click.echo(text, nl=False)
         return

@@ -1,4 +1,4 @@
-"""An option for every key of the table of impairments that may be said of a lane as a whole."""
+"""An option for every key of the table of impairments that a lane as a whole may have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OLD = "old_"
 
 
 def impairment_options(command: F) -> F:
-    """Give a command the options; each hands over the fields of Impairment that it means, or None. See `given`."""
+    """Add the options to a command; the value of each is a dict of the fields that it sets, or None. See `given`."""
     for key in reversed(shared_keys()):
         command = _option(key, f"--{key.name}", key.name, help=key.help)(command)
         if key.formerly:
@@ -25,7 +25,7 @@ def impairment_options(command: F) -> F:
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of Impairment that the options say, by name. An old option is hinted at on stderr.
+    """The fields of Impairment that the options set, by name. An old option causes a hint on stderr.
 
     Raises UsageError when an option and its old name are both given.
     """
@@ -39,7 +39,7 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renamed(old: str, new: str, *, both: bool) -> None:
-    """Tell on stderr that an option has another name now. Raises UsageError when both were given."""
+    """Warn on stderr about an option's old name. Raises UsageError when both names were given."""
     if both:
         raise click.UsageError(f"--{old} is the old name of --{new}: give --{new} alone")
     click.echo(f"warning: --{old} is now called --{new}; the old name is read for this release only", err=True)

@@ -12,6 +12,7 @@ from emulator.control.appliance import Appliance
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 from emulator.experiment.impairment_test import Proof, prove
 from emulator.hosts.tools import time_tolerance
+from emulator.system import clock
 
 PACKETS_VIRTUAL, PACKETS_REAL = 20_000, 1_000
 COLUMNS = ("lane", "direction", "impairment", "asked", "measured", "99.9 % interval", "verdict")
@@ -27,7 +28,7 @@ def run(ctx: click.Context, appliance: Appliance, lanes: Sequence[str], packets:
     for lane in lanes:
         if lane not in topology.sites:
             raise InputError.single(f"no such lane; there are {', '.join(topology.sites)}", "LANE", lane)
-    count = packets or (PACKETS_VIRTUAL if time_tolerance.here_is_virtual() else PACKETS_REAL)
+    count = packets or (PACKETS_VIRTUAL if clock.here_is_virtual() else PACKETS_REAL)
     proofs = prove(topology.in_effect, count, time_tolerance.rtt_tolerance_ns(), lanes)
     if as_json:
         emit_json(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 
 import click
 
-from emulator import units
 from emulator.cli.build_progress import build_progress
+from emulator.cli.options import snap_option
 from emulator.cli.output import json_option
+from emulator.errors import Mistake
+from emulator.lab import boot_options
+from emulator.lab.boot_options import START
+
+MEMORY_HELP = "The guest's memory, 64M to 128G."
 
 
 @click.group(
@@ -45,25 +49,36 @@ def info(as_json: bool) -> None:
 
     Also shows where its kernel and image are, and their sizes.
     """
-    from emulator.lab import build_cache, build_image, build_kernel, runtime
+    from emulator.lab import boundary, build_cache, build_image, build_kernel, landlock, runtime
 
+    version = landlock.abi()
     linux, root = build_kernel.place() / "linux", build_image.place() / "root"
     facts = {
         "cache": str(build_cache.folder()),
         "kernel": str(linux),
         "kernel_bytes": linux.stat().st_size if linux.exists() else None,
+        "kernel_source": build_kernel.source_version() or None,
         "image": str(root),
         "image_bytes": _size(root) if root.exists() else None,
         "why_not": runtime.why_not(),
+        "landlock": version,
+        "weaknesses": boundary.weaknesses(version),
     }
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return
     for name, size in (("kernel", facts["kernel_bytes"]), ("image", facts["image_bytes"])):
         state = f"{size / 2**20:.0f} MiB" if isinstance(size, int) else "not built yet: longhaul lab build"
-        click.echo(f"{name:8}{facts[name]}  ({state})")
+        source = build_kernel.source_version() if name == "kernel" and isinstance(size, int) else ""
+        click.echo(f"{name:8}{facts[name]}  ({state}{f', from {build_kernel.PACKAGE} {source}' * bool(source)})")
+    if other := build_kernel.other_source():
+        click.echo(f"note: {other}")
     reasons = runtime.why_not()
     click.echo("runs here" if not reasons else "cannot run here: " + "; ".join(reasons))
+    weak = boundary.weaknesses(version)
+    click.echo(
+        "not closed off: " + "; ".join(weak) if weak else f"closed off from the host's files by Landlock {version}"
+    )
 
 
 @lab.command(
@@ -73,71 +88,85 @@ def info(as_json: bool) -> None:
     "  longhaul lab run --seed 7 --timeout 10min -- python3 -m pytest tests/lab",
 )
 @click.option("--real-time", is_flag=True, help="Use the host's clock; measurements are then not exact.")
-@click.option("--mem", default="8G", show_default=True, metavar="SIZE", help="The guest's memory.")
-@click.option("--seed", default=1, show_default=True, metavar="N", help="Seed of all the guest's random numbers.")
+@click.option("--mem", default="8G", show_default=True, metavar="SIZE", help=MEMORY_HELP)
+@click.option("--seed", default="1", show_default=True, metavar="N", help="Seed of all the guest's random numbers.")
 @click.option("--timeout", metavar="TIME", help="End the command after this wall-clock time; exit code 124.")
 @click.option(
     "--start-date",
-    default="2001-09-09T01:46:40",
-    show_default=True,
     metavar="DATE",
-    help="The start of the virtual clock, in UTC.",
+    help=f"The start of the virtual clock, 1970 to 2199; UTC without an offset.  [default: {START}]",
 )
 @click.option(
     "--stall",
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="End the command, with exit code 125, when the virtual clock stands still for this much CPU time.",
+    metavar="TIME",
+    help="End the command, with exit code 125, when the virtual clock stands still for this much CPU time. Bare "
+    "numbers are seconds.  [default: 120]",
 )
+@click.option(
+    "--pcap",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the frames of all lanes to DIR, a folder below the current one (see 'longhaul capture').",
+)
+@snap_option(0)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
-    real_time: bool, mem: str, seed: int, timeout: str | None, start_date: str, stall: float, command: tuple[str, ...]
-) -> None:
+    real_time: bool, mem: str, seed: str, timeout: str | None, start_date: str | None, stall: str | None,
+    pcap: str | None, snap_bytes: int, command: tuple[str, ...],
+) -> None:  # fmt: skip
     """Run COMMAND as root in the lab. It can read and write the current folder; the exit code is COMMAND's."""
     from emulator.lab import boot
 
+    reader = boot_options.Reader()
+    memory_bytes = reader.read("--mem", boot_options.parse_memory_bytes, mem)
+    number = reader.read("--seed", boot_options.parse_seed, seed)
+    timeout_s = reader.read("--timeout", boot_options.parse_timeout_s, timeout)
+    start_ns = reader.read("--start-date", boot_options.parse_start_ns, start_date)
+    stall_cpu_s = reader.read("--stall", boot_options.parse_stall_s, stall)
+    if real_time:
+        reader.refuse({"--start-date": start_date, "--stall": stall}, "it is for the virtual clock: omit --real-time")
+    if not command[0]:
+        reader.mistakes.append(Mistake("COMMAND", "", boot_options.NO_COMMAND))
+    folder = reader.folder()
+    reader.finish()
     with build_progress() as progress:
         code = boot.run(
-            command,
-            cwd=Path.cwd(),
+            command if pcap is None else _captured(command, pcap, snap_bytes),
+            cwd=folder,
             real_time=real_time,
-            memory=mem,
-            seed=seed,
-            timeout_s=_seconds(timeout),
-            start_ns=_start_ns(start_date),
-            stall_cpu_s=stall,
+            memory_bytes=memory_bytes or boot_options.MEMORY_BYTES,
+            seed=boot_options.SEED if number is None else number,
+            timeout_s=timeout_s,
+            start_ns=boot_options.START_NS if start_ns is None else start_ns,
+            stall_cpu_s=stall_cpu_s or boot_options.STALL_CPU_S,
             progress=progress,
         )
     sys.exit(code)
 
 
 @lab.command(epilog="\b\nExample:\n  longhaul lab shell")
-@click.option("--mem", default="8G", show_default=True, metavar="SIZE", help="The guest's memory.")
+@click.option("--mem", default="8G", show_default=True, metavar="SIZE", help=MEMORY_HELP)
 def shell(mem: str) -> None:
     """Open an interactive shell in the lab, in real time."""
     from emulator.lab import boot
 
-    sys.exit(boot.shell(mem))
+    reader = boot_options.Reader()
+    memory_bytes = reader.read("--mem", boot_options.parse_memory_bytes, mem)
+    folder = reader.folder()
+    reader.finish()
+    assert memory_bytes
+    assert folder
+    sys.exit(boot.shell(folder, memory_bytes))
 
 
-def _seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        # A bare number is seconds; 10m means minutes, as it did before times had units.
-        return float(text) if text.isdigit() else units.parse_duration_ns(re.sub(r"^(\d+)m$", r"\1min", text)) / 1e9
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--timeout") from None
-
-
-def _start_ns(text: str) -> int:
-    from datetime import UTC, datetime
-
-    try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 10**9
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no date: write 2001-09-09T01:46:40", param_hint="--start-date") from None
+def _captured(command: tuple[str, ...], folder: str, snap_bytes: int) -> list[str]:
+    """The command inside `longhaul capture`."""
+    place, here = Path(folder).resolve(), Path.cwd().resolve()
+    if not place.is_relative_to(here):
+        raise click.BadParameter(
+            f"{folder!r} is outside the current folder, where the lab cannot write", param_hint="--pcap"
+        )
+    return ["longhaul", "capture", str(place), "--snap", str(snap_bytes), "--", *command]
 
 
 def _size(root: Path) -> int:

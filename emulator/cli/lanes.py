@@ -21,8 +21,8 @@ from emulator.errors import EXIT_NOT_AS_ASKED
 def up(ctx: click.Context, file: str, confirm_ns: int | None, dry_run: bool, as_json: bool) -> None:
     """Bring the topology in FILE up.
 
-    What is up already stays untouched; lanes that differ are changed live. When any step fails, the machine is left
-    as it was.
+    Lanes that are already up as FILE describes them stay untouched; Longhaul changes lanes that differ live. When a
+    step fails, Longhaul reverts all steps.
     """
     from emulator.config import loader
 
@@ -36,7 +36,7 @@ def up(ctx: click.Context, file: str, confirm_ns: int | None, dry_run: bool, as_
     would = "would be up" if dry_run else "is up"
     what = count(len(steps), "step") if steps else "nothing to change"
     summary = f"{topology.name} {would}: {lanes}, {what}{until_confirmed(confirm_ns)}"
-    emit_steps(steps, as_json, summary, listed=dry_run, warned=warned)
+    emit_steps(steps, as_json, summary, listed=dry_run, warned=warned + appliance.take_notes())
 
 
 @click.command(epilog="\b\nExamples:\n  longhaul down\n  longhaul down --dry-run")
@@ -44,11 +44,12 @@ def up(ctx: click.Context, file: str, confirm_ns: int | None, dry_run: bool, as_
 @json_option
 @click.pass_context
 def down(ctx: click.Context, dry_run: bool, as_json: bool) -> None:
-    """Remove all that is ours and give the ports back as they were."""
+    """Remove all lanes and restore the ports."""
     appliance = appliance_of(ctx)
     steps = appliance.plan_down() if dry_run else appliance.down()
     what = count(len(steps), "step") if steps else "nothing was up"
-    emit_steps(steps, as_json, f"{'would be down' if dry_run else 'down'}: {what}", listed=dry_run)
+    summary = f"{'would be down' if dry_run else 'down'}: {what}"
+    emit_steps(steps, as_json, summary, listed=dry_run, warned=appliance.take_notes() or None)
 
 
 @click.command(epilog="\b\nExamples:\n  longhaul plan topologies/new-york.yaml\n  longhaul plan --json lab.yaml")
@@ -56,7 +57,7 @@ def down(ctx: click.Context, dry_run: bool, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def plan(ctx: click.Context, file: str, as_json: bool) -> None:
-    """Show the ip and tc commands that 'up FILE' stands for here and now, each with its reason."""
+    """Show the ip and tc commands that 'up FILE' would perform on this machine now, each with its reason."""
     from emulator.config import loader
 
     hints: list[str] = []
@@ -71,9 +72,9 @@ def plan(ctx: click.Context, file: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Show every lane: what was asked, what the kernel holds, what was dropped.
+    """Show every lane: its settings, the kernel's state, and the drops.
 
-    Exits with 8 when the kernel is no longer as it was asked to be (drift).
+    Exits with 8 when the kernel's state differs from the settings (drift).
     """
     answer = appliance_of(ctx).status()
     if as_json:
@@ -89,8 +90,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
 @click.command(
     epilog="\b\nExamples:\n  longhaul schema > topology.schema.json\n  longhaul schema --path-profile > path.json"
 )
-@click.option("--path-profile", is_flag=True, help="Of the files that `longhaul record` writes.")
-@click.option("--json", is_flag=True, expose_value=False, help="As it is anyway.")
+@click.option("--path-profile", is_flag=True, help="Print the schema of the files that `longhaul record` writes.")
+@click.option("--json", is_flag=True, expose_value=False, help="JSON, which is the only format.")
 def schema(path_profile: bool) -> None:
     """Print the JSON Schema of a topology file, or of a path profile, for editors."""
     if path_profile:

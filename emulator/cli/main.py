@@ -5,6 +5,7 @@ Start-up time matters: in the lab every import is read through the host's file s
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import sys
@@ -17,6 +18,9 @@ from emulator import __version__
 from emulator.errors import InputError, LonghaulError
 
 INTERRUPTED = 130
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+"""Why a file that the user named cannot be written: no room, or nothing may be written there."""
+
 REMOTE = ("up", "down", "status", "plan", "set", "confirm", "undo", "history")
 """The commands that work with a remote appliance."""
 
@@ -36,6 +40,7 @@ class LazyGroup(click.Group):
         "history": ("emulator.cli.safety:history", "Show the last changes: when, who, what."),
         "daemon": ("emulator.cli.safety:daemon", "Watch the lanes: repair drift, revert unconfirmed changes."),
         "verify": ("emulator.cli.verify:verify", "Measure every RTT and write a certificate."),
+        "capture": ("emulator.cli.capture:capture", "Write the frames of the lanes to files for Wireshark."),
         "nics": ("emulator.cli.nics:nics", "List the network ports and why some cannot be used."),
         "init": ("emulator.cli.nics:init", "Write a topology file from the connected ports."),
         "tune": ("emulator.cli.nics:tune", "Assign CPU cores to every port."),
@@ -115,6 +120,13 @@ def main(argv: Sequence[str] | None = None, obj: object = None) -> int:
     except LonghaulError as error:
         _report(error, as_json)
         return error.exit_code
+    except OSError as error:
+        if error.errno not in UNWRITTEN:
+            raise
+        from emulator.system.atomic_file import unwritten
+
+        _report(failure := unwritten(error.filename or "a file", error), as_json)
+        return failure.exit_code
     except click.ClickException as error:
         _report_usage(error, as_json)
         return error.exit_code
@@ -136,15 +148,16 @@ def _report_usage(error: click.ClickException, as_json: bool) -> None:
 def _report(error: LonghaulError, as_json: bool) -> None:
     """Report the failure on stderr."""
     mistakes = error.mistakes if isinstance(error, InputError) else ()
+    text = "\n".join([str(error), *getattr(error, "__notes__", ())])
     if as_json:
         problem = {
-            "error": str(error),
+            "error": text,
             "kind": type(error).__name__,
             "exit_code": error.exit_code,
             "mistakes": [{"where": m.where, "path": m.path, "text": m.text} for m in mistakes],
         }
         click.echo(json.dumps(problem), err=True)
         return
-    click.echo(str(error), err=True)
+    click.echo(text, err=True)
     if len(mistakes) > 1:
         click.echo(f"{len(mistakes)} mistakes; nothing was changed", err=True)

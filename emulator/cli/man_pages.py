@@ -1,7 +1,7 @@
-"""Man pages of all commands, made of click's own help and of the page of commands.
+"""Man pages of all commands, made from click's own help and the page of commands.
 
-The libraries that make man pages of click commands do not see commands that are imported when they are called, nor
-the examples below a command's help, so the pages are written here. The format is man(7), as mandoc and groff read it.
+The libraries that make man pages from click commands find neither commands that are imported when they are called nor
+the examples below a command's help: this module writes the pages itself. The format is man(7) for mandoc and groff.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from emulator.cli.main import cli
 
 
 def write(folder: Path) -> list[Path]:
-    """Write one man page a command into `folder`, which is made when it is not there; return the files."""
+    """Write one man page for each command into `folder`, which is created if necessary; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for context in _contexts(click.Context(cli, info_name="longhaul", **cli.context_settings)):
@@ -80,7 +80,7 @@ def _help(text: str) -> str:
 
 
 def _prose(context: click.Context) -> list[str]:
-    """What the page of commands says about a command of the first level."""
+    """The section of the page of commands about a command of the first level."""
     if context.parent is None or context.parent.parent is not None:
         return []
     return roff(pages()["commands"].without_options().section(str(context.info_name)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -32,6 +32,8 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
+LARGEST_FRAME_BYTES = 65_535
+F = TypeVar("F", bound=Callable[..., Any])
 TIME = Quantity("TIME", units.parse_duration_ns)
 PROBABILITY = Quantity("PROBABILITY", units.parse_probability_p32)
 
@@ -40,6 +42,13 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show the commands
 confirm_option = click.option(
     "--confirm", "confirm_ns", type=TIME, help="Revert after this time unless 'longhaul confirm' comes first."
 )
+
+
+def snap_option(default: int) -> Callable[[F], F]:
+    """The option --snap of everything that captures frames."""
+    usual = f"{default} by default, 0 for all" if default else "all by default"
+    size, text = click.IntRange(0, LARGEST_FRAME_BYTES), f"How many bytes of each frame to keep: {usual}."
+    return click.option("--snap", "snap_bytes", type=size, default=default, metavar="BYTES", help=text)
 
 
 def appliance_of(ctx: click.Context, command: str | None = None) -> Appliance:
@@ -57,8 +66,10 @@ def confirm_s(ctx: click.Context, confirm_ns: int | None, dry_run: bool) -> floa
     """The time to confirm in, in s. Raises UsageError for an invalid combination."""
     if confirm_ns is None:
         return None
-    if dry_run or confirm_ns < 1_000_000_000:
-        raise click.UsageError("--confirm needs at least 1s, and excludes --dry-run", ctx)
+    from emulator.control.intent_store import LONGEST_CONFIRM_S, SHORTEST_CONFIRM_S
+
+    if dry_run or not SHORTEST_CONFIRM_S <= confirm_ns / 1e9 <= LONGEST_CONFIRM_S:
+        raise click.UsageError("--confirm needs 1s to 24h, and excludes --dry-run", ctx)
     return confirm_ns / 1e9
 
 

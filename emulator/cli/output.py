@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,7 +16,8 @@ from emulator.control.schedule_lateness import BUCKETS_NS, Lateness
 from emulator.model.loss_model import P32, FourState, GilbertElliott
 
 if TYPE_CHECKING:
-    from emulator.control.status import DirectionStatus, LaneStatus, Status
+    from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
+    from emulator.model.impairment import Impairment
     from emulator.plan.ops import Step
     from emulator.plan.qdisc_values import Netem
 
@@ -25,9 +29,9 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON; failures are JSON on stderr.")(command)
 
 
-def emit_json(value: object) -> None:
-    """Print one JSON document on stdout."""
-    click.echo(json.dumps(value, indent=2))
+def emit_json(value: object, *, err: bool = False) -> None:
+    """Print one JSON document on stdout, or on stderr."""
+    click.echo(json.dumps(value, indent=2), err=err)
 
 
 def command_line(step: Step) -> str:
@@ -57,33 +61,31 @@ def emit_steps(
 
 
 WIDEST_TRIANGLE = 12
-COLUMNS = (
-    "lane",
-    "RTT",
-    "direction",
-    "delay",
-    "loss",
-    "rate",
-    "buffer",
-    "limit",
-    "queued",
-    "by limit",
-    "by buffer",
-)
+COLUMNS = ("lane", "RTT", "direction", "delay", "loss", "rate", "buffer", "queued", "drops")
+STATUS_WIDTH = 80
+"""The status fits into it where names are short and few packets were dropped."""
+WIDTH = 100
+"""The width of tables where stdout is not a terminal."""
+LEGEND = """
+queued: packets in flight and queued, of the limit. Drops by limit are the
+emulator's fault and void a measurement; drops by buffer are the bottleneck's."""
 
 
 def emit_status(status: Status) -> None:
-    """Print the status for people: two rows for each lane, RTTs between sites, and any drift or pending change."""
+    """Print the status for people: two rows for each lane, RTTs between sites, and any drift or pending change.
+
+    A line below the two rows shows the settings that have no column.
+    """
     if status.topology is None:
         click.echo("nothing is up: longhaul up FILE")
     else:
-        rows = [row for one in status.lanes for row in _rows(one)]
+        blocks = [block for one in status.lanes for block in _blocks(one)]
+        rows = [row for block, _ in blocks for row in block]
+        below = {2 * number + 1: lines for number, (_, lines) in enumerate(blocks)}
         through = " through the wire engine" if status.datapath == "wire" else ""
         click.echo(f"{status.topology.name}: {count(len(status.lanes), 'lane')}{through}\n")
-        emit_table(COLUMNS, rows, left=("lane", "direction"))
-        click.echo(
-            "\nDrops by limit are the emulator's fault and void a measurement; drops by buffer are the bottleneck's."
-        )
+        emit_table(COLUMNS, rows, left=("lane", "direction", "drops"), below=below)
+        click.echo(LEGEND)
         _emit_paths(status)
     for one in status.lanes:
         _emit_not_permitted(one)
@@ -92,6 +94,10 @@ def emit_status(status: Status) -> None:
         emit_lateness(status.lateness, as_json=False)
     for step in status.drift:
         click.echo(f"drift: {step.why}; repair: {step.op}")
+    if status.changing:
+        click.echo(
+            "changing: somebody is changing the lanes now, so what differs may be no drift; run longhaul status again"
+        )
     for lane, why in status.blocked.items():
         click.echo(f"blocked: {lane}: {why}")
     if pending := status.pending:
@@ -104,7 +110,7 @@ def emit_status(status: Status) -> None:
 
 
 def _emit_not_permitted(one: LaneStatus) -> None:
-    """What the kernel refused the engine of this lane: its frames leave later than they need."""
+    """Print the rights that the kernel refused this lane's engine: its frames then leave late."""
     for name, direction in (("outbound", one.outbound), ("inbound", one.inbound)):
         if direction.not_permitted:
             refused = ", ".join(direction.not_permitted)
@@ -112,12 +118,12 @@ def _emit_not_permitted(one: LaneStatus) -> None:
 
 
 def _emit_paths(status: Status) -> None:
-    """Print the requested RTTs between sites as a triangle; both lanes add up. --json has larger stars too."""
+    """Print the requested RTTs between sites as a triangle, each the sum of two lanes; only --json has large stars."""
     assert status.topology
     sites = status.topology.sites
     if not 2 <= len(sites) <= WIDEST_TRIANGLE:
         return
-    click.echo(f"\nRTT asked from site to site, by way of {status.topology.hub}:")
+    click.echo(f"\nRequested RTT from site to site, by way of {status.topology.hub}:")
     rtts = {(path.one, path.other): units.format_duration(path.rtt_ns) for path in status.paths}
     rows = [[one, *(rtts.get((one, other), "") for other in sites[1:])] for one in sites[:-1]]
     emit_table(("", *sites[1:]), rows, left=("",))
@@ -144,35 +150,78 @@ def count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[str] = ()) -> None:
-    """Print a plain table without truncation. Columns are right-aligned unless named in `left`."""
-    cells = [tuple(columns), *map(tuple, rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
-    for row in cells:
+def width() -> int:
+    """The columns of the terminal; WIDTH where stdout is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+
+
+def emit_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Sequence[str] = (),
+    below: Mapping[int, Sequence[str]] | None = None,
+    most: int | None = None,
+    err: bool = False,
+) -> None:
+    """Print a plain table without truncation. Columns are right-aligned unless named in `left`; `err`: on stderr.
+
+    `below` holds lines to print below the row of that number. A table that is wider than `most` characters loses its
+    last columns: each row then has a line below with their names and values.
+    """
+    widths = [max(len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
+    kept = (
+        len(columns)
+        if most is None
+        else max(1, sum(sum(widths[:n]) + 2 * n - 2 <= most for n in range(1, len(widths) + 1)))
+    )
+    for number, row in enumerate((columns, *rows), -1):
         aligned = (
             text.ljust(width) if column in left else text.rjust(width)
-            for text, width, column in zip(row, widths, columns, strict=True)
+            for text, width, column in zip(row[:kept], widths, columns, strict=False)
         )
-        click.echo("  ".join(aligned).rstrip())
+        click.echo("  ".join(aligned).rstrip(), err=err)
+        rest = [f"{column} {text}" for column, text in zip(columns[kept:], row[kept:], strict=True) if text != "-"]
+        for line in [*(_wrapped(rest, most) if rest and most and number >= 0 else []), *(below or {}).get(number, ())]:
+            click.echo(line, err=err)
 
 
-def _rows(one: LaneStatus) -> list[list[str]]:
-    """A lane's two rows: the requested RTT and each direction's state."""
-    rtt = units.format_duration(one.lane.rtt_ns) + (" off" if one.lane.off else "")
+def _wrapped(words: Sequence[str], most: int) -> list[str]:
+    """Words separated by commas as indented lines."""
+    return textwrap.wrap(", ".join(words), most, initial_indent="    ", subsequent_indent="    ")
+
+
+def _blocks(one: LaneStatus) -> list[tuple[list[list[str]], list[str]]]:
+    """A lane's two rows and the lines below them, then those of each flow in the order of matching."""
+    rtt = units.compact(units.format_duration(one.lane.rtt_ns)) + (" off" if one.lane.off else "")
+    blocks = [(_rows(one.lane.name, rtt, one.outbound, one.inbound), _settings(one.lane.outbound, one.lane.inbound))]
+    for flow, out, back in zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False):
+        rtt = units.compact(units.format_duration(flow.outbound.delay_ns + flow.inbound.delay_ns))
+        blocks.append((_rows(f"  {flow.name}", rtt, out, back), _settings(flow.outbound, flow.inbound)))
+    return blocks
+
+
+def _rows(name: str, rtt: str, out: DirectionStatus, back: DirectionStatus) -> list[list[str]]:
+    return [[name, rtt, "outbound", *_cells(out)], ["", "", "inbound", *_cells(back)]]
+
+
+def _settings(outbound: Impairment, inbound: Impairment) -> list[str]:
+    """The settings that no column shows, as in a topology file; once where both directions have the same."""
+    out, back = _uncolumned(outbound), _uncolumned(inbound)
+    named = [("both", out)] if out == back else [("outbound", out), ("inbound", back)]
     return [
-        [one.lane.name, rtt, "outbound", *_cells(one.outbound)],
-        ["", "", "inbound", *_cells(one.inbound)],
-        *_flow_rows(one),
+        line for name, words in named if words for line in _wrapped([f"{name}: {words[0]}", *words[1:]], STATUS_WIDTH)
     ]
 
 
-def _flow_rows(one: LaneStatus) -> list[list[str]]:
-    """Two rows for each flow, in the order in which filters are tried."""
-    rows = []
-    for flow, out, back in zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False):
-        rtt = units.format_duration(flow.outbound.delay_ns + flow.inbound.delay_ns)
-        rows += [[f"  {flow.name}", rtt, "outbound", *_cells(out)], ["", "", "inbound", *_cells(back)]]
-    return rows
+def _uncolumned(impairment: Impairment) -> list[str]:
+    from emulator.model.impairment_keys import written
+
+    shown = {"delay", "jitter", "rate"}
+    shown |= set() if impairment.loss_model else {"loss"}
+    shown |= set() if impairment.buffer and not impairment.buffer.bytes else {"buffer"}
+    settings = ((name, value) for name, value in written(impairment).items() if name not in shown)
+    return [f"{name} {'table' if isinstance(value, list) else value}" for name, value in settings]
 
 
 def _loss(netem: Netem) -> str:
@@ -186,18 +235,24 @@ def _loss(netem: Netem) -> str:
 
 
 def _cells(direction: DirectionStatus) -> list[str]:
-    """One direction as installed: delay, loss, rate, buffer, limit, queued, drops by limit, drops by buffer."""
+    """One direction as installed: delay, loss, rate, buffer, queued of the limit, drops."""
     netem, shaper, counters = direction.netem, direction.shaper, direction.counters
     delay = units.format_duration(netem.delay_ns) if netem else "gone"
     if netem and netem.jitter_ns:
         delay += f" ±{units.format_duration(netem.jitter_ns)}"
     return [
-        delay,
+        units.compact(delay).replace("±", " ±"),
         _loss(netem) if netem else "-",
-        units.format_rate(shaper.rate_bytes_per_s * 8) if shaper else "-",
-        units.format_size(shaper.limit_bytes) if shaper else "-",
-        f"{netem.limit} p" if netem else "-",
-        str(counters.queued_packets),
-        "unknown" if counters.drops_limit is None else str(counters.drops_limit),
-        str(counters.drops_buffer),
+        units.compact(units.format_rate(shaper.rate_bytes_per_s * 8)) if shaper else "-",
+        units.compact(units.format_size(shaper.limit_bytes)) if shaper else "-",
+        f"{counters.queued_packets}/{netem.limit}" if netem else "-",
+        _drops(counters),
     ]
+
+
+def _drops(counters: DirectionCounters) -> str:
+    by_limit = "unknown" if counters.drops_limit is None else counters.drops_limit
+    words = [
+        f"{number} by {cause}" for number, cause in ((by_limit, "limit"), (counters.drops_buffer, "buffer")) if number
+    ]
+    return ", ".join(words) or "0"

@@ -59,10 +59,15 @@ def record(
     with ping, which measures only round trips. Ctrl-C ends the recording early and keeps it; --again computes the
     profile of a recording that a crash interrupted. `longhaul replay` plays the profile on a lane.
     """
+    from emulator.model.schedule import MOST_KEYS
     from emulator.record import file, recording
 
     if sum(1 for given in (host, lane, again) if given) != 1:
         raise click.UsageError("name a HOST, a --lane, or a folder for --again", ctx)
+    if not again and for_ns // step_ns > MOST_KEYS // 2:
+        raise InputError.single(
+            f"{for_ns // step_ns} steps are too many for a trace: {MOST_KEYS // 2} at most", "--step"
+        )
     reference = file.load(against) if against else None
     if step_ns < every_ns and not again:
         raise InputError.single("a step of the trace must be at least the interval (--every)", "--step")
@@ -87,6 +92,7 @@ def record(
 
 
 def _check(label: str, every_ns: int, for_ns: int) -> None:
+    from emulator.record.probes import MOST_PROBES
     from emulator.record.recorder import FASTEST_NS
 
     if label.startswith("-"):
@@ -94,6 +100,10 @@ def _check(label: str, every_ns: int, for_ns: int) -> None:
     if every_ns < FASTEST_NS:
         raise InputError.single(
             f"use at least {units.format_duration(FASTEST_NS)}: more probes would load the path", "--every"
+        )
+    if for_ns // every_ns > MOST_PROBES:
+        raise InputError.single(
+            f"{for_ns // every_ns} probes are too many, {MOST_PROBES} at most: use a longer --every", "--for"
         )
     if for_ns < every_ns:
         raise InputError.single("this duration is too short for one probe", "--for")

@@ -10,7 +10,7 @@ import click
 from emulator.cli.complete import lane_names
 from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, until_confirmed
 from emulator.cli.output import count, emit_lateness, emit_steps, json_option
-from emulator.errors import InputError
+from emulator.errors import InputError, no_such
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
@@ -74,7 +74,7 @@ def _with_lane(topology: Topology | None, lane: str) -> Topology:
     if topology is None:
         raise InputError.single("nothing is up: longhaul up FILE", path=lane)
     if lane not in topology.sites:
-        raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=lane)
+        raise InputError.single(no_such("lane", lane, topology.sites))
     return topology
 
 

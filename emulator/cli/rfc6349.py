@@ -11,7 +11,7 @@ from emulator.cli.options import appliance_of
 from emulator.cli.output import emit_json, emit_table, json_option
 from emulator.cli.sweep_options import old_option
 from emulator.cli.types import SECONDS
-from emulator.errors import InputError
+from emulator.errors import InputError, no_such
 from emulator.model.sweep_axes import MOST_STREAMS
 
 if TYPE_CHECKING:
@@ -58,19 +58,19 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, tcp_prof
     if topology is None:
         raise InputError.single("nothing is up: longhaul up FILE", path=lane)
     if lane not in topology.sites:
-        raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=lane)
-    wish = topology.lane(lane)
+        raise InputError.single(no_such("lane", lane, topology.sites))
+    measured = topology.lane(lane)
     if not all(end.is_namespace or end.destination for end in topology.ends(lane)):
-        raise InputError.single("its hosts are unknown: give the lane a host, and the topology a hub_host", path=lane)
-    rate_bps = wish.outbound.rate_bps or wish.line_rate_bps
-    chosen = tcp_profiles.choose(tcp_profile or "max", tcp_profiles.load_profiles(None), rate_bps, wish.rtt_ns)
+        raise InputError.single("the lane has no hosts: add host to the lane, and hub_host to the topology", path=lane)
+    rate_bps = measured.outbound.rate_bps or measured.line_rate_bps
+    chosen = tcp_profiles.choose(tcp_profile or "max", tcp_profiles.load_profiles(None), rate_bps, measured.rtt_ns)
     with resolve.reached(topology) as hosts:
         ends = hosts[topology.hub], hosts[lane]
         with tcp_profiles.applied(chosen, *ends) as unset:
             for text in unset:
                 click.echo(text, err=True)
             found = rfc6349_procedure.run(
-                topology, wish, ends, duration, streams, lambda text: click.echo(text, err=True)
+                topology, measured, ends, duration, streams, lambda text: click.echo(text, err=True)
             )
     if as_json:
         emit_json(_json(found))

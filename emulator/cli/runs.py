@@ -1,4 +1,4 @@
-"""report, compare, runs: what was measured before."""
+"""The commands for earlier runs: report, compare, runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RUN = click.Path(exists=True, file_okay=False)
 )  # fmt: skip
 @json_option
 def report(run: str, form: str, as_json: bool) -> None:
-    """Tell a run's results again: its tables, what limited every cell, and the figures."""
+    """Show a run's results: its tables, what limited every cell, and the figures."""
     from emulator.experiment.run_folder import RunFolder
     from emulator.report import tables, write
 
@@ -54,16 +54,16 @@ def report(run: str, form: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
-    """Compare every later run with the first: what changed by more than the uncertainty of both.
+    """Compare every run with the first: what changed by more than the uncertainty of both.
 
-    Exits with 8 when a cell got slower, or became invalid.
+    Exits with 8 when a cell became slower or invalid.
     """
     from emulator.experiment import compare_runs
     from emulator.experiment.run_folder import RunFolder
     from emulator.report import tables
 
     if len(runs) < 2:
-        raise InputError.single("two runs at least are needed to compare", "compare")
+        raise InputError.single("a comparison needs two runs: name another one", "compare")
     first, *rest = [(run, (folder := RunFolder(Path(run))).measured(folder.asked())) for run in runs]
     compared = [(run, compare_runs.changes(first[1], found)) for run, found in rest]
     if strangers := [run for run, changes in compared if not changes]:
@@ -88,13 +88,13 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
 @click.command(epilog="\b\nExamples:\n  longhaul runs\n  longhaul runs --runs other/folder")
 @click.option(
     "--runs", "folder", type=click.Path(file_okay=False), default="runs", show_default=True,
-    help="Where the run folders are.",
+    help="The folder that holds the run folders.",
 )  # fmt: skip
 @json_option
 def runs(folder: str, as_json: bool) -> None:
-    """List the runs: when, how many cells are done, how many of them are invalid.
+    """List the runs: their start, and the numbers of finished and invalid cells.
 
-    A run that cannot be read is listed all the same, with the reason.
+    The list includes runs that cannot be read, each with the reason.
     """
     from emulator.experiment.run_folder import run_folders
 
@@ -114,7 +114,7 @@ def runs(folder: str, as_json: bool) -> None:
 
 
 def _listed(run: RunFolder) -> dict[str, Any]:
-    """One run for the list; `trouble` says why it cannot be read."""
+    """One run of the list; `trouble` is the reason why it cannot be read."""
     row: dict[str, Any] = dict.fromkeys(("created", "cells", "measured", "invalid"))
     try:
         facts, asked = run.facts(), run.asked()

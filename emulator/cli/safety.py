@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from emulator.cli.options import appliance_of
@@ -24,11 +26,15 @@ def confirm(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def undo(ctx: click.Context, as_json: bool) -> None:
-    """Return to the topology before the last change. Undo is a change too: a second undo reverts the first."""
+    """Return to the topology before the last change. Undo is a change too: a second undo reverts the first.
+
+    While a change waits for confirmation, undo returns at once to what was up before it.
+    """
     appliance = appliance_of(ctx)
     steps = appliance.undo()
     done = appliance.history(1)[0]
-    emit_steps(steps, as_json, f"{done.summary}: {count(len(steps), 'step')}", listed=False)
+    summary = f"{done.summary}: {count(len(steps), 'step')}"
+    emit_steps(steps, as_json, summary, listed=False, warned=appliance.take_notes() or None)
 
 
 @click.command(epilog="\b\nExamples:\n  longhaul history\n  longhaul history 3\n  longhaul history --json")
@@ -37,7 +43,10 @@ def undo(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def history(ctx: click.Context, number: int, as_json: bool) -> None:
     """Show the last NUMBER changes, newest first: when, who, what, and the difference. At most 50 are kept."""
-    changes = appliance_of(ctx).history(number)
+    appliance = appliance_of(ctx)
+    changes = appliance.history(number)
+    for note in appliance.take_notes():
+        click.echo(f"warning: {note}", err=True)
     if as_json:
         rows = [
             {
@@ -62,7 +71,7 @@ def history(ctx: click.Context, number: int, as_json: bool) -> None:
 @click.command(epilog="\b\nExamples:\n  longhaul daemon\n  longhaul daemon --once\n  longhaul daemon --json")
 @click.option("--once", is_flag=True, help="Bring the topology up, check once, and end.")
 @click.option(
-    "--period", "period_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
+    "--period", "period_s", type=click.FloatRange(0.1, 86_400), default=10.0, show_default=True, metavar="SECONDS",
     help="Check at least this often, even without a notification.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Log in JSON, one object a line.")
@@ -74,4 +83,6 @@ def daemon(ctx: click.Context, once: bool, period_s: float, as_json: bool) -> No
     """
     from emulator.control.watchdog_loop import run
 
+    if math.isnan(period_s):
+        raise click.UsageError("--period needs a number of seconds", ctx)
     run(lambda: appliance_of(ctx, command="watchdog"), once=once, period_s=period_s, as_json=as_json)

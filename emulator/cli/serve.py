@@ -96,7 +96,7 @@ def _demo(listen: str, here: bool, as_json: bool) -> int:
         with demo_host.listening(split(listen)) as listener:
             host, port = listener.getsockname()[:2]
             _report(f"http://{host}:{port}/", "", as_json)
-            demo_unshare.serve(listener)
+            return demo_unshare.serve(listener)
     with build_progress() as progress:
         try:
             return demo_host.serve(split(listen), lambda url: _report(url, "", as_json), progress)

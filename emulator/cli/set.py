@@ -11,7 +11,7 @@ from emulator.cli.complete import lane_names
 from emulator.cli.impairment_options import given, impairment_options, renamed
 from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, until_confirmed
 from emulator.cli.output import count, emit_steps, json_option
-from emulator.errors import InputError
+from emulator.errors import InputError, no_such
 from emulator.model import flow_match
 from emulator.model.lane_patch import LanePatch
 
@@ -24,7 +24,7 @@ DELAYS = ("rtt_ns", "outbound_ns", "inbound_ns")
 
 
 def _match(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> flow_match.Match | None:
-    """What --match says, all of it together."""
+    """The fields of all --match options together."""
     try:
         return flow_match.parse_match(words) if words else None
     except ValueError as error:
@@ -45,22 +45,24 @@ def _match(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -
 )
 @click.argument("lanes", nargs=-1, metavar="LANE...", shell_complete=lane_names)
 @click.option("--all", "every", is_flag=True, help="Every lane.")
-@click.option("--rtt", "rtt_ns", type=TIME, help="Round-trip time, split evenly over both directions.")
+@click.option("--rtt", "rtt_ns", type=TIME, help="Round-trip time; each direction gets half.")
 @click.option("--outbound-delay", "outbound_ns", type=TIME, help="One-way delay from the hub to the site.")
 @click.option("--inbound-delay", "inbound_ns", type=TIME, help="One-way delay from the site to the hub.")
 @impairment_options
 @click.option(
     "--direction", type=click.Choice(["both", "outbound", "inbound"]), default="both", show_default=True,
-    help="What all but the delays is meant for.",
+    help="Direction that the other settings change.",
 )  # fmt: skip
-@click.option("--off", "off", flag_value=True, type=bool, default=None, help="Nothing but the bottleneck has effect.")
-@click.option("--on", "off", flag_value=False, type=bool, help="Into effect again, as asked before --off.")
-@click.option("--flow", metavar="NAME", help="All of it for this flow of the lane alone; a new one needs --match.")
+@click.option(
+    "--off", "off", flag_value=True, type=bool, default=None, help="Disable all settings except the bottleneck."
+)
+@click.option("--on", "off", flag_value=False, type=bool, help="Enable the settings from before --off.")
+@click.option("--flow", metavar="NAME", help="Change only this flow of the lane; a new flow needs --match.")
 @click.option(
     "--match", multiple=True, metavar="KEY=VALUE", callback=_match,
-    help="The flow's packets: hub, site, protocol, port, hub_port, site_port, dscp, vlan. More than one: all of them.",
+    help="The flow's packets, by hub, site, protocol, port, hub_port, site_port, dscp or vlan. Packets must match all.",
 )  # fmt: skip
-@click.option("--delete", is_flag=True, help="Delete the flow: its packets are treated as the lane's rest.")
+@click.option("--delete", is_flag=True, help="Delete the flow: its packets then get the lane's own settings.")
 @click.option("--away", is_flag=True, hidden=True)
 @confirm_option
 @dry_run_option
@@ -71,7 +73,7 @@ def change(
     flow: str | None, match: flow_match.Match | None, delete: bool, away: bool,
     confirm_ns: int | None, dry_run: bool, as_json: bool, **values: Any,
 ) -> None:  # fmt: skip
-    """Change LANE while it is in use: only what is named changes, and no packet is lost or overtaken."""
+    """Change LANE while it is in use. Settings that are not named stay; no packet is lost or overtaken."""
     if away:
         renamed("away", "delete", both=delete)
         delete = True
@@ -88,29 +90,29 @@ def change(
     steps = appliance.plan(_with(topology, changed)) if dry_run else appliance.set_lanes(changed, seconds)
     what = count(len(steps), "step") if steps else "nothing to change"
     summary = f"{_subject(changed, flow, delete, dry_run)}: {what}{until_confirmed(confirm_ns)}"
-    emit_steps(steps, as_json, summary, listed=dry_run)
+    emit_steps(steps, as_json, summary, listed=dry_run, warned=appliance.take_notes() or None)
 
 
 def _check_alone(named: bool, delete: bool, off: bool | None) -> None:
-    """Raises UsageError unless there is something to change, by one kind of options."""
+    """Raises UsageError without anything to change, or with options that exclude each other."""
     if not named and not delete and off is None:
-        raise click.UsageError("name what to change, such as --rtt 40ms")
+        raise click.UsageError("there is nothing to change: use an option such as --rtt 40ms")
     if named + delete + (off is not None) > 1:
-        raise click.UsageError("--on, --off and --delete stand alone")
+        raise click.UsageError("--on, --off and --delete exclude all other settings: use one of them alone")
 
 
 def _check_meant(lanes: Sequence[str], every: bool, flow: str | None, *, for_flows: bool, for_lanes: bool) -> None:
-    """Raises UsageError unless it is clear what the change is meant for: which lanes, and which flow of theirs."""
+    """Raises UsageError unless the options say which lanes, and which flow, to change."""
     if bool(lanes) == every:
-        raise click.UsageError("name the lanes, or --all of them")
+        raise click.UsageError("no lane is named: use the lanes' names, or --all")
     if for_flows and flow is None:
-        raise click.UsageError("--match and --delete go with --flow")
+        raise click.UsageError("--match and --delete need --flow")
     if for_lanes and flow is not None:
-        raise click.UsageError("--on and --off are for whole lanes")
+        raise click.UsageError("--on and --off change whole lanes: use them without --flow")
 
 
 def _patch(values: dict[str, Any], direction: str, match: flow_match.Match | None, off: bool | None) -> LanePatch:
-    """What the options say of a lane, or of a flow."""
+    """The options as a change of a lane, or of a flow."""
     rtt_ns, *delays = (values[name] for name in DELAYS)
     fields = given(values)
     outbound, inbound = (
@@ -126,7 +128,7 @@ def _changed(topology: Topology | None, names: Sequence[str], every: bool, patch
     found = []
     for name in topology.sites if every else names:
         if name not in topology.sites:
-            raise InputError.single(f"no such lane; there are {', '.join(topology.sites) or 'none'}", path=name)
+            raise InputError.single(no_such("lane", name, topology.sites))
         try:
             found.append(_patched(topology.lane(name), patch))
         except ValueError as error:
@@ -135,11 +137,11 @@ def _changed(topology: Topology | None, names: Sequence[str], every: bool, patch
 
 
 def _patched(lane: Lane, patch: LanePatch) -> Lane:
-    """The lane after the change. Raises ValueError, also when a flow that is to be deleted is not there."""
+    """The lane after the change. Raises ValueError, also when the flow to delete does not exist."""
     there = [flow.name for flow in lane.flows]
     for name, flow in (patch.flows or {}).items():
         if flow is None and name not in there:
-            raise ValueError(f"there is no flow {name}: {', '.join(there) or 'none'} are there")
+            raise ValueError(no_such("flow", name, there))
     return patch.apply(lane)
 
 

@@ -1,4 +1,4 @@
-"""sweep: the experiment, from its axes to its run folder."""
+"""The command sweep: runs an experiment and writes its run folder."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator import __version__
-from emulator.cli.output import count, emit_json, emit_table, json_option
+from emulator.cli.options import snap_option
+from emulator.cli.output import count, emit_json, emit_table, json_option, width
 from emulator.cli.sweep_options import asked_for, axis_options
 from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
+from emulator.lab.boot_options import MOST_SEED
 
 if TYPE_CHECKING:
     from emulator.experiment.cell_result import CellResult, CellSpec
     from emulator.experiment.run_folder import Asked, RunFolder
     from emulator.experiment.sweep_runner import Runner
     from emulator.model.topology import Topology
+
+SNAP_BYTES = 128
+"""Of each frame a sweep keeps the headers: the payload has no meaning, and is 1.2 GB a second at 10 Gbit/s."""
 
 
 @click.command(
@@ -29,35 +34,47 @@ if TYPE_CHECKING:
     "  longhaul sweep --in-lab topologies/new-york.yaml --streams 1,8 --dry-run\n"
     "  longhaul sweep --in-lab topologies/new-york.yaml --lane japan --cc cubic,bbr --direction outbound,inbound\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline runs/20260102-030405\n"
+    "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --duration 5s --repeats 1 --pcap\n"
     "  longhaul sweep --lane japan --tcp-profile default     between the SSH hosts of the topology that is up\n"
     "  longhaul sweep --scheduler tcp://cluster:8786 --rtt 0,32,80,346\n"
     "  longhaul sweep --resume runs/20260102-030405"
 )
 @click.argument("topology", type=click.Path(dir_okay=False), required=False, metavar="[FILE]")
 @axis_options
-@click.option("--profiles", "profile_file", type=click.Path(dir_okay=False), help="A YAML file with more TCP profiles.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="For every random thing; else the topology's.")
 @click.option(
-    "--order-seed", type=click.IntRange(min=0), metavar="N", help="For the order of the cells; else a new one."
+    "--profiles", "profile_file", type=click.Path(dir_okay=False), help="YAML file with further TCP profiles."
 )
-@click.option("--in-lab", is_flag=True, help="Each cell in a lab of its own, one per CPU.")
 @click.option(
-    "--scheduler", metavar="ADDRESS", help="As --in-lab, by a Dask cluster: tcp://HOST:8786, or local for one in here."
+    "--seed",
+    type=click.IntRange(0, MOST_SEED),
+    metavar="N",
+    help="Seed of all random impairments; default: the topology's.",
+)
+@click.option(
+    "--order-seed", type=click.IntRange(0, MOST_SEED), metavar="N", help="Seed of the cells' order; default: a new one."
+)
+@click.option("--in-lab", is_flag=True, help="Run each cell in its own lab, one lab per CPU.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Like --in-lab, on a Dask cluster: tcp://HOST:8786, or local for a cluster in this process.",
 )
 @click.option("--runs", type=click.Path(file_okay=False), default="runs", show_default=True, help="Run folders.")
-@click.option("--resume", type=click.Path(exists=True, file_okay=False), help="Go on with this run folder.")
+@click.option("--resume", type=click.Path(exists=True, file_okay=False), help="Resume the run in this folder.")
 @click.option(
-    "--baseline", type=click.Path(exists=True, file_okay=False), help="Fail on a regression against this run."
+    "--baseline", type=click.Path(exists=True, file_okay=False), help="Fail when a cell is slower than in this run."
 )
-@click.option("--dry-run", is_flag=True, help="Show the cells and what theory says of them.")
+@click.option("--pcap", is_flag=True, help="Write the frames of every cell to RUN/pcap, for Wireshark.")
+@snap_option(SNAP_BYTES)
+@click.option("--dry-run", is_flag=True, help="Show the cells and their predicted throughput.")
 @json_option
 @click.pass_context
 def sweep(ctx: click.Context, /, **given: Any) -> None:
-    """Measure TCP throughput against RTT, and say what limited every cell.
+    """Measure TCP throughput against RTT, and report what limited every cell.
 
-    The cells are all combinations of the axes, which may also stand in the topology file's sweep section. A cell is
-    measured three times at least, and until its mean is known to 2.5 % (99 % confidence) or it had its repeats.
-    Results are saved as they come. Exits with 8 when a cell is invalid, failed or, with --baseline, got slower.
+    The cells are all combinations of the axes; the topology file's sweep section may hold axes too. Longhaul measures
+    each cell at least three times, until its mean is known to 2.5 % (99 % confidence) or --repeats is reached. It saves
+    each result at once. Exits with 8 when a cell is invalid, failed or, with --baseline, became slower.
     """
     from emulator.experiment.run_folder import RunFolder
 
@@ -67,12 +84,14 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
     if given["resume"]:
         folder = RunFolder(Path(given["resume"]))
         asked = folder.asked()
+        _writable_by(given["scheduler"], asked)
     else:
         base, asked = asked_for(ctx, given)
         if given["dry_run"]:
             _show_plan(asked, given["as_json"])
             return
         _comparable(asked, old, given["baseline"])
+        _writable_by(given["scheduler"], asked)
         folder = _new_folder(Path(given["runs"]), base, asked)
     found, failures = folder.finished(asked), dict[str, str]()
     try:
@@ -86,9 +105,16 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _comparable(asked: Asked, old: dict[str, CellResult], baseline: str | None) -> None:
-    """Refuse a baseline that cannot tell anything about these cells."""
+    """Refuse a baseline without any of these cells."""
     if baseline and not any(spec.id in old for spec in asked.specs):
         raise InputError.single("this run has no cell in common with the sweep", "--baseline", baseline)
+
+
+def _writable_by(scheduler: str | None, asked: Asked) -> None:
+    """Refuse to capture on a cluster, whose machines may not see the run folder."""
+    if scheduler and asked.snap_bytes is not None:
+        text = "a cluster cannot write captures (--pcap) into the run folder; use --in-lab without --scheduler"
+        raise InputError.single(text, "--scheduler", scheduler)
 
 
 def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
@@ -103,10 +129,12 @@ def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
 
 
 @contextmanager
-def _labs(asked: Asked, scheduler: str | None) -> Iterator[tuple[Runner, int]]:
-    """What measures one cell, and how many of them at once."""
+def _labs(asked: Asked, folder: RunFolder, scheduler: str | None) -> Iterator[tuple[Runner, int]]:
+    """The runner of one cell, and the number of cells that run at once."""
     from emulator.experiment import dask_runner, sweep_runner
+    from emulator.experiment.cell_captures import CellCaptures
 
+    captures = None if asked.snap_bytes is None else CellCaptures(folder.path.resolve(), asked.snap_bytes)
     if scheduler and not asked.in_lab:
         raise InputError.single("this run measures on one machine itself, not in labs", "--scheduler", scheduler)
     if scheduler:
@@ -114,15 +142,15 @@ def _labs(asked: Asked, scheduler: str | None) -> Iterator[tuple[Runner, int]]:
             yield labs
     elif asked.in_lab:
         cpus = sweep_runner.cpus()
-        yield sweep_runner.in_lab(cpus), len(cpus)
+        yield sweep_runner.in_lab(cpus, captures), len(cpus)
     else:
-        yield sweep_runner.here(), 1
+        yield sweep_runner.here(captures=captures), 1
 
 
 def _run(
     asked: Asked, folder: RunFolder, scheduler: str | None, found: dict[str, CellResult], failures: dict[str, str]
 ) -> None:
-    """Measure what is missing; results and failures are put into the two dictionaries as they come."""
+    """Measure the missing cells and put results and failures into the two dictionaries as they arrive."""
     from emulator.analysis import statistics
     from emulator.experiment import grid, sweep_runner
 
@@ -133,7 +161,7 @@ def _run(
     def say(text: str) -> None:
         click.echo(text, err=True)
 
-    with _labs(asked, scheduler) as (runner, workers), progress(grid.cost_s(todo, repeats), "sweep") as advance:
+    with _labs(asked, folder, scheduler) as (runner, workers), progress(grid.cost_s(todo, repeats), "sweep") as advance:
         for outcome in sweep_runner.run_cells(todo, folder, runner, workers, say, asked.most_repeats):
             if outcome.result:
                 found[outcome.spec.id] = outcome.result
@@ -143,7 +171,7 @@ def _run(
 
 
 def _show_plan(asked: Asked, as_json: bool) -> None:
-    """The cells of a dry run."""
+    """Print the cells of a dry run."""
     from emulator import units
     from emulator.analysis import statistics
     from emulator.experiment import grid
@@ -182,6 +210,7 @@ def _conclude(
     as_json: bool,
 ) -> None:
     """Write results.json, the tables and the report; show the tables, or the results as JSON."""
+    from emulator.experiment.cell_captures import FOLDER
     from emulator.report import tables, write
 
     folder.write_results(found.values())
@@ -196,19 +225,24 @@ def _conclude(
         return
     for table in (tables.overview(specs, found), *tables.details(specs, found)):
         click.echo(f"{table.title}\n")
-        emit_table(table.header, table.rows, left=("limited by",))
+        emit_table(table.header, table.rows, left=table.left, most=width())
         click.echo()
     click.echo(tables.LEGEND)
-    for heading, lines in (("what would lift a cell:", tables.advice(found)), ("to know:", tables.findings(found))):
+    for heading, lines in (
+        ("settings that would raise a cell's throughput:", tables.advice(found)),
+        ("to know:", tables.findings(found)),
+    ):
         for text in [heading, *lines] if lines else []:
             click.echo(text)
     for text in said:
         click.echo(text)
     click.echo(f"results: {folder.path}")
+    if files := [file for result in found.values() for file in result.captures]:
+        click.echo(f"captured frames: {count(len(files), 'file')} in {folder.path / FOLDER}")
 
 
 def _against(old: dict[str, CellResult], found: dict[str, CellResult], as_json: bool) -> bool:
-    """Show what changed since the baseline; whether anything regressed."""
+    """Show what changed since the baseline; return whether a cell regressed."""
     from emulator.experiment import compare_runs
     from emulator.report import tables
 

@@ -1,4 +1,4 @@
-"""What a sweep is asked for: its cells, from the topology file's section and from the options, which go before it."""
+"""The cells of a sweep, from the topology file's section and the options, which take precedence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def axis_options(command: F) -> F:
-    """An option for every axis, in the order of their table; and the old ones, hidden, that are read as them."""
+    """An option for every axis, in the table's order, and the hidden old options that stand for them."""
     for old, new in OLD_WORDS.items():
         command = old_option(old, new, Axis(new, BY_KEY[new].metavar))(command)
     for axis in reversed(AXES):
@@ -40,7 +40,7 @@ def axis_options(command: F) -> F:
 
 
 def old_option(old: str, new: str, kind: click.ParamType[Any]) -> Callable[[F], F]:
-    """A hidden option that is read as the one of the key `new`, with a hint; both at once are an error."""
+    """A hidden old option that stands for the option of the key `new`, with a hint; giving both is an error."""
 
     def decorate(command: F) -> F:
         @wraps(command)
@@ -64,7 +64,7 @@ def _help(axis: SweepAxis) -> str:
 def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Asked]:
     """The topology and the cells. Raises InputError with every mistake of the options, the file and the two together.
 
-    Every mistake is told where it was made: at the option, or at the line of the file.
+    Every mistake names its place: the option, or the line of the file.
     """
     from emulator.analysis import statistics
     from emulator.config import loader
@@ -89,12 +89,13 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         algorithms = None if placed.hub_host else _algorithms(given, axes, known)
         specs = grid.cells(placed, axes, known, _places(lines, given), algorithms)
     order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
-    return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed)
+    snap_bytes = given["snap_bytes"] if given["pcap"] else None
+    return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed, snap_bytes)
 
 
 @contextmanager
 def _beside(mistakes: Sequence[Mistake]) -> Iterator[None]:
-    """Raise what was wrong before together with what the block finds wrong, as one InputError."""
+    """Raise the earlier mistakes and those of the block as one InputError."""
     try:
         yield
     except InputError as error:
@@ -104,14 +105,14 @@ def _beside(mistakes: Sequence[Mistake]) -> Iterator[None]:
 
 
 def _places(lines: dict[str, str], given: dict[str, Any]) -> Callable[[str], tuple[str, str]]:
-    """Where each axis was given: at its line in the file, unless an option took its place."""
+    """Where each axis was given: at its option, else at its line in the file."""
     from emulator.experiment.grid import by_option
 
     return lambda key: (lines[key], f"sweep.{key}") if key in lines and given[key] is None else by_option(key)
 
 
 def _algorithms(given: dict[str, Any], axes: Axes, known: Mapping[str, Profile]) -> Collection[str] | None:
-    """The congestion controls of the kernel that measures; None in a dry run, which loads no module to find out."""
+    """The congestion controls of the kernel that measures; None in a dry run, which loads no kernel module."""
     from emulator.experiment.sweep_runner import LAB_ALGORITHMS
     from emulator.hosts.tools import machine_facts
 
@@ -129,14 +130,16 @@ def _axes(section: dict[str, Any], given: dict[str, Any]) -> Axes:
 
 
 def _without_file(ctx: click.Context, given: dict[str, Any], axes: Axes) -> Topology:
-    """The topology whose lanes are measured: what is up, or one plain lane for a list of RTTs."""
+    """The topology to measure: the active one, or one plain lane for a list of RTTs."""
     from emulator.model.topology import Lane, Topology
 
     if axes.lane:
         present = appliance_of(ctx).topology()
         if present is None:
-            raise InputError.single("nothing is up here: name a topology file too", "--lane", axes.lane[0])
+            raise InputError.single("nothing is up here: add a topology file", "--lane", axes.lane[0])
         return present
     if given["rtt"] is None:
-        raise InputError.single("say what to measure: a topology file, or RTTs such as --rtt 0,32,346", "sweep")
+        raise InputError.single(
+            "there is nothing to measure: use a topology file, or RTTs such as --rtt 0,32,346", "sweep"
+        )
     return Topology("sweep", "hub", (Lane("lane"),))

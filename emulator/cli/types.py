@@ -24,7 +24,7 @@ class Axis(click.ParamType[Any]):
     """
 
     def __init__(self, key: str, metavar: str) -> None:
-        self.name, self._single = metavar, sweep_axes.BY_KEY[key].single
+        self.name, self._key, self._single = metavar, key, sweep_axes.BY_KEY[key].single
         self._read = _axis_rtt_ns if key == "rtt" else partial(sweep_axes.parse, key)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -35,7 +35,7 @@ class Axis(click.ParamType[Any]):
             return (
                 self._read(value)
                 if self._single
-                else sweep_axes.parse_all(map(str.strip, value.split(",")), self._read)
+                else sweep_axes.parse_all(sweep_axes.split(self._key, value), self._read)
             )
         except ValueError as error:
             noted(ctx).append(Mistake(param.opts[0], "", str(error)))

@@ -13,7 +13,7 @@ from emulator.cli.complete import lane_names
 from emulator.cli.options import TIME, appliance_of
 from emulator.cli.output import emit_json, emit_table, json_option
 from emulator.cli.types import progress
-from emulator.errors import EXIT_NOT_AS_ASKED, InputError
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError, no_such
 
 if TYPE_CHECKING:
     from emulator.experiment.engine_lateness import Late
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 )
 @click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=lane_names)
 @click.option(
-    "--count", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Echoes per pair."
+    "--count", type=click.IntRange(1, 10_000), default=10, show_default=True, metavar="N", help="Echoes per pair."
 )
 @click.option("--tolerance", "tolerance_ns", type=TIME, help="Allowed difference; 10us in the lab, else 1ms.")
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the certificate (JSON) to this file.")
 @click.option("--impairments", is_flag=True, help="Measure loss, jitter, rate and more of every direction instead.")
 @click.option(
     "--packets",
-    type=click.IntRange(min=100),
+    type=click.IntRange(100, 1_000_000),
     metavar="N",
     help="Packets per direction, at least 100; default 20000 in the lab, else 1000.",
 )
@@ -59,6 +59,7 @@ def verify(
         return
     from emulator.experiment import rtt_certificate
     from emulator.hosts.tools import time_tolerance
+    from emulator.system import clock
 
     status = appliance_of(ctx).status()
     if status.topology is None:
@@ -66,10 +67,10 @@ def verify(
     allowed_ns = time_tolerance.rtt_tolerance_ns() if tolerance_ns is None else tolerance_ns
     for lane in lanes:
         if lane not in status.topology.sites:
-            raise InputError.single(f"no such lane; there are {', '.join(status.topology.sites)}", "LANE", lane)
+            raise InputError.single(no_such("lane", lane, status.topology.sites), "LANE")
     pairs = []
     with progress(len(rtt_certificate.pairs(status.topology, lanes)), "ping") as advance:
-        at_once = 1 if time_tolerance.here_is_virtual() else rtt_certificate.AT_ONCE
+        at_once = 1 if clock.here_is_virtual() else rtt_certificate.AT_ONCE
         for pair in rtt_certificate.measure(status.topology, count, allowed_ns, at_once, lanes):
             pairs.append(pair)
             advance(1, f"{pair.one} - {pair.other}")

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 from support.folders import GOLDEN, TOPOLOGIES
+from support.golden import golden
 
 from emulator.cli import main
 from emulator.control.appliance import Appliance
 from emulator.kernel.fake import FakeKernel
 from emulator.kernel.protocol import QueueCounters
+from emulator.model.impairment_keys import named, shared_keys
+from emulator.model.lane_patch import LanePatch
 from emulator.model.topology import Lane
 from emulator.plan.qdisc_ops import DelEgress
 
@@ -109,7 +112,7 @@ def test_down_takes_everything_away(star: Terminal) -> None:
     assert star.json("status") == {
         "topology": None, "hub": None, "etag": '"e3b0c44298fc1c14"', "datapath": "netem", "lanes": [], "paths": [],
         "drift": [], "blocked": {}, "pending": None, "leased": False, "borrowed": False, "back_to": None,
-        "schedule": None,
+        "schedule": None, "changing": False,
     }  # fmt: skip
 
 
@@ -117,7 +120,40 @@ def test_the_status_table(star: Terminal) -> None:
     star.run("set", "japan", "--loss", "0.01%", "--jitter", "1ms", "--direction", "inbound")
     star.run("set", "london", "--rate", "none")
     star.kernel.counted = {"lhs-california": QueueCounters(9, 99, 48, 12, 18168, 45)}
-    assert star.run("status") == (GOLDEN / "status.txt").read_text()
+    star.run("set", "london", "--loss", "1% burst 5", "--duplicate", "0.1%", "--direction", "outbound")
+    star.run("set", "california", "--aqm", "codel", "--ecn", "--buffer", "5ms")
+    star.run(
+        "set",
+        "california",
+        "--flow",
+        "voice",
+        "--match",
+        "dscp=ef",
+        "--corrupt",
+        "ber 1e-9",
+        "--distribution",
+        "pareto",
+    )
+    shown = star.run("status")
+    assert shown == golden(GOLDEN / "status.txt", shown)
+
+
+def test_the_status_shows_every_setting_in_about_eighty_columns(star: Terminal) -> None:
+    assert max(map(len, star.run("status").splitlines())) <= 80
+    everything = {
+        "jitter": "1ms", "distribution": "normal", "order": "free", "loss": "gilbert 1% 20% 80% 0.1%",
+        "duplicate": "1%", "corrupt": "0.1%", "reorder": "0.1%", "ecn": "yes", "rate": "1Gbit", "buffer": "100p",
+        "aqm": "codel", "overhead": "22B", "cells": "atm",
+    }  # fmt: skip
+    assert set(everything) == {key.name for key in shared_keys()}
+    lane = star.appliance.topology().lane("london")  # type: ignore[union-attr]
+    fields = {name: value for key, text in everything.items() for name, value in named(key).read(text).items()}
+    star.appliance.set_lane(LanePatch.both(fields).apply(lane))
+    shown = star.run("status")
+    assert max(len(line.removesuffix("unknown by limit").rstrip()) for line in shown.splitlines()) <= 84
+    below = " ".join(shown.replace("\n", " ").split())
+    columns = ("jitter", "rate")
+    assert [key for key, value in everything.items() if f"{key} {value}" not in below] == list(columns)
 
 
 def test_the_status_in_json(star: Terminal) -> None:
@@ -177,7 +213,9 @@ def test_a_dry_set_changes_nothing(star: Terminal) -> None:
 
 
 def test_what_set_refuses(star: Terminal) -> None:
-    assert star.run("set", "berlin", "--off", code=2) == ("berlin: no such lane; there are california, london, japan\n")
+    assert star.run("set", "berlin", "--off", code=2) == (
+        "there is no lane 'berlin': use california, london or japan\n"
+    )
     assert star.run("set", "japan", "--jitter", "1s", code=2) == (
         "japan: jitter 1 s exceeds the one-way delay of 173 ms\n"
     )

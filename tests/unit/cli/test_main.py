@@ -91,8 +91,11 @@ def test_json_behind_two_dashes_is_not_ours(capsys: pytest.CaptureFixture[str]) 
     ("args", "text"),
     [
         (["frobnicate"], "No such command 'frobnicate'."),
-        (["set", "japan"], "name what to change, such as --rtt 40ms"),
-        (["set", "japan", "--off", "--rtt", "1ms"], "--on, --off and --delete stand alone"),
+        (["set", "japan"], "there is nothing to change: use an option such as --rtt 40ms"),
+        (
+            ["set", "japan", "--off", "--rtt", "1ms"],
+            "--on, --off and --delete exclude all other settings: use one of them alone",
+        ),
         (
             ["set", "japan", "--rtt", "40"],
             "Invalid value for '--rtt': '40' has no unit: write 40ms for milliseconds",

@@ -78,7 +78,7 @@ def test_tcp_mem_is_never_lowered(capsys: pytest.CaptureFixture[str], tmp_path: 
     [
         (("--rtt", "1", "--rate", "0Gbit"), "'--rate': '0Gbit' is below one byte a second"),
         (("--rtt", "1", "--window", "0"), "'--window': a window of 0 lets no data through"),
-        (("--rtt", "-5"), "'--rtt': '-5' is not understood: a time such as 32ms or 1.5s was expected"),
+        (("--rtt", "-5"), "'--rtt': '-5' is not a time: use 32ms or 1.5s"),
     ],
 )
 def test_impossible_paths(capsys: pytest.CaptureFixture[str], args: tuple[str, ...], why: str) -> None:
@@ -95,9 +95,12 @@ def test_durations_have_units_or_are_seconds(capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (["sweep", "--rtt", "1", "--duration", "1.5s"], "'1.5s' is not understood: whole seconds were expected"),
+        (
+            ["sweep", "--rtt", "1", "--duration", "1.5s"],
+            "'1.5s' is not a positive number of whole seconds: use 30s or 2min",
+        ),
         (["rfc6349", "far", "--duration", "1"], "1 s is too short: use at least 2s"),
-        (["lab", "run", "--timeout", "soon", "--", "true"], "'soon' is not understood: a time such as 32ms"),
+        (["lab", "run", "--timeout", "soon", "--", "true"], "'soon' is not a time: use 32ms"),
     ],
 )
 def test_durations_that_are_none(capsys: pytest.CaptureFixture[str], args: list[str], why: str) -> None:

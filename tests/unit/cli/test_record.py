@@ -129,7 +129,7 @@ def test_against_another_path_the_answer_is_no(
         (["a", "--for", "10ms"], "--for: this duration is too short for one probe"),
         (["a", "--step", "10ms"], "--step: a step of the trace must be at least the interval"),
         (["a", "--against", "nowhere"], "nowhere: cannot be read: No such file or directory; longhaul record writes"),
-        (["--lane", "berlin"], "--lane: berlin: no such lane; the lanes are california, london, japan"),
+        (["--lane", "berlin"], "--lane: there is no lane 'berlin': use california, london or japan"),
         (["--again", "nowhere"], "nowhere/recording.json: cannot be read"),
         (["--", "-f"], "HOST: -f: use a host's name or address"),
     ],
@@ -212,7 +212,7 @@ def test_a_profile_is_played_on_a_lane(
 @pytest.mark.parametrize(
     ("arguments", "reported"),
     [
-        (["berlin"], "berlin: no such lane; there are california, london, japan"),
+        (["berlin"], "there is no lane 'berlin': use california, london or japan"),
         (["london", "--trace", "--dry-run"], "--trace excludes --confirm and --dry-run"),
         (["london", "--loop"], "--loop and --for need --trace"),
     ],

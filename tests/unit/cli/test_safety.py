@@ -78,17 +78,22 @@ def test_the_commands(machine: Machine, capsys: pytest.CaptureFixture[str], tmp_
     assert run(machine, capsys, "confirm") == "confirmed: one\n"
     assert "no change waits" in run(machine, capsys, "confirm", code=2)
     assert run(machine, capsys, "set", "--all", "--off") == "2 lanes are set: 6 steps\n"
-    assert "10 ms off  outbound" in run(machine, capsys, "status")
+    assert "10ms off  outbound" in run(machine, capsys, "status")
     assert run(machine, capsys, "set", "japan", "london", "--on") == "2 lanes are set: 1 step\n"
     assert run(machine, capsys, "undo") == "undo change 3: set japan london: 6 steps\n"
     shown = run(machine, capsys, "history", "2")
     assert shown.startswith("4  2001-09-09T00:00:01+00:00  alice (uid 1000, pid 4711): longhaul up\n    undo change 3")
     assert "    +  japan: {rtt: 10ms, mtu: 1500, line_rate: 10Gbit, disabled: true}" in shown
     assert [c["number"] for c in json.loads(run(machine, capsys, "history", "--json"))] == [4, 3, 2, 1]
-    assert "--confirm needs at least 1s" in run(
-        machine, capsys, "set", "japan", "--rtt", "1ms", "--confirm", "1ms", code=2
-    )
-    assert "name the lanes, or --all" in run(machine, capsys, "set", "--rtt", "1ms", code=2)
+    run(machine, capsys, "set", "japan", "--rtt", "11ms", "--confirm", "60s")
+    run(machine, capsys, "set", "japan", "--rtt", "12ms")
+    assert run(machine, capsys, "undo") == "undo what waited for confirmation: 4 steps\n"
+    assert "pending" not in run(machine, capsys, "status")
+    for seconds in ("1ms", "24.1h", "1" + "0" * 28 + "h"):
+        assert "--confirm needs 1s to 24h" in run(
+            machine, capsys, "set", "japan", "--rtt", "1ms", "--confirm", seconds, code=2
+        )
+    assert "no lane is named: use" in run(machine, capsys, "set", "--rtt", "1ms", code=2)
 
 
 def test_lane_names_are_completed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,3 +108,16 @@ def test_lane_names_are_completed(machine: Machine, monkeypatch: pytest.MonkeyPa
     assert [c.value for c in completion.get_completions(["set", "japan"], "")] == ["london"]
     (machine.folder / "intent.json").write_text("spoilt")
     assert completion.get_completions(["set"], "") == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("daemon", "--period", "nan"), ("daemon", "--period", "1e400"), ("daemon", "--period", "0"),
+        ("verify", "--count", "10001"), ("verify", "--count", "1" + "0" * 30), ("verify", "--packets", "1000001"),
+    ],
+)  # fmt: skip
+def test_a_number_without_an_end_is_one_clear_line(
+    machine: Machine, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    assert f"{command[1]}" in run(machine, capsys, *command, code=2)

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 from support.folders import GOLDEN, ROOT
+from support.golden import golden
 from support.made_results import MIB, execution
 
 from emulator.cli import main
 from emulator.experiment import sweep_runner
+from emulator.experiment.cell_captures import CellCaptures
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.hosts.tools import machine_facts
 
 MISTAKES = sorted((GOLDEN / "sweeps").glob("*.args"))
-RATE = "a rate such as 10Gbit or 100Mbit was expected"
-HERE = ", ".join(machine_facts.ALGORITHMS.read_text().split())
+RATE = "use a rate such as 10Gbit or 100Mbit"
+HERE = " or ".join(", ".join(machine_facts.ALGORITHMS.read_text().split()).rsplit(", ", 1))
 Said = Callable[..., tuple[int, str, str]]
 
 
@@ -32,7 +34,7 @@ def longhaul(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("emulator.report.figures.draw.draw", lambda *_: [])
 
     def run(*args: str, mib: float = 100) -> tuple[int, str, str]:
-        def runner(_: object) -> Callable[[CellSpec], Execution]:
+        def runner(*_: object) -> Callable[[CellSpec], Execution]:
             return lambda spec: execution(spec, mib * MIB)
 
         monkeypatch.setattr(sweep_runner, "in_lab", runner)
@@ -139,11 +141,11 @@ def test_runs_are_listed_and_told_again(longhaul: Said, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["compare", "."], "compare: two runs at least are needed to compare"),
+        (["compare", "."], "compare: a comparison needs two runs: name another one"),
         (["report", "."], ".: is not a run folder: it has no run.json"),
-        (["sweep"], "sweep: say what to measure: a topology file, or RTTs such as --rtt 0,32,346"),
+        (["sweep"], "sweep: there is nothing to measure: use a topology file, or RTTs such as --rtt 0,32,346"),
         (["sweep", "--rtt", "1", "--rate", "9"], "--rate: '9' has no unit: " + RATE),
-        (["sweep", "--rtt", "1", "--cc", "none"], f"--cc: no such congestion control as 'none'; there are {HERE}"),
+        (["sweep", "--rtt", "1", "--cc", "none"], f"--cc: there is no congestion control 'none': use {HERE}"),
     ],
 )  # fmt: skip
 def test_mistakes(longhaul: Said, args: list[str], said: str) -> None:
@@ -155,7 +157,7 @@ def test_mistakes(longhaul: Said, args: list[str], said: str) -> None:
 def test_what_cannot_be_measured_is_refused_before_anything_starts(longhaul: Said, tmp_path: Path, given: Path) -> None:
     shutil.copytree(given.parent, tmp_path, dirs_exist_ok=True)
     code, out, err = longhaul("sweep", *given.read_text().split())
-    assert (code, out, err) == (2, "", given.with_suffix(".txt").read_text())
+    assert (code, out, err) == (2, "", golden(given.with_suffix(".txt"), err))
     assert not (tmp_path / "runs").exists()
 
 
@@ -198,3 +200,38 @@ def test_the_sweep_section_is_read_in_the_models_units(tmp_path: Path) -> None:
     found, lines = loader.load_sweep(file)
     assert set(lines.values()) == {f"{file}:1"}
     assert found == {"rtt": (2_000_000,), "rate": (10**9, 10**10), "loss": (42949673,), "window": (MIB,)}
+
+
+def test_a_cluster_cannot_write_captures(longhaul: Said, tmp_path: Path) -> None:
+    cell = ("--rtt", "0", "--tcp-profile", "default", "--repeats", "1")
+    refusal = "a cluster cannot write captures (--pcap) into the run folder; use --in-lab without --scheduler"
+    code, _, err = longhaul("sweep", *cell, "--pcap", "--scheduler", "local")
+    assert (code, err.strip()) == (2, f"--scheduler: local: {refusal}")
+    assert list(tmp_path.iterdir()) == []
+    assert longhaul("sweep", "--in-lab", *cell, "--pcap")[0] == 0
+    code, _, err = longhaul("sweep", "--resume", str(newest(tmp_path)), "--scheduler", "local")
+    assert (code, err.strip()) == (2, f"--scheduler: local: {refusal}")
+
+
+def test_a_resumed_run_captures_as_the_first_part_did(
+    longhaul: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longhaul(
+        "sweep", "--in-lab", "--rtt", "0,8", "--tcp-profile", "default", "--repeats", "1", "--pcap", "--snap", "64"
+    )
+    run = newest(tmp_path)
+    sorted((run / "cells").iterdir())[0].unlink()
+    seen: list[object] = []
+
+    def runner(_: object, captures: object) -> Callable[[CellSpec], Execution]:
+        seen.append(captures)
+        return execution
+
+    monkeypatch.setattr(sweep_runner, "in_lab", runner)
+    assert main.main(["sweep", "--resume", str(run)]) == 0
+    assert seen == [CellCaptures(run.resolve(), 64)]
+
+
+def test_the_lab_writes_captures_below_the_current_folder_only(longhaul: Said) -> None:
+    code, _, err = longhaul("lab", "run", "--pcap", "/tmp", "--", "true")
+    assert (code, "'/tmp' is outside the current folder, where the lab cannot write" in err) == (2, True)
