@@ -2,8 +2,7 @@
 
 On the host every test file is one boot, in which pytest runs that file's chosen tests; each inner report comes back
 as a report of the outer session. So they are chosen, counted and shown as any other test. The tests of the host go
-first; the labs boot meanwhile on all CPUs but one, and then on that one too; what needs the whole machine comes last.
-Inside the lab this file does nothing.
+first; the labs boot meanwhile on all CPUs but one, and then on that one too. Inside the lab this file does nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +24,6 @@ IN_LAB = "LONGHAUL_LAB" in os.environ
 LONGEST = ("test_verdicts_path.py", "test_verdicts_windows.py")
 """They boot first: what ends last should be short. The others follow in any order."""
 
-ALONE = ("test_far.py",)
-"""They need all of the machine, and run last, when no lab does any more."""
-
 # CPUs are shared: a slow example is no mistake.
 hypothesis.settings.register_profile("longhaul", deadline=None)
 hypothesis.settings.load_profile("longhaul")
@@ -36,11 +32,6 @@ hypothesis.settings.load_profile("longhaul")
 def is_for_the_lab(item: pytest.Item) -> bool:
     """Whether a test runs in the lab."""
     return item.path.parent in IN_THE_LAB
-
-
-def turn(item: pytest.Item) -> int:
-    """What tests are sorted by: those of the host, of the lab, and those that run alone."""
-    return 2 if item.path.name in ALONE else int(is_for_the_lab(item))
 
 
 class Boots:
@@ -102,17 +93,19 @@ def _last(path: Path) -> tuple[bool, Path]:
 class OnTheHost:
     """Replaces the run of a test for the lab by what its boot reported."""
 
-    boots: Boots
+    boots: Boots | None = None
+    """None in a process that collects no test, such as the one that deals them out to others (pytest-xdist)."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=turn)
+        items.sort(key=is_for_the_lab)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.boots = Boots(session.config, session.items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        assert self.boots
         self.boots.begin()
         if not is_for_the_lab(item):
             return None
@@ -123,9 +116,12 @@ class OnTheHost:
         return True
 
     def pytest_sessionfinish(self) -> None:
-        self.boots.end()
+        if self.boots:
+            self.boots.end()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.boots:
+            return
         for name, why in self.boots.stalled.items():
             terminalreporter.section(f"{name}: its lab stood still and was booted once more")
             terminalreporter.write_line(why)
@@ -135,6 +131,7 @@ class OnTheHost:
                 terminalreporter.write_line(f"{took_s:6.1f} s  {name}")
 
     def _reports(self, item: pytest.Item) -> Iterator[pytest.TestReport]:
+        assert self.boots
         try:
             reports, output = self.boots.reports(item)
         except (OSError, ValueError) as error:  # it was killed, by hand or for want of memory

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.folders import ROOT
+from support.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Bug:
 BUGS = [
     Bug(
         "netem's default limit of 1000 packets on a delay lane",
-        "emulator/plan/netem_lowering.py", "limit=limit_packets(lane, wish)", "limit=1000",
+        "emulator/plan/netem_lowering.py", "limit=limit_packets(lane, impairment)", "limit=1000",
         "unit/plan/test_planner.py::test_the_plan_is_as_it_is_written_down[up-virtual]",
     ),
     Bug(
@@ -80,8 +81,8 @@ BUGS = [
     ),
     Bug(
         "a rate above 1 Gbit/s ignored",
-        "emulator/plan/netem_lowering.py", "rate, frame = wish.rate_bps // 8,",
-        "rate, frame = min(wish.rate_bps, 10**9) // 8,",
+        "emulator/plan/netem_lowering.py", "rate, frame = impairment.rate_bps // 8,",
+        "rate, frame = min(impairment.rate_bps, 10**9) // 8,",
         "unit/plan/test_planner.py::test_the_plan_is_as_it_is_written_down[up-virtual]",
     ),
     Bug(
@@ -146,7 +147,9 @@ def outcome(folder: Path, *tests: str) -> tuple[int, str]:
     command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     command += [f"tests/{test}" for test in tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     return ran.returncode, ran.stdout + ran.stderr
 
 

@@ -27,9 +27,11 @@ DIALECT = {
     "tell of": r"t(?:ells?|old|elling) of",
     "hear of": r"hear(?:s|d|ing)? of",
     "come what may": r"come what may",
+    "was expected": r"(?:was|were) expected",
+    "says not": r"says? not(?: of)? what",
     "behind our back": r"behind (?:our|your) backs?",
 }
-"""What to avoid, as a regular expression. Say repair, intent, lease, return, revert, report."""
+"""What to avoid, as a regular expression. Say repair, intent, lease, return, revert, report, and what to use."""
 
 
 def tracked(*patterns: str) -> list[str]:

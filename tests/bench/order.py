@@ -18,9 +18,9 @@ from emulator.analysis.impairment_statistics import overtakers
 from emulator.control.appliance import Appliance
 from emulator.hosts.tools.frame_stream import Arrival, FrameFlow, Stream
 from emulator.kernel.netlink import NetlinkKernel
+from emulator.model.bottleneck import frame_bytes
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Topology
-from emulator.plan.netem_lowering import frame_bytes
 
 MS = 10**6
 TRAIN = 100_000

@@ -1,4 +1,4 @@
-"""By hand: every page and state of the web UI as pictures, at two widths, light and dark, to be looked at.
+"""By hand: every page and state of the web UI as pictures, at three widths, light and dark, to be looked at.
 
 The daemon is the real one over the kernel in memory; traffic, round trips and results are made up and always the same.
 Takes a few minutes for all scenes, less for some; Debian's chromium draws them.
@@ -42,7 +42,7 @@ from web.server import Server  # noqa: E402
 
 LIMIT_MS = 180_000
 expect.set_options(timeout=LIMIT_MS)
-WIDTHS, SCHEMES = (390, 1920), ("light", "dark")
+WIDTHS, SCHEMES = (390, 1440, 1920), ("light", "dark")
 START = 1_790_000_000.0
 MINUTES = 4
 MIB = 2**20
@@ -61,6 +61,24 @@ class Wavy:
         lane = next(one for one in topology.lanes if str(topology.address(one.name).ip) == self._address)
         swell = 1 + 0.05 * max(0.0, math.sin(self._house.clock.now / 20))
         return Rtts(tuple(sorted(int(lane.rtt_ns * swell * self._dice.uniform(1, 1.02)) for _ in range(10))))
+
+    def alive(self) -> bool:
+        """Always."""
+        return True
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+class Once:
+    """Measures the same every time."""
+
+    def __init__(self, rtts: Rtts) -> None:
+        self._rtts = rtts
+
+    def take(self) -> Rtts:
+        """What it was made with."""
+        return self._rtts
 
     def alive(self) -> bool:
         """Always."""
@@ -178,6 +196,41 @@ def flow(page: Page, site: Site) -> None:
     expect(page.locator(".flows")).to_contain_text("kbit/s")
 
 
+def refused(page: Page, site: Site) -> None:
+    """Edits that somebody else's change did not take away, and a number that is none."""
+    lanes(page, site)
+    page.get_by_label("RTT", exact=True).fill("1,000")
+    site.house.client.patch("/api/lanes/london", json={"rtt": "95ms", "rate": "500Mbit"})
+    past(site.house, 1)
+    expect(page.get_by_text("Your edits are kept.")).to_be_visible()
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.locator(".quantity .wrong:visible")).to_be_visible()
+
+
+def slow(page: Page, site: Site) -> None:
+    """A chart with a gap of some minutes and one slow echo."""
+    site.house.tick(90)
+    lanes(page, site)
+    past(site.house, 20)
+    usual = site.house.live._echoes
+    site.house.live._echoes = Echoes(lambda *_: Once(Rtts((80_000_000,) * 9 + (4_000_000_000,))))
+    past(site.house, 1)
+    site.house.live._echoes = usual
+    past(site.house, 20)
+    expect(page.locator("#charts figcaption").first).to_contain_text("beyond this scale")
+
+
+def draft(page: Page, site: Site) -> None:
+    """A draft of the last visit, and another of this one."""
+    visit(page, site, "/topology")
+    expect(page.locator("#text")).not_to_be_empty()
+    page.locator("#text").fill("name: x\nhub: y\nlanes:\n  a: {rtt: 32ms}\n")
+    visit(page, site, "/topology")
+    expect(page.locator("#offered")).to_be_visible()
+    page.locator("#text").press("x")
+    expect(page.locator("#drafted")).to_be_visible()
+
+
 def plan(page: Page, site: Site) -> None:
     """The plan before it is applied."""
     lanes(page, site)
@@ -246,7 +299,8 @@ def plain(path: str) -> Callable[[Page, Site], None]:
 
 
 FURNISHED: dict[str, Callable[[Page, Site], None]] = {
-    "lanes": lanes, "panel": panel, "flow": flow, "plan": plan, "countdown": countdown, "drift": drift, "runs": runs,
+    "lanes": lanes, "refused": refused, "slow": slow, "draft": draft,
+    "panel": panel, "flow": flow, "plan": plan, "countdown": countdown, "drift": drift, "runs": runs,
     "report": report, "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
     "nics": plain("/nics"), "certificates": plain("/certificates"), "docs": plain("/docs"), "gone": gone,
     "login-failed": wrong_token,

@@ -14,6 +14,7 @@ import click
 import pytest
 from support.documented_examples import Example, agrees, examples, pages
 from support.folders import ROOT
+from support.waiting import PATIENCE_S
 
 from emulator.cli.main import LazyGroup, cli
 from emulator.errors import InputError
@@ -44,7 +45,7 @@ def lab_script() -> str:
 def lab_outputs() -> dict[Example, str]:
     """What all lab examples print, from one boot."""
     command = ["longhaul", "lab", "run", "--", "sh", "-c", lab_script()]
-    ran = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=600, check=False)
+    ran = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=3600, check=False)
     outputs = ran.stdout.split(f"{MARK}\n")[1:]
     assert len(outputs) == len(LAB), ran.stdout + ran.stderr
     return dict(zip(LAB, outputs, strict=True))
@@ -53,7 +54,9 @@ def lab_outputs() -> dict[Example, str]:
 @pytest.mark.parametrize("example", HOST, ids=lambda example: example.where)
 def test_host_example(example: Example) -> None:
     command = ["bash", "-c", f"exec 2>&1; {example.command}"]
-    ran = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(
+        command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert agrees(example.output, ran.stdout), f"{example.where} shows something else than\n{ran.stdout}"
 
 

@@ -76,9 +76,11 @@ def test_every_error_has_its_cause_and_cure() -> None:
 
 def test_every_validity_check_is_explained() -> None:
     from emulator.analysis.validity_checks import DETECTORS
+    from emulator.experiment.attempts import NOTES
 
     rows = re.findall(r"^\| `([a-z-]+)` \| (invalid|note) \|", (DOCS / "measuring.md").read_text(), re.MULTILINE)
-    assert rows == [(name, "invalid" if fatal else "note") for name, fatal, _ in DETECTORS]
+    checks = [(name, "invalid" if fatal else "note") for name, fatal, _ in DETECTORS]
+    assert rows == [*checks, *((name, "note") for name in NOTES)]
 
 
 def test_the_rooms_of_the_architecture_are_the_rooms() -> None:

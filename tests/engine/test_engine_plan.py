@@ -95,7 +95,7 @@ def test_a_lane_whose_port_is_gone_ends_its_engine_and_no_other(tmp_path: Path) 
     kernel.log.clear()
     found = appliance.repair()
     assert list(found.blocked) == ["queues"]
-    assert [str(op).split()[0] for op in kernel.log] == ["socat", "socat", "longhaul-wire"]
+    assert [str(op).split()[1] for op in kernel.log] == ["stop", "stop", "start"]
     assert kernel.wires == {n: w for n, w in before.wires.items() if n != "lh-queues"}
     kernel.links["eth6"], kernel.nics["eth6"] = lost[1], appliance_box().nics["eth6"]
     assert appliance.repair().blocked == {}

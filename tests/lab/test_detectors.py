@@ -15,7 +15,7 @@ from emulator.control.appliance import Appliance
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.hosts import tcp_profiles
 from emulator.hosts.namespace import NamespaceHost
-from emulator.hosts.tools import iperf3
+from emulator.hosts.tools import iperf3, irtt
 from emulator.kernel import netns
 from emulator.model.tcp_profile import Profile
 
@@ -24,6 +24,26 @@ pytestmark = pytest.mark.usefixtures("tcp_memory_as_before")
 
 def heard(result: CellResult) -> set[str]:
     return {text.partition(": ")[0] for text in result.judgement.findings}
+
+
+def test_an_irtt_server_that_starts_late_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = ["sh", "-c", f"sleep 15; exec {' '.join(irtt.server_argv())}"]
+    monkeypatch.setattr(irtt, "server_argv", lambda: late)
+    result = measure(spec(duration_s=2), tmp_path)
+    (again,) = (said for said in result.judgement.findings if said.startswith("tried-again"))
+    assert again.startswith("tried-again: the idle lane's RTT by irtt needed 2 attempts: irtt got no answer from its")
+    assert result.delays.idle is not None
+    assert (result.delays.idle.tool, result.judgement.invalid) == ("irtt", ())
+
+
+def test_an_irtt_server_that_never_answers_leaves_the_rtt_to_ping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(irtt, "server_argv", lambda: ["sleep", "1000"])
+    result = measure(spec(duration_s=2), tmp_path)
+    assert "no-irtt" in heard(result)
+    assert result.delays.idle is not None
+    assert (result.delays.idle.tool, result.delays.rtt_ns, result.judgement.invalid) == ("ping", 20_000_000, ())
 
 
 def test_a_sound_cell_is_silent_and_its_delays_are_exact(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from emulator.control.appliance import Appliance
 from emulator.experiment.impairment_test import Proof, prove
 from emulator.hosts.tools.frame_stream import SMALLEST, Arrival, FrameFlow, Stream
 from emulator.kernel.netlink import NetlinkKernel
+from emulator.model.bottleneck import frame_bytes
 from emulator.model.impairment import Buffer, Impairment
 from emulator.model.loss_model import GilbertElliott
 from emulator.model.topology import Lane, Topology
 from emulator.plan import netem_lowering
-from emulator.plan.netem_lowering import frame_bytes
 
 MS = 10**6
 PACKETS = 10_000
@@ -95,12 +95,12 @@ def stream(appliance: Appliance, topology: Topology, *flows: FrameFlow) -> list[
 
 
 def test_20_ms_of_normal_jitter_reorder_nothing_at_a_gigabit(appliance: Appliance) -> None:
-    wish = Impairment(173 * MS, 20 * MS, rate_bps=10**9, distribution="normal")
+    impairment = Impairment(173 * MS, 20 * MS, rate_bps=10**9, distribution="normal")
     flow = FrameFlow("hub", "far", 20_000, 12_112, SMALLEST)
-    kept = stream(appliance, Topology("t", "hub", (Lane("far", wish, wish),)), flow)[0]
+    kept = stream(appliance, Topology("t", "hub", (Lane("far", impairment, impairment),)), flow)[0]
     assert [one.number for one in kept] == list(range(20_000))
-    free = replace(wish, keep_order=False)
-    freed = stream(appliance, Topology("t", "hub", (Lane("far", free, wish),)), flow)[0]
+    free = replace(impairment, keep_order=False)
+    freed = stream(appliance, Topology("t", "hub", (Lane("far", free, impairment),)), flow)[0]
     assert overtakers(freed) > 5_000
 
 
@@ -138,8 +138,8 @@ def test_the_next_change_does_not_roll_the_same_dice_again(appliance: Appliance)
 @pytest.mark.parametrize("queue", ["drop-tail", "codel", "fq-codel", "red"])
 def test_an_active_queue_marks_before_it_is_full(appliance: Appliance, queue: str) -> None:
     marking = queue != "drop-tail"
-    wish = Impairment(5 * MS, rate_bps=10**7, buffer=Buffer(packets=1000), aqm=queue, ecn=marking)
-    frame, topology = frame_bytes(1500), Topology("t", "hub", (Lane("near", wish, wish),))
+    impairment = Impairment(5 * MS, rate_bps=10**7, buffer=Buffer(packets=1000), aqm=queue, ecn=marking)
+    frame, topology = frame_bytes(1500), Topology("t", "hub", (Lane("near", impairment, impairment),))
     # A tenth faster than the bottleneck for two seconds: the queue grows, and would hold it all.
     flow = FrameFlow("hub", "near", 1_800, frame * 800 * 10 // 11, frame, ect=True)
     seen = stream(appliance, topology, flow)[0]

@@ -22,11 +22,12 @@ from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.intent_store import IntentStore
 from emulator.kernel.netlink import NetlinkKernel
+from emulator.model.device_names import PREFIX
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import nothing, wanted
 from emulator.plan.ops import AddBridge, AddNamespace, AddVeth, DelBridge, DelVeth, Op
 from emulator.plan.planner import plan
-from emulator.plan.state import PREFIX, State
+from emulator.plan.state import State
 
 STAR = loader.load(TOPOLOGIES / "wide-star.yaml")
 EVERY = 40
@@ -108,17 +109,18 @@ def kernel() -> Iterator[NetlinkKernel]:
 
 
 def test_a_death_while_the_desire_is_written_leaves_the_old_or_the_new(kernel: NetlinkKernel, tmp_path: Path) -> None:
-    """Before and after each call that reaches the disk, first for the change, then for the intent."""
+    """Before and after each call that reaches the disk: for the room, for the change, and last for the intent."""
     small = loader.loads("{name: small, hub: hub, lanes: {japan: {rtt: 10ms}}}")
     appliance, found = Appliance(kernel, tmp_path), []
-    for at in range(17):
+    for at in range(25):
+        (tmp_path / "room").unlink(missing_ok=True)
         assert killed_walks.in_a_process(tmp_path, lambda one: one.up(small), at)
         found.append(appliance.topology())
         assert names() & {"lh-japan", "lh-hub"} == set()
         if found[-1]:
             appliance.down()
-    assert found == [None] * 13 + [small] * 4
-    killed_walks.in_a_process(tmp_path, lambda one: one.up(small), 20)
+    assert found == [None] * 21 + [small] * 4
+    killed_walks.in_a_process(tmp_path, lambda one: one.up(small), 28)
     appliance.repair(restore=True)
     have = kernel.observe()
     assert have == wanted(small, have)

@@ -1,4 +1,5 @@
-"""A workload that is not the first one, through the whole cell path: N bytes over one TCP connection, by Python.
+"""A workload that is not the first one, through the whole cell path: N bytes over one TCP connection, by Python; or
+over many, each shorter than a look at it.
 
 Cell, result, verdict, report and run folder know nothing of it: what it takes is what stands here.
 """
@@ -28,31 +29,37 @@ PORT = 7000
 SERVER = """
 import json, socket, sys, time
 every, found = float(sys.argv[2]), []
-connection, _ = socket.create_server(("", int(sys.argv[1]))).accept()
-begin = time.monotonic()
-start, count = 0.0, 0
-while data := connection.recv(65536):
-    count, now = count + len(data), time.monotonic() - begin
-    if now - start >= every:
-        found.append((start, now, count))
-        start, count = now, 0
+server = socket.create_server(("", int(sys.argv[1])))
+begin, start, count = None, 0.0, 0
+for _ in range(int(sys.argv[3])):
+    connection, _ = server.accept()
+    begin = begin or time.monotonic()
+    while data := connection.recv(65536):
+        count, now = count + len(data), time.monotonic() - begin
+        if now - start >= every:
+            found.append((start, now, count))
+            start, count = now, 0
+    connection.close()
 found.append((start, time.monotonic() - begin, count))
 print(json.dumps(found))
 """
 CLIENT = """
 import socket, sys
-connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-connection.sendall(bytes(int(sys.argv[3])))
-connection.shutdown(socket.SHUT_WR)
-connection.recv(1)
+for _ in range(int(sys.argv[4])):
+    connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+    connection.sendall(bytes(int(sys.argv[3])))
+    connection.shutdown(socket.SHUT_WR)
+    connection.recv(1)
+    connection.close()
 """
 
 
 @dataclass(frozen=True)
 class SendBytes:
-    """So many bytes, however long they take."""
+    """So many bytes, however long they take, over each of some connections one after another."""
 
     size_bytes: int
+    connections: int = 1
     kind: ClassVar[str] = "send"
 
     def check(self, load: Load) -> None:
@@ -61,11 +68,11 @@ class SendBytes:
 
     @contextmanager
     def start(self, ends: Ends, load: Load) -> Iterator[Sending]:
-        argv = ["python3", "-c", SERVER, str(PORT), str(load.interval_s)]
+        argv = ["python3", "-c", SERVER, str(PORT), str(load.interval_s), str(self.connections)]
         with listening.server(ends.receiver, argv, PORT) as server:
-            words = ["python3", "-c", CLIENT, ends.receiver_address, str(PORT), str(self.size_bytes)]
-            with ends.sender.start(words):
-                yield Sending(server, self.size_bytes)
+            sizes = [str(self.size_bytes), str(self.connections)]
+            with ends.sender.start(["python3", "-c", CLIENT, ends.receiver_address, str(PORT), *sizes]):
+                yield Sending(server)
 
 
 class Sending:
@@ -73,8 +80,11 @@ class Sending:
 
     port, connections = PORT, 1
 
-    def __init__(self, server: Running, size_bytes: int) -> None:
-        self._server, self._size_bytes, self._reported = server, size_bytes, []
+    def __init__(self, server: Running) -> None:
+        self._server, self._reported = server, []
+
+    def is_running(self) -> bool:
+        return self._server.running()
 
     def wait(self) -> tuple[Transfer, ...]:
         self._reported = json.loads(self._server.wait(60).checked().stdout)
@@ -107,6 +117,17 @@ def test_another_workload_is_measured_judged_and_reported(one: CellSpec, tmp_pat
     assert tables.overview([one], found).rows[0][1] == tables.steady_text(result)
     assert tables.csv_text([result]).count("\n") == 2
     assert "send 1" in html.page({}, {}, [one], found, [], [])
+
+
+def test_connections_too_short_to_be_looked_at_are_measured_without_their_windows(
+    one: CellSpec, tmp_path: Path
+) -> None:
+    """Each lasts two round trips of 20 ms; `ss` wants to see the same one twice."""
+    result = measure(replace(one, workload=SendBytes(1000, connections=60)), tmp_path)
+    assert result.transfer.received_bytes == 60_000
+    assert (result.sockets, result.judgement.invalid) == (None, ())
+    assert any(said.startswith("no-socket-figures: ss did not see") for said in result.judgement.findings)
+    assert CellResult.from_json(json.loads(json.dumps(result.to_json()))) == result
 
 
 def test_a_run_folder_keeps_which_workload_it_was(one: CellSpec, tmp_path: Path) -> None:

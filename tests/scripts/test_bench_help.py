@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.folders import TESTS
+from support.waiting import PATIENCE_S
 
 BENCH = TESTS / "bench"
 SCRIPTS = sorted(path for path in BENCH.glob("*.py") if path.name not in ("helped.py", "wiremeasures.py"))
@@ -16,7 +17,7 @@ SCRIPTS = sorted(path for path in BENCH.glob("*.py") if path.name not in ("helpe
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_help(script: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(script), "--help"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(script), "--help"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     _, usage, said = done.stdout.partition("usage:")

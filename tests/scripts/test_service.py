@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.folders import ROOT
+from support.waiting import PATIENCE_S
 
 from emulator.cli import serve
 
@@ -21,7 +22,7 @@ WORST_EXPOSURE = 5.0
 
 def run(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "SYSTEMD_LOG_LEVEL": "warning", **environment}
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, env=env)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=env)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.folders import ROOT
+from support.waiting import PATIENCE_S
 
 
 def validate(folder: Path, home: Path) -> subprocess.CompletedProcess[str]:
@@ -16,7 +17,7 @@ def validate(folder: Path, home: Path) -> subprocess.CompletedProcess[str]:
     settings = {"VAGRANT_CHECKPOINT_DISABLE": "1", "VAGRANT_DEFAULT_PROVIDER": "libvirt", "VAGRANT_CWD": str(folder)}
     environment = {"PATH": os.environ["PATH"], **ours, **settings}
     return subprocess.run(
-        ["vagrant", "validate"], env=environment, text=True, capture_output=True, timeout=300, check=False
+        ["vagrant", "validate"], env=environment, text=True, capture_output=True, timeout=PATIENCE_S, check=False
     )
 
 

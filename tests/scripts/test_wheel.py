@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from support.folders import ROOT
 
 from emulator import __version__
+from emulator.cli import doc_pages, man_pages
 
 UV = Path(sys.executable).with_name("uv")
 
@@ -54,17 +56,20 @@ def test_all_that_is_read_at_run_time_is_inside(wheel: Path) -> None:
     assert "emulator/engine/longhaul-wire" in inside
 
 
-def main_prints(arguments: list[str]) -> str:
-    """What the clone's own command prints."""
-    command = [sys.executable, "-m", "emulator", *arguments]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-
-
 def test_it_runs_without_the_clone(longhaul: Callable[..., str]) -> None:
     assert longhaul("--version") == f"longhaul, version {__version__}\n"
     assert "netem" in longhaul("lab", "run", "--", "longhaul", "plan", "new-york")
-    assert longhaul("docs", "tutorial") == main_prints(["docs", "tutorial"])
-    assert "man pages in man1" in longhaul("docs", "--man", "man1")
+
+
+def test_its_documentation_is_the_one_of_the_clone(longhaul: Callable[..., str], tmp_path: Path) -> None:
+    """Every page in the terminal, the sections of commands, and the man pages."""
+    pages = json.loads(longhaul("docs", "--json"))
+    assert [one["topic"] for one in pages] == list(doc_pages.pages())
+    for topic in doc_pages.topics():
+        assert longhaul("docs", topic) == doc_pages.page(topic).text
+    files = json.loads(longhaul("docs", "--json", "--man", str(tmp_path / "man1")))
+    ours = man_pages.write(tmp_path / "ours")
+    assert {Path(file).name: Path(file).read_text() for file in files} == {file.name: file.read_text() for file in ours}
 
 
 def test_its_lab_is_the_one_of_the_clone(longhaul: Callable[..., str]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from support.waiting import PATIENCE_S
 from support.web_daemon import House
 from web.server import Server
 
-LIMIT_MS = 60_000
+LIMIT_MS = PATIENCE_S * 1000
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Site:
         """The daemon is gone."""
         self.house.live.channel.close()
         self.server.end()
-        self.thread.join(60)
+        self.thread.join(PATIENCE_S)
 
     def start(self, house: House) -> None:
         """It is back, at the same address."""

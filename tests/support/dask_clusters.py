@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-DEADLINE_S = 60.0
+from support.waiting import PATIENCE_S
+
 DASK = str(Path(sys.executable).with_name("dask"))
 
 
@@ -35,7 +36,7 @@ def cluster(folder: Path, workers: int) -> Iterator[str]:
 
 
 def _await(log: Path, done: Callable[[str], bool]) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while not done(log.read_text()):
         assert time.monotonic() < deadline_s, log.read_text()
         time.sleep(0.1)

@@ -26,10 +26,13 @@ from emulator.kernel.netlink import NetlinkKernel
 from emulator.model.topology import Topology
 from support.engine_session import kill, left_behind
 from support.host_traffic import DEADLINE_S, sockets
+from support.waiting import until
 
 MS = 10**6
 REST, QUICK, TWICE, LOST, NEW = 7000, 7001, 7002, 7003, 7004
 EF = 46
+BETWEEN = 200
+"""So many datagrams of each stream go between two changes."""
 FLOWS = f"""
 name: flows
 hub: hub
@@ -82,11 +85,11 @@ def answered(topology: Topology, port: int, dscp: int = 0) -> Any:
         thread.join()
 
 
-def least_rtt_ns(topology: Topology, port: int, dscp: int = 0) -> int | None:
+def least_rtt_ns(topology: Topology, port: int, dscp: int = 0, patience_s: float = DEADLINE_S) -> int | None:
     """The least of twenty round trips to a port; None where nothing comes back."""
     found = []
     with answered(topology, port, dscp) as (here, _):
-        here.settimeout(0.5)
+        here.settimeout(patience_s)
         for number in range(20):
             sent = time.monotonic_ns()
             here.send(str(number).encode())
@@ -105,6 +108,8 @@ def copies(topology: Topology, port: int, count: int = 200) -> int:
         for number in range(count):
             here.send(str(number).encode())
             time.sleep(0.0005)
+        assert until(lambda: sum(seen.values()) >= 2 * count)
+        # More than twice would come, too.
         time.sleep(0.3)
     return sum(seen.values())
 
@@ -153,10 +158,10 @@ class Stream:
 def live(topology: Topology, changes: list[Callable[[], object]]) -> dict[str, Any]:
     """Streams through a flow that stays and through the rest, while flows change, come and go."""
     with Stream(topology, QUICK) as quick, Stream(topology, REST) as rest:
-        for change in changes:
-            time.sleep(0.3)
+        for number, change in enumerate(changes, 1):
+            assert until(lambda: min(quick.sent, rest.sent) >= number * BETWEEN)  # noqa: B023
             change()
-        time.sleep(0.3)
+        assert until(lambda: min(quick.sent, rest.sent) >= (len(changes) + 1) * BETWEEN)
     return {"quick": quick.told, "rest": rest.told}
 
 
@@ -170,8 +175,8 @@ def counters(appliance: Appliance) -> dict[str, Any]:
 def killed(appliance: Appliance, topology: Topology) -> dict[str, Any]:
     """kill -9 amid traffic of a flow: seen, and put right with all flows."""
     # The last of them finds no engine any more.
-    with Stream(topology, QUICK, patience_s=0.5):
-        time.sleep(0.2)
+    with Stream(topology, QUICK, patience_s=0.5) as stream:
+        assert until(lambda: stream.sent > 100)
         kill(ENGINE)
     drift = [step.why for step in appliance.status().drift]
     appliance.up(topology)
@@ -202,7 +207,7 @@ def main() -> None:
         "rest": least_rtt_ns(topology, REST),
         "quick": least_rtt_ns(topology, QUICK),
         "twice": least_rtt_ns(topology, TWICE),
-        "lost": least_rtt_ns(topology, LOST),
+        "lost": least_rtt_ns(topology, LOST, patience_s=0.5),
         "marked": least_rtt_ns(topology, REST, EF),
     }
     after = counters(appliance)

@@ -15,6 +15,7 @@ from emulator.kernel.protocol import Kernel
 from emulator.model.topology import Topology
 from emulator.plan import engine_ops
 from support.host_traffic import DEADLINE_S, round_trips
+from support.waiting import until
 
 MS = 10**6
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -39,10 +40,20 @@ def processors(kernel: Kernel, bridges: tuple[str, ...]) -> list[dict[str, list[
             check=True,
             timeout=DEADLINE_S,
         )
-        found.append({})
-        for task in Path(f"/proc/{_pid(bridge)}/task").iterdir():
-            found[-1][(task / "comm").read_text().strip()] = sorted(os.sched_getaffinity(int(task.name)))
+        tasks = Path(f"/proc/{_pid(bridge)}/task")
+        assert until(lambda: _at_work(tasks))  # noqa: B023
+        found.append({_name(task): sorted(os.sched_getaffinity(int(task.name))) for task in tasks.iterdir()})
     return found
+
+
+def _name(task: Path) -> str:
+    return (task / "comm").read_text().strip()
+
+
+def _at_work(tasks: Path) -> bool:
+    """Whether both directions' threads wait for frames: a thread of a moment ago has no name and no processor yet."""
+    states = {_name(task): (task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks.iterdir()}
+    return [states.get(name) for name in ("outbound", "inbound")] == ["S", "S"]
 
 
 def flap(topology: Topology) -> dict[str, Any]:
@@ -57,6 +68,9 @@ def flap(topology: Topology) -> dict[str, Any]:
     time.sleep(0.5)
     share = (worked_s() - before) / (time.monotonic() - start)
     process.run(["ip", "link", "set", "lhh-california", "up"], DEADLINE_S).checked()
+    # The kernel lets frames through once it has handled the new carrier: up to a second later, more when it is busy.
+    echo = ["ping", "-q", "-c", "1", "-W", "1", str(topology.address("california").ip)]
+    assert until(lambda: process.run(echo, DEADLINE_S, "lh-hub").exit_code == 0)
     return {"share": share, "after_ns": round_trips(topology, "hub", "california", 33 * MS)}
 
 

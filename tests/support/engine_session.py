@@ -93,7 +93,7 @@ def kill(bridge: str) -> None:
 def killed(appliance: Appliance, topology: Topology) -> dict[str, Any]:
     """kill -9 of an engine: seen, and put right by the next up."""
     kill("lh-california")
-    drift = [str(step.op).split()[0] + " " + step.why for step in appliance.status().drift]
+    drift = [" ".join([*str(step.op).split()[:2], step.why]) for step in appliance.status().drift]
     appliance.up(topology)
     return {
         "drift": drift,

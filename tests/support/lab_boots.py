@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REPORTS = "LONGHAUL_TEST_REPORTS"
-TIMEOUT_S = 900.0
+TIMEOUT_S = 3600.0
 
 
 def run(ids: list[str], reports: Path, cpu: int) -> dict[str, object]:

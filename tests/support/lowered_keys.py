@@ -25,5 +25,5 @@ def texts(key: Key) -> list[str]:
 def _lowered(key: Key, text: str | None) -> object:
     fields = vars(BASE) | (key.rest if text is None else key.read(text))
     # Without a delay there is no jitter.
-    wish = Impairment(**fields | {"jitter_ns": min(fields["jitter_ns"], fields["delay_ns"])})
-    return lower(Lane("a", wish, wish), seed=1, has_seed=True).both
+    impairment = Impairment(**fields | {"jitter_ns": min(fields["jitter_ns"], fields["delay_ns"])})
+    return lower(Lane("a", impairment, impairment), seed=1, has_seed=True).both

@@ -1,6 +1,6 @@
 """A program with one more impairment than the product: a field of `Impairment`, and a row of the table.
 
-Nothing else is told of it. `python -m support.made_up_key FOLDER` prints as JSON where it is found;
+Nothing else knows of it. `python -m support.made_up_key FOLDER` prints as JSON where it is found;
 `... FOLDER browser` sets it in the panel of a lane, in Chromium.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from emulator import units
 from emulator.model import impairment
+from support.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,10 @@ def on_the_command_line(folder: Path) -> dict[str, Any]:
         status = json.loads(said.getvalue())
         said.truncate(0)
         said.seek(0)
+        main(["status"], obj=appliance)
+        shown = said.getvalue()
+        said.truncate(0)
+        said.seek(0)
         main(["set", "--help"])
     topology = appliance.topology()
     assert topology
@@ -105,6 +110,7 @@ def on_the_command_line(folder: Path) -> dict[str, Any]:
         "codes": codes,
         "set": percent(topology.lane("a").inbound),
         "status": status["lanes"][0]["settings"]["inbound"].get("sparkle"),
+        "shown": "    inbound: sparkle 4%\n" in shown,
         "help": "--sparkle PROBABILITY" in said.getvalue() and SPARKLE.help in " ".join(said.getvalue().split()),
     }
 
@@ -154,7 +160,7 @@ def in_the_panel(folder: Path) -> dict[str, Any]:
         browser.close()
     house.live.channel.close()
     server.end()
-    thread.join(60)
+    thread.join(PATIENCE_S)
     topology = house.appliance.topology()
     assert topology
     return {"set": [percent(topology.lane("london").outbound), percent(topology.lane("london").inbound)]}

@@ -12,7 +12,7 @@ from support.folders import ROOT, TESTS
 
 OWN = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 """A network, a process table and a /run of the session's own."""
-TIMEOUT_S = 600
+TIMEOUT_S = 1800
 
 
 def found_by(session: str) -> dict[str, Any]:

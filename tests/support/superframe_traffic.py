@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from emulator.experiment import engine_lateness
 from emulator.kernel import engine_client, netns
 
 SOL_PACKET, PACKET_VERSION, PACKET_TX_RING, PACKET_VNET_HDR, PACKET_QDISC_BYPASS = 263, 10, 13, 15, 20
@@ -25,7 +26,7 @@ PACKETS, MSS, HEADERS, ON_THE_WIRE = 44, 1448, 54, 24
 """Each packet has 24 bytes on the wire that no one sees: preamble, checksum, gap."""
 
 BITS = PACKETS * (MSS + HEADERS + ON_THE_WIRE) * 8
-LATE_S, NAP_S, BURST, LOST_S = 0.01, 0.0002, 16, 2
+LATE_S, NAP_S, BURST, LOST_S = 0.01, 0.0002, 16, 10
 
 
 def _super_frame() -> bytes:
@@ -93,29 +94,42 @@ def both_ways(one: str, other: str, bps: int, more: Callable[[float], bool]) -> 
 
 
 def lossless(bridge: str, one: str, other: str, bps: int, more: Callable[[float], bool]) -> dict[str, Any]:
-    """What of a constant rate each way through a lane arrived: the rate, frames sent and lost, and the host's steal.
+    """What of a constant rate each way through a lane arrived: the rate, frames sent, lost and counted as dropped, how
+    late the engine sent them, and the host's steal.
 
-    A frame is lost when nothing more has arrived for two seconds: it may wait in the kernel, where no one counts it.
+    A frame is lost when nothing more has arrived for ten seconds: it may wait in the kernel, where no one counts it.
+    What the engine (`ours`) or the kernel (`backlog`) counted as dropped is not waited for. `unseen` are frames that
+    left the engine and that no host has.
     """
     before, passed, steal, full = engine_client.stats(bridge), _heard(one, other), _steal_s(), _full_backlogs()
     sent, took_s = both_ways(one, other, bps, more)
-    lost, since = sum(sent), time.monotonic()
-    while lost and time.monotonic() - since < LOST_S:
+    lost, ours, backlog, since = sum(sent), 0, 0, time.monotonic()
+    while lost > ours + backlog and time.monotonic() - since < LOST_S:
         time.sleep(0.05)
         after = engine_client.stats(bridge)
+        ours = sum(after[way][key] - before[way][key] for way in after for key in ("limit", "refused"))
+        backlog = _full_backlogs() - full
         missing = sum(sent) - sum(after[way]["sent"] - before[way]["sent"] for way in after)
         if missing != lost:
             lost, since = missing, time.monotonic()
-    ours = sum(after[way][key] - before[way][key] for way in after for key in ("limit", "refused"))
+    late = {way: _lateness(before[way], after[way]) for way in after}
     return {
         "gbit": sum(sent) * BITS / took_s / 2e9,
         "sent": sum(sent),
         "lost": lost,
-        "unheard": max(0, sum(sent) - (_heard(one, other) - passed)),
+        "unseen": max(0, sum(sent) - lost - (_heard(one, other) - passed)),
         "ours": ours,
-        "backlog": _full_backlogs() - full,
+        "backlog": backlog,
+        "timed": sum(sum(counts.values()) for counts in late.values()),
+        "late_p99_ns": max(engine_lateness.quantile(counts, 99) for counts in late.values()),
         "steal": (_steal_s() - steal) / took_s,
     }
+
+
+def _lateness(before: dict[str, Any], after: dict[str, Any]) -> dict[int, int]:
+    """How many frames of a direction the engine sent meanwhile, by the upper end of their lateness in ns."""
+    earlier = dict(before["lateness_ns"])
+    return {above: count - earlier.get(above, 0) for above, count in after["lateness_ns"]}
 
 
 def _heard(*hosts: str) -> int:

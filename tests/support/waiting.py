@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+PATIENCE_S = 300.0
+"""How long a test waits in real time for what must come, however busy the machine is; nothing is judged by it."""
 
-def until(ready: Callable[[], object], within_s: float = 60, every_s: float = 0.01) -> bool:
+
+def until(ready: Callable[[], object], within_s: float = PATIENCE_S, every_s: float = 0.01) -> bool:
     """Whether it becomes so in time."""
     end = time.monotonic() + within_s
     while not ready():

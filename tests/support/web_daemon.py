@@ -23,6 +23,7 @@ from emulator.kernel.fake import FakeKernel
 from emulator.kernel.protocol import QueueCounters
 from emulator.model.topology import Topology
 from support.folders import ROOT
+from support.waiting import PATIENCE_S
 from web.api.run_schemas import run_answer
 from web.app import create_app
 from web.auth.guard import Guard
@@ -149,7 +150,7 @@ def problem(response: Any, status: int) -> dict[str, Any]:
 
 def until(house: House, name: str, wanted: Any) -> Any:
     """The run once it is as wanted."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not wanted(answer := house.client.get(f"/api/runs/{name}").json):
         assert time.monotonic() < deadline, answer
         time.sleep(0.005)
