@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 EXIT_NOT_AS_ASKED = 8
+LONGEST_TEXT = 2000
+"""Of each part of a mistake, in characters; what is longer is shortened in the middle."""
 
 
 class LonghaulError(Exception):
@@ -43,6 +45,13 @@ class Mistake:
     path: str
     text: str
 
+    def __post_init__(self) -> None:
+        # What a user wrote is quoted, and may be a whole file in one line.
+        for name in ("where", "path", "text"):
+            if len(said := getattr(self, name)) > LONGEST_TEXT:
+                half = LONGEST_TEXT // 2
+                object.__setattr__(self, name, f"{said[:half]} ... {said[-half:]}")
+
     def __str__(self) -> str:
         return ": ".join(part for part in (self.where, self.path, self.text) if part)
 
@@ -58,9 +67,17 @@ class InputError(LonghaulError):
         super().__init__("\n".join(str(m) for m in self.mistakes))
 
     @classmethod
-    def single(cls, text: str, where: str = "", path: str = "") -> InputError:
+    def single(cls, text: str, where: str = "", path: str = "") -> Self:
         """An error with a single mistake."""
         return cls([Mistake(where, path, text)])
+
+
+def no_such(kind: str, name: str, known: Sequence[str]) -> str:
+    """What is wrong with a name that means nothing here, and the names to use instead."""
+    if not known:
+        return f"there is no {kind} {name!r}, nor any other"
+    *others, last = known
+    return f"there is no {kind} {name!r}: use {', '.join(others)}{' or ' * bool(others)}{last}"
 
 
 class RefusedError(LonghaulError):

@@ -1,4 +1,4 @@
-//! The delay line: every frame leaves a while after it came, jitter and all; in order, unless reordering is wished.
+//! The delay line: every frame leaves after its delay and jitter, in order unless reordering is configured.
 
 use std::collections::VecDeque;
 

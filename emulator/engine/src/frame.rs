@@ -29,7 +29,7 @@ pub struct Frame {
 /// Why a frame was not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// By chance, as wished.
+    /// By the configured random loss.
     Loss,
     /// The bottleneck's buffer was full: physics.
     Buffer,

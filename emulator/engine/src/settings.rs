@@ -107,7 +107,7 @@ pub struct Settings {
     pub distribution: Arc<Vec<i16>>,
 }
 
-/// The longest delay that is taken: an hour. Beyond, a typing error is likelier than a wish.
+/// The longest accepted delay: an hour. A longer one is most likely a typing error.
 pub const MAX_DELAY_NS: Ns = 3_600_000_000_000;
 
 /// The longest table of a distribution (NETEM_DIST_MAX).

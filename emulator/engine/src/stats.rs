@@ -36,7 +36,7 @@ pub struct Stats {
     pub sent: Counter,
     pub sent_bytes: Counter,
     pub queued: Counter,
-    /// Packets lost by chance, as wished.
+    /// Packets lost by the configured random loss.
     pub lost: Counter,
     /// Packets that met a full buffer.
     pub buffer: Counter,
