@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from binascii import crc_hqx
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
@@ -24,9 +25,12 @@ def mac_of(address: str) -> str:
     """The MAC address of the host with this IPv4 address (CIDR): locally administered, and the same for ever.
 
     A host whose interface is created again, or whose address another host takes over, is still found at the MAC
-    address that the other hosts remember.
+    address that the other hosts remember. It holds a CRC of the IPv4 address, so that the addresses of two hosts in one
+    subnet differ in four bits or more: a frame that an impairment corrupts (`corrupt`) must not become another host's
+    frame, because the hub's switch would deliver or learn it there.
     """
-    return ":".join(f"{byte:02x}" for byte in (0x02, ord("L"), *IPv4Interface(address).packed))
+    packed = IPv4Interface(address).packed
+    return ":".join(f"{byte:02x}" for byte in (0x02, *packed[1:], *crc_hqx(packed, 0).to_bytes(2, "big")))
 
 
 def altname_of(lane: str, side: str, origin: Origin) -> str:
