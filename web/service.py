@@ -16,7 +16,7 @@ from typing import Any
 from emulator.config import lane_patch
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import LoggedChange
-from emulator.control.intent_store import IntentStore
+from emulator.control.intent_store import IntentStore, UnreadableError
 from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
 from emulator.control.status_document import etag_of
@@ -37,7 +37,8 @@ SURVEY_S = 5.0
 
 @dataclass(frozen=True)
 class Performed:
-    """A change that was made; with `performed` False it was only planned."""
+    """A change that was made; with `performed` False it was only planned. `etag` is empty where the intent is
+    spoilt."""
 
     summary: str
     steps: Sequence[Step]
@@ -149,10 +150,10 @@ class UseCases:
             return replace(done, warnings=[*hints, *done.warnings])
 
     def down(self, *, if_match: str = "", dry_run: bool = False) -> Performed:
-        """Remove everything that Longhaul set up."""
-        with self._changing(if_match, dry_run):
+        """Remove everything that Longhaul set up, even where the intent is spoilt."""
+        with self._changing(if_match, dry_run, certain=True):
             steps = self._appliance.plan_down() if dry_run else self._appliance.down()
-            return self._done("down", steps, dry_run)
+            return self._done("down", steps, dry_run, certain=True)
 
     def confirm(self) -> None:
         """Confirm the pending change."""
@@ -223,15 +224,24 @@ class UseCases:
             raise InputError.single("this server does not support confirm: omit it", "query", "confirm")
         return {"confirm_s": confirm_s}
 
-    def _done(self, what: str, steps: Sequence[Step], dry_run: bool) -> Performed:
+    def _done(self, what: str, steps: Sequence[Step], dry_run: bool, *, certain: bool = False) -> Performed:
         count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}" if steps else "nothing to change"
-        etag, notes = etag_of(self._appliance.topology()), self._appliance.take_notes()
+        etag, notes = self._etag(certain) or "", self._appliance.take_notes()
         return Performed(f"{what}: {count}", steps, not dry_run, etag, notes)
 
+    def _etag(self, certain: bool) -> str | None:
+        """The entity tag. With `certain` it is None where the intent is spoilt: that is nobody's change."""
+        try:
+            return etag_of(self._appliance.topology())
+        except UnreadableError:
+            if not certain:
+                raise
+            return None
+
     @contextmanager
-    def _changing(self, if_match: str, dry_run: bool) -> Iterator[None]:
+    def _changing(self, if_match: str, dry_run: bool, *, certain: bool = False) -> Iterator[None]:
         with self._lock:
-            if if_match and if_match not in ("*", etag_of(self._appliance.topology())):
+            if if_match and if_match not in ("*", self._etag(certain) or if_match):
                 raise Conflict("somebody else has changed the topology: read it again, then change it")
             try:
                 yield

@@ -56,7 +56,7 @@ class Confirmations:
 
     def expire_locked(self) -> bool:
         """`expire` for a caller who holds the lock."""
-        pending = self._store.read().pending
+        pending = self._store.pending()
         if pending is None or not self.is_overdue(pending):
             return False
         steps = self.revert(pending, "not confirmed: reverted")
@@ -85,13 +85,11 @@ class Confirmations:
                 yield
             finally:
                 with self._store.locked():
-                    leased = self._store.read().pending
-                    assert leased
-                    self.revert(leased, "returned")
+                    self.revert(pending, "returned")
 
     def pending_ns(self) -> int | None:
         """The time left to confirm the pending change, in ns; None when no change is pending, and during a lease."""
-        return self.left_ns(pending) if (pending := self._store.read().pending) else None
+        return self.left_ns(pending) if (pending := self._store.pending()) else None
 
     def left_ns(self, pending: Pending) -> int | None:
         """The time until it is reverted, 0 or less when that is due; None while its leaseholder lives."""

@@ -1,6 +1,7 @@
 """The intent on disk: what the user asked for, written atomically, whatever fails.
 
 STATE/intent.json      the topology, the number of the last change, and the change that waits for confirmation
+STATE/waiting.json     a copy of the intent while something waits to be reverted, for when the intent is spoilt
 STATE/changes/N.json   the changes (see `change_log`)
 STATE/lock             held by the process that changes something
 STATE/leaseholder      held by the process that leased the lanes; its process id
@@ -31,7 +32,7 @@ from emulator.system.dataclass_json import from_plain, to_plain
 
 T = TypeVar("T")
 
-INTENT_FILE, LEASE_FILE, ROOM_FILE = "intent.json", "leaseholder", "room"
+INTENT_FILE, WAITING_FILE, LEASE_FILE, ROOM_FILE = "intent.json", "waiting.json", "leaseholder", "room"
 OLDER_INTENT_FILE, OLDER_LEASE_FILE, OLDEST_INTENT_FILE = "desire.json", "borrower", "topology.yaml"
 
 SHORTEST_CONFIRM_S, LONGEST_CONFIRM_S = 1, 86_400
@@ -49,10 +50,15 @@ LEAST_ROOM_BYTES = 1 << 16
 class UnreadableError(InputError):
     """A file of the state folder that Longhaul cannot have written, or a newer version did."""
 
-    def __init__(self, file: Path, why: str) -> None:
+    def __init__(self, file: Path, why: str, *, waits: bool = False) -> None:
         self.file, self.why = file, why
         text = f"cannot be read: {why}; run longhaul down: it sets the file aside and returns the ports"
-        super().__init__([Mistake(str(file), "", f"{text}, and longhaul undo brings the last topology back")])
+        text += ", and longhaul undo brings the last topology back"
+        if waits:
+            text += (
+                "; a copy says what to revert, so Longhaul still reverts the unconfirmed change in time"
+            )
+        super().__init__([Mistake(str(file), "", text)])
 
 
 @dataclass(frozen=True)
@@ -105,17 +111,38 @@ class IntentStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._file, self._older, self._oldest = (
-            folder / name for name in (INTENT_FILE, OLDER_INTENT_FILE, OLDEST_INTENT_FILE)
+        self._file, self._older, self._oldest, self._waiting = (
+            folder / name for name in (INTENT_FILE, OLDER_INTENT_FILE, OLDEST_INTENT_FILE, WAITING_FILE)
         )
 
     def read(self) -> Intent:
         """The intent. Raises UnreadableError when its file is spoilt, or a newer version wrote it."""
-        for file in (self._file, self._older):
-            found = read_value(Intent, file, FORMAT)
-            if found is not None:
-                return found
-        return self._read_oldest()
+        try:
+            for file in (self._file, self._older):
+                found = read_value(Intent, file, FORMAT)
+                if found is not None:
+                    return found
+            return self._read_oldest()
+        except UnreadableError as error:
+            raise UnreadableError(error.file, error.why, waits=self.waiting() is not None) from None
+
+    def waiting(self) -> Intent | None:
+        """The copy of an intent with something to revert, for when the intent is spoilt; None without a readable one.
+
+        A readable intent says more: a process killed between the two files leaves a copy that is older or newer.
+        """
+        with contextlib.suppress(LonghaulError):
+            return read_value(Intent, self._waiting, FORMAT)
+        return None
+
+    def pending(self) -> Pending | None:
+        """What is pending, for which the copy is enough. Raises UnreadableError when neither file can be read."""
+        try:
+            return self.read().pending
+        except UnreadableError:
+            if (copy := self.waiting()) is None:
+                raise
+            return copy.pending
 
     def is_known(self) -> bool:
         """Whether this folder ever held an intent, even the intent of no lanes; a new or lost folder did not."""
@@ -123,7 +150,13 @@ class IntentStore:
 
     def write(self, intent: Intent) -> None:
         """Replace the intent, atomically and durably. Raises MissingError; then the old intent stays."""
-        write_json(self._file, FORMAT, to_plain(intent))
+        plain = to_plain(intent)
+        if intent.pending:
+            write_json(self._waiting, FORMAT, plain)
+        else:
+            with contextlib.suppress(OSError):  # a folder in its place is no copy
+                self._waiting.unlink(missing_ok=True)
+        write_json(self._file, FORMAT, plain)
         self._older.unlink(missing_ok=True)
         self._oldest.unlink(missing_ok=True)
 

@@ -65,25 +65,34 @@ class MachineContext:
             self.note(reason)
 
     def regained(self) -> Intent:
-        """Under the lock: the intent. What cannot be read is set aside, and the history's last change takes its place.
+        """Under the lock: the intent. What cannot be read is set aside, and its copy takes its place, which there is
+        while something waits to be reverted; else the history's last change.
 
         That change may be one that never took effect, so the kernel alone says what is up.
         """
         try:
             return self.store.read()
         except UnreadableError as error:
-            last, aside = self.history.newest(), f"{error.file} cannot be read: {error.why}"
+            intent, told = self._found_again()
+            aside = f"{error.file} cannot be read: {error.why}"
             try:
                 aside += f"; it is now {set_aside(error.file)}"
             except OSError as refused:
                 aside += f"; it cannot be renamed: {refused.strerror}"
-        topology, number = (last.after, last.number) if last else (None, 0)
-        offer = f"{topology.name} (change {number}): longhaul undo brings it up" if topology else "none"
-        self.note(f"{aside}. The last topology in the history is {offer}")
-        intent = Intent(topology, number, began_ns=self.began_ns(topology, Intent()))
+        self.note(f"{aside}. {told}")
         with contextlib.suppress(MissingError):
             self.save(intent)
         return intent
+
+    def _found_again(self) -> tuple[Intent, str]:
+        """The intent in place of a spoilt one, and what to tell the user of it."""
+        if copy := self.store.waiting():
+            return copy, "Its copy takes its place, which says what to revert"
+        last = self.history.newest()
+        topology, number = (last.after, last.number) if last else (None, 0)
+        offer = f"{topology.name} (change {number}): longhaul undo brings it up" if topology else "none"
+        intent = Intent(topology, number, began_ns=self.began_ns(topology, Intent()))
+        return intent, f"The last topology in the history is {offer}"
 
     def by(self, command: str) -> Author:
         """The author, with `command` as the cause of a change."""

@@ -39,7 +39,7 @@ def wait_and_expire(
 ) -> None:
     """Wait until nothing is pending, reverting what is overdue. It reports a failure and tries again."""
     retry_s = 1.0
-    while pending := store.read().pending:
+    while pending := store.pending():
         if pending.leased:
             # No check meanwhile: where clocks are virtual, each would show in the measurement.
             store.await_lease_end()

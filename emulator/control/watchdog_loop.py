@@ -122,18 +122,22 @@ class WatchdogLoop:
 
     def _until_change_s(self) -> float:
         """The time until the schedule's next change must be prepared."""
+        due_ns = self._unless_failed(lambda: self._follower.due_ns)
+        return math.inf if due_ns is None else (due_ns - LEAD_NS - self._alarm.now_ns()) / 1e9
+
+    def _unless_failed(self, find: Callable[[], int | None]) -> int | None:
+        """A time that the state folder gives; None without one, and where it cannot be read: the loop logs that."""
         try:
-            due_ns = self._follower.due_ns
+            return find()
         except (LonghaulError, OSError) as error:
             self._report_failure(error)
-            due_ns = None
-        return math.inf if due_ns is None else (due_ns - LEAD_NS - self._alarm.now_ns()) / 1e9
+            return None
 
     def _wait(self, look_at: float, rest_until: float, wake_fd: int, stopped: Callable[[], bool]) -> float:
         """Wait until the schedule has something to do, or it is time to check the lanes; returns that time.
 
         That is `look_at`, the deadline of a pending change, or the time of news, but not before `rest_until`."""
-        pending_ns = self._appliance.pending_ns()
+        pending_ns = self._unless_failed(self._appliance.pending_ns)
         if pending_ns is not None:
             look_at = min(look_at, self._now() + max(pending_ns, 0) / 1e9)
         while not stopped() and (left := look_at - self._now()) > 0 and (change := self._until_change_s()) > 0:

@@ -18,7 +18,7 @@ from emulator.control.schedule_lateness import Lateness
 from emulator.control.status import Status
 from emulator.kernel.protocol import QueueCounters
 from emulator.model import geography
-from emulator.plan.state import Link, Nic
+from emulator.plan.state import Link, Nic, State
 from web.api import metrics
 
 
@@ -263,3 +263,21 @@ def test_places_have_their_round_trips_to_a_hub_that_is_one(house: House) -> Non
     alone = house.client.get("/api/places").json["places"]
     assert {place["rtt_ns"] for place in alone} == {None}
     assert "did you mean tokyo?" in problem(house.client.get("/api/places?hub=tokio"), 422)["detail"]
+
+
+@pytest.mark.parametrize("query", ["", "?dry_run=1"])
+@pytest.mark.parametrize("if_match", [True, False])
+def test_down_returns_the_ports_although_the_intent_is_spoilt(up: House, query: str, if_match: bool) -> None:
+    tag = up.client.get("/api/topology").headers["ETag"]
+    (up.appliance.state_dir / "intent.json").write_text("{")
+    up.tick()
+    told = problem(up.client.get("/api/status"), 422)
+    assert "run longhaul down: it sets the file aside" in told["detail"]
+    problem(up.client.patch("/api/lanes/london", json={"rtt": "90ms"}, headers={"If-Match": tag}), 422)
+    done = up.client.delete(f"/api/topology{query}", headers={"If-Match": tag} if if_match else {})
+    assert (done.status_code, len(done.json["steps"]) > 3) == (200, True), done.text
+    if not query:
+        assert ["intent.json.spoilt" in note for note in done.json["warnings"]] == [True]
+        assert up.kernel.observe() == State()
+        assert up.client.post("/api/undo").status_code == 200
+        assert asked(up) == star()

@@ -82,7 +82,8 @@ def _performed(done: Performed) -> Response:
     )
     response = make_response(answer.model_dump_json())
     response.content_type = JSON
-    response.headers["ETag"] = done.etag
+    if done.etag:
+        response.headers["ETag"] = done.etag
     return response
 
 
