@@ -133,3 +133,10 @@ def test_a_difference_counts_beyond_both_uncertainties(
     one: tuple[float, float], other: tuple[float, float], differ: bool
 ) -> None:
     assert statistics.differ(one, other) is differ
+
+
+@pytest.mark.parametrize(
+    ("freedom", "t"), [(1, 63.657), (30, 2.750), (31, 2.744), (40, 2.704), (60, 2.660), (120, 2.617)]
+)
+def test_students_t_is_that_of_the_tables(freedom: int, t: float) -> None:
+    assert statistics.t_99(freedom) == pytest.approx(t, abs=0.0006)
