@@ -106,6 +106,35 @@ class ProgramRuns:
         return statistics.fmean(self.completion_s)
 
 
+@dataclass(frozen=True)
+class TimeShare:
+    """A part of a run's time, what it went into (one of `program_time.KINDS`), and the evidence in words."""
+
+    kind: str
+    time_ns: int
+    words: str
+
+
+@dataclass(frozen=True)
+class ProgramJudgement:
+    """What limited the program in one cell, as `analysis.program_verdict` finds it.
+
+    `kind` is one of `program_time.KINDS`. `efficiency` is the flow completion time's: the ideal time divided by the
+    mean of the measured ones; None when the program's bytes are unknown. `invalid` are the reasons why the figures
+    cannot be true, `findings` those of all checks. `shares` are the parts of the median run's completion time: they
+    add up to it.
+    """
+
+    kind: str
+    limiter: str
+    evidence: str
+    advice: str
+    efficiency: float | None
+    invalid: tuple[str, ...]
+    findings: tuple[str, ...]
+    shares: tuple[TimeShare, ...] = ()
+
+
 def ideal_ns(payload_bytes: int, rate_bps: int, rtt_ns: int) -> int:
     """The least time for a request of this size: one handshake, and the bytes at the line's rate.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import sqrt
 
 from emulator import units
+from emulator.analysis.observed import MachineUse, Queues
 from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Caveat
 from emulator.analysis.verdict import Evidence, busy
@@ -27,16 +28,37 @@ def find(path: TcpPath, seen: Evidence) -> list[Caveat]:
     return [*(Caveat(name, text, fatal) for name, text, fatal in said if text), *seen.transfer.caveats]
 
 
-def _limit(_: TcpPath, seen: Evidence) -> str:
-    drops = seen.queues.drops_limit
+def dropped_by_limit(queues: Queues) -> str:
+    """The packets that the emulator itself dropped; empty when there are none."""
+    drops = queues.drops_limit
     return f"the emulator's own queue dropped {drops} packets (limit)" if drops else ""
 
 
+def memory_pressure(machine: MachineUse) -> str:
+    """How often TCP was short of tcp_mem; empty when it never was."""
+    times = machine.memory_pressures
+    return f"TCP ran into memory pressure {times} times: raise tcp_mem" if times else ""
+
+
+def not_as_set(seen_ns: int, asked_ns: int, tolerance_ns: int) -> str:
+    """The RTT that was measured, when it is not the requested one."""
+    if abs(seen_ns - asked_ns) <= tolerance_ns:
+        return ""
+    return f"the RTT was {seen_ns / 1e6:.3f} ms instead of the requested {asked_ns / 1e6:.3f} ms"
+
+
+def changed(drift: tuple[str, ...]) -> str:
+    """The first change of the lane by others; empty when there was none."""
+    return f"something outside Longhaul changed the lane: {drift[0]}" if drift else ""
+
+
+def _limit(_: TcpPath, seen: Evidence) -> str:
+    return dropped_by_limit(seen.queues)
+
+
 def _memory(_: TcpPath, seen: Evidence) -> str:
-    times = seen.machine.memory_pressures
-    if not times:
-        return "TCP was short of memory before the cell began: raise tcp_mem" if seen.memory_short else ""
-    return f"TCP ran into memory pressure {times} times: raise tcp_mem"
+    before = "TCP was short of memory before the cell began: raise tcp_mem" if seen.memory_short else ""
+    return memory_pressure(seen.machine) or before
 
 
 def _impossible(path: TcpPath, seen: Evidence) -> str:
@@ -51,9 +73,7 @@ def _impossible(path: TcpPath, seen: Evidence) -> str:
 
 
 def _rtt(path: TcpPath, seen: Evidence) -> str:
-    if abs(seen.rtt_before_ns - path.rtt_ns) <= seen.rtt_tolerance_ns:
-        return ""
-    return f"the RTT was {seen.rtt_before_ns / 1e6:.3f} ms instead of the requested {path.rtt_ns / 1e6:.3f} ms"
+    return not_as_set(seen.rtt_before_ns, path.rtt_ns, seen.rtt_tolerance_ns)
 
 
 def _retransmits(path: TcpPath, seen: Evidence) -> str:
@@ -72,7 +92,7 @@ def _retransmits(path: TcpPath, seen: Evidence) -> str:
 
 
 def _changed(_: TcpPath, seen: Evidence) -> str:
-    return f"something outside Longhaul changed the lane: {seen.drift[0]}" if seen.drift else ""
+    return changed(seen.drift)
 
 
 def _super_frames(path: TcpPath, seen: Evidence) -> str:

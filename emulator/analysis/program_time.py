@@ -1,0 +1,207 @@
+"""Where the completion time of a program went: shares of one run that add up to it, each with its evidence. Pure.
+
+The order of the claims matters, because each takes only time that is left. What was seen comes first: the time with no
+frame on the lane, the time that the line needs, and the time that the kernels counted as limited by a window. The rest
+are waits of whole round trips: handshakes, turns in which both ends waited for each other, and the growth of the
+congestion window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from emulator import units
+from emulator.analysis import tcp_path, verdict
+from emulator.analysis.observed import MachineUse, Queues
+from emulator.analysis.program_law import ProgramLaw, seconds_text
+from emulator.analysis.program_runs import ProgramRun, ProgramRuns, TcpConnection, TimeShare
+from emulator.analysis.tcp_path import NS, TcpPath
+from emulator.analysis.verdict import Buffers
+
+LINE, RECEIVE_WINDOW, SEND_BUFFER = verdict.LINE, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER
+SLOW_START = verdict.SLOW_START
+ROUND_TRIPS, HANDSHAKES, LOSS, PROGRAM = "round trips", "handshakes", "loss", "the program itself"
+KINDS = (ROUND_TRIPS, HANDSHAKES, RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, LOSS, LINE, PROGRAM)
+
+LEAST_TIMEOUT_NS = 200_000_000
+"""What TCP's retransmission timeout adds to the RTT at the least (TCP_RTO_MIN, include/net/tcp.h)."""
+CLIENT, SERVER = "client", "server"
+
+
+@dataclass(frozen=True)
+class ProgramFacts:
+    """What is known of one cell.
+
+    `path` has the rate and the loss of the direction with more data. `client` and `server` are the largest buffers of
+    their hosts. `law` is the law of the cell's column, where one is known. `rtt_before_ns` is the least echo before the
+    runs, `drift` what others changed on the lane.
+    """
+
+    program: ProgramRuns
+    path: TcpPath
+    client: Buffers
+    server: Buffers
+    queues: Queues
+    law: ProgramLaw | None = None
+    initcwnd: int = tcp_path.INITCWND_SEGMENTS
+    rtt_before_ns: int | None = None
+    rtt_tolerance_ns: int = 0
+    machine: MachineUse | None = None
+    drift: tuple[str, ...] = ()
+
+    @property
+    def run(self) -> ProgramRun:
+        """The run that is judged."""
+        return self.program.median
+
+    @property
+    def line_ns(self) -> int:
+        """How long the line carried the busier direction, with all headers."""
+        return max(self.run.sent_bytes, self.run.received_bytes) * 8 * NS // self.path.rate_bps
+
+    @property
+    def quiet_ns(self) -> int | None:
+        """How long nothing was in flight, scaled to this run from the one whose frames were seen; else by the law."""
+        frames = self.program.frames
+        if frames:
+            return self.run.completion_ns * frames.quiet_ns // max(1, frames.completion_ns)
+        return max(0, round(self.law.own_s * NS)) if self.law and not self.law.objection else None
+
+    @property
+    def streamed_bytes(self) -> int:
+        """What the busiest connection carried in its busier direction."""
+        one = self.run.busiest
+        return max(one.sent_bytes, one.received_bytes) if one else 0
+
+    @property
+    def first_window_bytes(self) -> int:
+        """What a new connection may send before an answer."""
+        return self.initcwnd * tcp_path.mss_bytes(self.path.mtu)
+
+    @property
+    def streams(self) -> bool:
+        """Whether a congestion window could have made it wait."""
+        return self.streamed_bytes > self.first_window_bytes
+
+
+def shares(facts: ProgramFacts) -> tuple[TimeShare, ...]:
+    """The parts of the median run, the largest first; they add up to its completion time."""
+    left, found = facts.run.completion_ns, dict[str, int]()
+    for kind, wanted in (*_seen(facts), *_waits(facts)):
+        got = min(max(0, wanted), left)
+        found[kind], left = found.get(kind, 0) + got, left - got
+    kind = _of_the_rest(facts)
+    found[kind] = found.get(kind, 0) + left
+    parts = [TimeShare(kind, time, _words(facts, kind, time)) for kind, time in found.items() if time]
+    return tuple(sorted(parts, key=lambda part: -part.time_ns))
+
+
+def _seen(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
+    """What frames and kernels showed. A lane without frames while a segment waits to be sent again is its timeout."""
+    quiet = facts.quiet_ns or 0
+    timeouts = min(quiet, facts.run.retransmits * (facts.path.rtt_ns + LEAST_TIMEOUT_NS))
+    yield LOSS, timeouts
+    yield PROGRAM, quiet - timeouts
+    yield LINE, facts.line_ns
+    if one := facts.run.busiest:
+        # A limited sender's time includes the line's.
+        window = max(0, _rwnd_ns(one) - facts.line_ns)
+        yield RECEIVE_WINDOW, window
+        yield SEND_BUFFER, _sndbuf_ns(one) - (0 if window else facts.line_ns)
+
+
+def _waits(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
+    """Waits of whole round trips: handshakes, turns, and the growth of the window."""
+    if not facts.path.rtt_ns:
+        return
+    together = at_once(facts)
+    yield HANDSHAKES, round(len(facts.run.connections) * facts.path.rtt_ns / together)
+    if any(one.server_busy_ns for one in facts.run.connections):
+        # Data of a turn keeps each end busy for a round trip; data of a stream keeps its sender busy alone.
+        yield ROUND_TRIPS, round(sum(min(_busy_ns(one)) for one in facts.run.connections) / together)
+    elif not facts.streams:
+        yield ROUND_TRIPS, facts.run.completion_ns
+    else:
+        yield ROUND_TRIPS, facts.path.rtt_ns
+    yield SLOW_START, slow_start_wait_ns(facts, facts.initcwnd)
+
+
+def _of_the_rest(facts: ProgramFacts) -> str:
+    if facts.run.retransmits and facts.path.rtt_ns:
+        return LOSS
+    if not facts.path.rtt_ns:
+        return PROGRAM
+    return SLOW_START if facts.streams else ROUND_TRIPS
+
+
+def at_once(facts: ProgramFacts) -> float:
+    """How many connections were open at the same time, on average, from how long each was busy; at least 1."""
+    if len(facts.run.connections) < 2:
+        return 1.0
+    times = [facts.path.rtt_ns + max(_busy_ns(one)) for one in facts.run.connections]
+    return max(1.0, sum(times) / max(1, facts.run.completion_ns - (facts.quiet_ns or 0)))
+
+
+def slow_start_wait_ns(facts: ProgramFacts, initcwnd: int) -> int:
+    """How long a window that doubles each round trip from `initcwnd` segments leaves the line idle.
+
+    The first round trip is the request's own.
+    """
+    rtt, rate = facts.path.rtt_ns, facts.path.rate_bps
+    window = initcwnd * tcp_path.mss_bytes(facts.path.mtu)
+    left, wait = facts.streamed_bytes - window, 0
+    while left > 0 and (idle := rtt - window * 8 * NS // rate) > 0:
+        window, wait = 2 * window, wait + idle
+        left -= window
+    return wait
+
+
+def _busy_ns(one: TcpConnection) -> tuple[int, int]:
+    return one.client_busy_ns, one.server_busy_ns
+
+
+def _rwnd_ns(one: TcpConnection) -> int:
+    return max(one.client_rwnd_limited_ns, one.server_rwnd_limited_ns)
+
+
+def _sndbuf_ns(one: TcpConnection) -> int:
+    return max(one.client_sndbuf_limited_ns, one.server_sndbuf_limited_ns)
+
+
+def sender(facts: ProgramFacts, kind: str) -> str:
+    """Which end's data waited for a window or a buffer: the client's or the server's."""
+    one = facts.run.busiest
+    if one is None:
+        return CLIENT
+    if kind == RECEIVE_WINDOW:
+        return CLIENT if one.client_rwnd_limited_ns >= one.server_rwnd_limited_ns else SERVER
+    return CLIENT if one.client_sndbuf_limited_ns >= one.server_sndbuf_limited_ns else SERVER
+
+
+def receiver(facts: ProgramFacts, kind: str) -> str:
+    """The other end."""
+    return SERVER if sender(facts, kind) == CLIENT else CLIENT
+
+
+def _words(facts: ProgramFacts, kind: str, time_ns: int) -> str:
+    run, rtt = facts.run, facts.path.rtt_ns
+    time, trips = seconds_text(time_ns / NS), f"{time_ns / rtt:.1f} round trips" if rtt else ""
+    opened = "1 connection" if len(run.connections) == 1 else f"{len(run.connections)} connections"
+    carried = units.mib_text(max(run.sent_bytes, run.received_bytes))
+    return {
+        LINE: f"the line carried {carried} in {time}",
+        RECEIVE_WINDOW: f"the {sender(facts, kind)} waited {time} for the {receiver(facts, kind)}'s receive window",
+        SEND_BUFFER: f"the {sender(facts, kind)} waited {time} for its own send buffer",
+        HANDSHAKES: f"{trips} for the handshakes of {opened}",
+        ROUND_TRIPS: f"{trips} in which each end waited for the other's answer",
+        SLOW_START: f"{trips} until the congestion window had grown",
+        LOSS: f"{time} to send {run.retransmits} segments again",
+        PROGRAM: _words_of_the_program(facts, time),
+    }[kind]
+
+
+def _words_of_the_program(facts: ProgramFacts, time: str) -> str:
+    if not facts.quiet_ns:
+        return f"{time} that neither the line nor a round trip explains"
+    return f"no frame was on the lane for {time}" if facts.program.frames else f"{time} at any RTT, by the law"

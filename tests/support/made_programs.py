@@ -1,0 +1,59 @@
+"""Runs of a program, made up, for tests of what is done with them."""
+
+from __future__ import annotations
+
+from emulator.analysis.observed import Queues
+from emulator.analysis.program_runs import Frames, ProgramRun, ProgramRuns, TcpConnection
+from emulator.analysis.program_time import ProgramFacts
+from emulator.analysis.tcp_path import TcpPath
+from emulator.analysis.verdict import Buffers
+
+MS, MIB = 10**6, 2**20
+RTT_NS = 100 * MS
+PATH = TcpPath(10**9, RTT_NS)
+BUFFERS = Buffers(6 * MIB, 4 * MIB)
+CLEAN = Queues(0, 0, 0)
+
+
+def connection(
+    sent: int = 100,
+    received: int = 100,
+    *,
+    client_ms: float = 0,
+    server_ms: float = 0,
+    client_rwnd_ms: float = 0,
+    client_sndbuf_ms: float = 0,
+    server_rwnd_ms: float = 0,
+    server_sndbuf_ms: float = 0,
+) -> TcpConnection:
+    """Busy and limited times in ms; no segment sent again."""
+    times = (client_ms, client_rwnd_ms, client_sndbuf_ms, server_ms, server_rwnd_ms, server_sndbuf_ms)
+    client, crwnd, csnd, server, srwnd, ssnd = (round(time * MS) for time in times)
+    return TcpConnection(sent, received, 0, client, crwnd, csnd, server, srwnd, ssnd)
+
+
+def run(completion_ms: float, *connections: TcpConnection, retransmits: int = 0, overhead: int = 400) -> ProgramRun:
+    """A run that ended well; each connection costs some bytes of headers."""
+    sent = sum(one.sent_bytes * 1514 // 1448 + overhead for one in connections)
+    received = sum(one.received_bytes * 1514 // 1448 + overhead for one in connections)
+    return ProgramRun(round(completion_ms * MS), 0, sent, received, retransmits, tuple(connections))
+
+
+def runs(*all: ProgramRun, quiet_ms: float | None = 0, bytes: int | None = None) -> ProgramRuns:
+    """Runs of one cell, and a run whose frames were seen, as long as the median one."""
+    middle = ProgramRuns(all, None, None).median
+    frames = None if quiet_ms is None else Frames(middle.completion_ns, 2 * RTT_NS, round(quiet_ms * MS))
+    carried = max(middle.payload_sent_bytes, middle.payload_received_bytes) or None
+    return ProgramRuns(all, frames, bytes or carried)
+
+
+def facts(program: ProgramRuns, path: TcpPath = PATH, queues: Queues = CLEAN) -> ProgramFacts:
+    """A cell over 100 ms at 1 Gbit/s, with the kernel's own buffers at both ends."""
+    return ProgramFacts(program, path, BUFFERS, BUFFERS, queues)
+
+
+def chatty(turns: int = 17, rtt_ms: float = 100, quiet_ms: float | None = 0, repeats: int = 1) -> ProgramRuns:
+    """One connection with so many turns of a request and an answer."""
+    busy = turns * rtt_ms
+    one = connection(turns * 100, turns * 300, client_ms=busy, server_ms=busy)
+    return runs(*[run((turns + 1) * rtt_ms + (quiet_ms or 0), one)] * repeats, quiet_ms=quiet_ms)
