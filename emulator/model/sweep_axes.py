@@ -33,6 +33,10 @@ SMALLEST_WINDOW_BYTES = 4096
 LARGEST_WINDOW_BYTES = LARGEST_BUFFER_BYTES * 2 // 3
 """The least share in flight of a full send buffer: its writer sleeps until a third of it is free."""
 LEAST_RATE_BPS = 8
+MOST_CONNECTIONS, MOST_IN_FLIGHT = 4096, 1024
+LARGEST_MESSAGE_BYTES, LONGEST_THINK_NS = 2**30, 3600 * 10**9
+DEFAULT_REQUESTS, MOST_REQUESTS = 100_000, 10_000_000
+MOST_OFFERED_PER_S = 1e6
 ALGORITHM_PATTERN = r"[a-z0-9_-]{1,15}"
 """The longest name of a congestion control (TCP_CA_NAME_MAX)."""
 
@@ -107,6 +111,14 @@ def _whole_seconds(text: str) -> int:
     if not duration_ns or duration_ns % 10**9:
         raise ValueError(f"{text!r} is not a positive number of whole seconds: use 30s or 2min")
     return duration_ns // 10**9
+
+
+def _per_second(text: str) -> float:
+    """A number of requests a second, which may be a fraction."""
+    if not _NUMBER.fullmatch(text.strip()) or not 0 < float(text) <= MOST_OFFERED_PER_S:
+        most = f"{MOST_OFFERED_PER_S:.0f}"
+        raise ValueError(f"{text!r} is not a number of requests a second above 0 and up to {most}: use 100 or 0.5")
+    return float(text)
 
 
 def _check_algorithm(name: str) -> None:
@@ -192,7 +204,45 @@ AXES: tuple[SweepAxis, ...] = (
     ),
 )  # fmt: skip
 """In the order in which users see them. `repeats` belongs to the run and not to its cells."""
-BY_KEY = {axis.key: axis for axis in AXES}
+REQUEST_AXES: tuple[SweepAxis, ...] = (
+    SweepAxis(
+        "connections", units.parse_count, "a whole number", "N,...", "Connections",
+        "Numbers of connections at a time: the users.", ("1", "8", "64"), "1",
+        (1, MOST_CONNECTIONS, _number, "what one measurement has"),
+    ),
+    SweepAxis(
+        "in_flight", units.parse_count, "a whole number", "N,...", "Requests in flight",
+        "Numbers of requests that a connection has in flight at a time (pipelining).", ("1", "4"), "1",
+        (1, MOST_IN_FLIGHT, _number, "what one connection has"),
+    ),
+    SweepAxis(
+        "request", units.parse_size_bytes, "a size such as 256B", "SIZE,...", "Request sizes",
+        "Sizes of a request.", ("256B", "64KiB"), "256B",
+        (1, LARGEST_MESSAGE_BYTES, units.format_size, "what a message can be"),
+    ),
+    SweepAxis(
+        "answer", units.parse_size_bytes, "a size such as 100KiB", "SIZE,...", "Answer sizes",
+        "Sizes of an answer.", ("1KiB", "100KiB", "1MiB"), "1KiB",
+        (1, LARGEST_MESSAGE_BYTES, units.format_size, "what a message can be"),
+    ),
+    SweepAxis(
+        "think", units.parse_duration_ns, "a time such as 100ms", "TIME,...", "Think times",
+        "Times between an answer and the next request of the same user.", ("0ms", "1s"), "0ms",
+        (0, LONGEST_THINK_NS, units.format_duration, "no more than an hour"),
+    ),
+    SweepAxis(
+        "offered", _per_second, "a number of requests a second", "RATE,...", "Offered rates",
+        "Requests a second that are due whether or not earlier ones were answered (an open loop).", ("100", "0.5"),
+        "none: each user waits for the answer",
+    ),
+    SweepAxis(
+        "count", units.parse_count, "a whole number", "N", "Requests at most",
+        "Requests of a measurement at most, which ends it before its duration.", ("1000",), str(DEFAULT_REQUESTS),
+        (1, MOST_REQUESTS, _number, "what is worth the time"), single=True,
+    ),
+)  # fmt: skip
+"""Of the workload that sends requests, in the order in which users see them."""
+BY_KEY = {axis.key: axis for axis in (*AXES, *REQUEST_AXES)}
 OLD_WORDS = {"profile": "tcp_profile"}
 """The old names of axes, which Longhaul reads for one more release."""
 
