@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
+from typing import Protocol
 
 from emulator import units
 from emulator.analysis.observed import MachineUse, Queues
@@ -20,6 +21,44 @@ SPURIOUS_SHARE = 0.25
 FIRST_TIMEOUT_NS = 1_000_000_000
 """TCP's initial retransmission timeout on an unknown path (RFC 6298; TCP_TIMEOUT_INIT)."""
 UNEVEN_BUFFERS = 2
+
+
+class LaneEvidence(Protocol):
+    """What the checks of the lane and the machine examine, whatever ran over the lane."""
+
+    @property
+    def queues(self) -> Queues:
+        """What the lane's queues dropped."""
+
+    @property
+    def machine(self) -> MachineUse:
+        """The kernel's counters, and the busiest core."""
+
+    @property
+    def memory_short(self) -> bool:
+        """Whether TCP was short of tcp_mem before the cell began."""
+
+    @property
+    def rtt_before_ns(self) -> int:
+        """The RTT of the idle lane."""
+
+    @property
+    def rtt_tolerance_ns(self) -> int:
+        """How far it may be from the requested one."""
+
+    @property
+    def cached_metrics(self) -> int:
+        """How many peers the kernel remembered."""
+
+    @property
+    def drift(self) -> tuple[str, ...]:
+        """What others changed at the lane."""
+
+
+def of_lane(path: TcpPath, seen: LaneEvidence) -> list[Caveat]:
+    """The findings about the lane and the machine."""
+    said = ((name, look(path, seen), fatal) for name, fatal, look in LANE_DETECTORS)
+    return [Caveat(name, text, fatal) for name, text, fatal in said if text]
 
 
 def find(path: TcpPath, seen: Evidence) -> list[Caveat]:
@@ -52,11 +91,11 @@ def changed(drift: tuple[str, ...]) -> str:
     return f"something outside Longhaul changed the lane: {drift[0]}" if drift else ""
 
 
-def _limit(_: TcpPath, seen: Evidence) -> str:
+def _limit(_: TcpPath, seen: LaneEvidence) -> str:
     return dropped_by_limit(seen.queues)
 
 
-def _memory(_: TcpPath, seen: Evidence) -> str:
+def _memory(_: TcpPath, seen: LaneEvidence) -> str:
     before = "TCP was short of memory before the cell began: raise tcp_mem" if seen.memory_short else ""
     return memory_pressure(seen.machine) or before
 
@@ -72,7 +111,7 @@ def _impossible(path: TcpPath, seen: Evidence) -> str:
     return f"{steady} exceeds the possible {possible}"
 
 
-def _rtt(path: TcpPath, seen: Evidence) -> str:
+def _rtt(path: TcpPath, seen: LaneEvidence) -> str:
     return not_as_set(seen.rtt_before_ns, path.rtt_ns, seen.rtt_tolerance_ns)
 
 
@@ -91,17 +130,17 @@ def _retransmits(path: TcpPath, seen: Evidence) -> str:
     return f"TCP retransmitted {seen.retransmits} segments although {dropped} dropped"
 
 
-def _changed(_: TcpPath, seen: Evidence) -> str:
+def _changed(_: TcpPath, seen: LaneEvidence) -> str:
     return changed(seen.drift)
 
 
-def _super_frames(path: TcpPath, seen: Evidence) -> str:
+def _super_frames(path: TcpPath, seen: LaneEvidence) -> str:
     """netem draws once for each skb: with segmentation offload, one loss takes up to 64 KiB."""
     offloaded = path.loss and any("gso" in step or "gro" in step for step in seen.drift)
     return "offloads are on while the lane has loss: a loss hits whole super-frames, not packets" if offloaded else ""
 
 
-def _cached(_: TcpPath, seen: Evidence) -> str:
+def _cached(_: TcpPath, seen: LaneEvidence) -> str:
     peers = seen.cached_metrics
     return f"the sender remembered {peers} peers' TCP metrics: run ip tcp_metrics flush" if peers else ""
 
@@ -135,15 +174,21 @@ def _short(_: TcpPath, seen: Evidence) -> str:
     return f"{seen.transfer.duration_s:g} s is short for this RTT: {wanted}"
 
 
-DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, Evidence], str]], ...] = (
+LANE_DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, LaneEvidence], str]], ...] = (
     ("drops-by-limit", True, _limit),
     ("tcp-mem", True, _memory),
-    ("impossible", True, _impossible),
     ("rtt-not-as-set", True, _rtt),
-    ("retransmits-without-loss", True, _retransmits),
     ("changed", True, _changed),
     ("loss-per-super-frame", True, _super_frames),
     ("cached-metrics", True, _cached),
+)
+"""The checks that hold for every workload, in the same form as `DETECTORS`."""
+DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, Evidence], str]], ...] = (
+    *LANE_DETECTORS[:2],
+    ("impossible", True, _impossible),
+    LANE_DETECTORS[2],
+    ("retransmits-without-loss", True, _retransmits),
+    *LANE_DETECTORS[3:],
     ("cpu", False, _cpu),
     ("one-end-tuned", False, _one_end),
     ("sender-figure", False, _sender_figure),
