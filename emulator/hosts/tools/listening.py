@@ -22,7 +22,9 @@ def server(host: Host, argv: Sequence[str], port: int) -> Iterator[Running]:
         deadline = Deadline(TIMEOUT_S)
         while not host.is_listening(port):
             if not program.running():
-                raise MeasureError(f"{argv[0]} on {host.name} ended before it listened on port {port}")
+                done = program.wait(TIMEOUT_S)
+                words = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[-1]
+                raise MeasureError(f"{argv[0]} on {host.name} ended before it listened on port {port}: {words}")
             if deadline.passed():
                 raise MeasureError(f"{argv[0]} on {host.name} did not listen on port {port} within {deadline}")
             time.sleep(_POLL_S)
