@@ -1,0 +1,124 @@
+"""Runs the request program between two hosts: a server at one, the client at the other, and their reports.
+
+The program's text travels as an argument of python3, so that a host needs Python and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import MeasureError
+from emulator.hosts.host import Host
+from emulator.hosts.tools import listening
+from emulator.hosts.tools.process import Completed
+from emulator.model.request_load import RequestLoad
+
+PORT = 5301
+SETUP_ROUND_TRIPS = 20
+LEAST_PATIENCE_NS = 30 * 10**9
+_LATE_S = 60.0
+_MODULES = ("wire", "server", "client")
+_CARRIER = """import json, sys, types
+for name, text in json.loads({modules!r}):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+sys.exit(module.main(sys.argv[1:]))
+"""
+
+
+@dataclass(frozen=True)
+class RequestTest:
+    """One measurement: the load, its duration, the lane's RTT, and the congestion control (None: the host's)."""
+
+    load: RequestLoad
+    duration_s: int
+    rtt_ns: int
+    congestion_control: str | None = None
+
+    @property
+    def patience_ns(self) -> int:
+        """How long connections may take to be set up: the kernel repeats a lost SYN after 1, 3, 7... s."""
+        return LEAST_PATIENCE_NS + SETUP_ROUND_TRIPS * self.rtt_ns
+
+    @property
+    def drain_ns(self) -> int:
+        """How long the client waits for answers after the last request was due: what an overload piles up may take as
+        long again."""
+        return self.duration_s * 10**9 + self.patience_ns
+
+    @property
+    def longest_s(self) -> float:
+        """The time limit of the client."""
+        return (self.patience_ns + self.drain_ns) / 1e9 + self.duration_s + _LATE_S
+
+    def wish(self, address: str) -> dict[str, Any]:
+        """The settings of both ends, in the program's words."""
+        load = self.load
+        return {
+            "address": address,
+            "port": PORT,
+            "connections": load.connections,
+            "in_flight": load.in_flight,
+            "request": load.request_bytes,
+            "answer": load.answer_bytes,
+            "think_ns": load.think_ns,
+            "rate": load.offered_per_s,
+            "count": load.count,
+            "duration_ns": self.duration_s * 10**9,
+            "drain_ns": self.drain_ns,
+            "patience_ns": self.patience_ns,
+            "congestion_control": self.congestion_control,
+        }
+
+
+@dataclass(frozen=True)
+class RequestReports:
+    """What the two ends printed, as JSON values."""
+
+    client: Mapping[str, Any]
+    server: Mapping[str, Any]
+
+
+def program_text() -> str:
+    """The program for `python3 -c`: its modules' texts, and what runs them."""
+    here = Path(__file__).parent
+    modules = [[f"{__package__}.{name}", (here / f"{name}.py").read_text()] for name in _MODULES]
+    return _CARRIER.format(modules=json.dumps(modules))
+
+
+def run(test: RequestTest, client: Host, server: Host, address: str) -> RequestReports:
+    """Measure between the hosts; the server has this address. Raises MissingError, MeasureError."""
+    text, wish = program_text(), json.dumps(test.wish(address))
+    with (
+        _told_shortly(text),
+        listening.server(server, ["python3", "-c", text, "serve", wish], PORT) as serving,
+        client.start(["python3", "-c", text, "ask", wish]) as asking,
+    ):
+        asked = _report(asking.wait(test.longest_s), client)
+        return RequestReports(asked, _report(serving.wait(_LATE_S), server))
+
+
+@contextmanager
+def _told_shortly(text: str) -> Iterator[None]:
+    """Leave the program's text out of messages, which name the whole command."""
+    try:
+        yield
+    except MeasureError as error:
+        raise MeasureError(str(error).replace(text, "REQUEST-PROGRAM")) from None
+
+
+def _report(done: Completed, host: Host) -> Mapping[str, Any]:
+    """What one end printed. Raises MeasureError with its own words when it failed."""
+    try:
+        report: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        lines = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()
+        raise MeasureError(f"the request program on {host.name} printed no report, but: {lines[-1]}") from None
+    if "error" in report:
+        raise MeasureError(f"the request program on {host.name}: {report['error']}")
+    return report

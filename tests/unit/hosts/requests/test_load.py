@@ -1,0 +1,120 @@
+"""The request program between two processes of this machine, over its loopback: what it counts, and how it fails."""
+
+from __future__ import annotations
+
+import ast
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.analysis.request_figures import RequestFigures
+from emulator.errors import MeasureError
+from emulator.hosts.requests import load as request_load
+from emulator.hosts.requests.load import RequestTest
+from emulator.hosts.tools import process
+from emulator.hosts.tools.process import Completed, Running
+from emulator.model.request_load import RequestLoad
+
+PROGRAM = Path(request_load.__file__).parent
+
+
+class LocalHost:
+    """This machine, as far as the request program needs a host."""
+
+    name = "here"
+
+    def start(self, argv: Sequence[str]) -> Running:
+        return process.start([sys.executable if argv[0] == "python3" else argv[0], *argv[1:]])
+
+    def is_listening(self, port: int) -> bool:
+        with socket.socket() as one:
+            try:
+                one.bind(("", port))
+            except OSError:
+                return True
+            return False
+
+
+@pytest.fixture(autouse=True)
+def free_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+    monkeypatch.setattr(request_load, "PORT", port)
+
+
+def figures(load: RequestLoad, duration_s: int = 5, **settings: Any) -> RequestFigures:
+    host: Any = LocalHost()
+    reports = request_load.run(RequestTest(load, duration_s, 0, **settings), host, host, "127.0.0.1")
+    assert reports.server["requests"] == reports.client["answered"]
+    return RequestFigures.of(reports.client, reports.server)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        RequestLoad(count=50),
+        RequestLoad(connections=8, in_flight=4, count=500),
+        RequestLoad(request_bytes=1, answer_bytes=1, count=20),
+        RequestLoad(connections=3, request_bytes=3_000_001, answer_bytes=5_000_003, in_flight=3, count=30),
+        RequestLoad(connections=2, offered_per_s=500, count=100),
+    ],
+    ids=lambda load: load.part,
+)
+def test_every_request_is_answered_and_counted(load: RequestLoad) -> None:
+    found = figures(load)
+    assert (found.answered, found.unanswered) == (load.count, 0)
+    assert found.times.count == found.service.count == found.transfer.count == load.count
+    assert found.setup.count == load.connections
+    assert sum(count for _, count in found.times.histogram) == load.count
+    assert found.times.min_ns <= found.times.p50_ns <= found.times.p99_9_ns <= found.times.max_ns
+    assert found.times.max_ns <= found.elapsed_ns
+    assert found.overhead_ns > 0, "in real time the program costs something"
+
+
+def test_users_think() -> None:
+    load = RequestLoad(connections=2, think_ns=50_000_000, count=8)
+    found = figures(load)
+    assert found.elapsed_ns >= 3 * 50_000_000
+    assert found.per_s(load) <= 2 / 0.05
+
+
+def test_the_duration_ends_it() -> None:
+    load = RequestLoad(offered_per_s=20)
+    found = figures(load, duration_s=1)
+    assert (found.answered, found.unanswered, found.overloaded) == (20, 0, False)
+    assert found.per_s(load) == pytest.approx(20)
+
+
+def test_its_errors_are_told_in_its_own_words() -> None:
+    with pytest.raises(MeasureError, match="congestion control nosuch"):
+        figures(RequestLoad(), congestion_control="nosuch")
+
+
+def test_a_server_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emulator.hosts.tools.listening.server", lambda *_: process.start(["sleep", "60"]))
+    with pytest.raises(MeasureError, match=r"the request program on here: connection 1 was not set up: .*refused"):
+        figures(RequestLoad())
+
+
+def test_a_program_that_cannot_run_says_why() -> None:
+    broken = Completed(("python3",), "", "Traceback:\nImportError: no module named _ctypes\n", 1)
+    with pytest.raises(MeasureError, match="on here printed no report, but: ImportError: no module named _ctypes"):
+        request_load._report(broken, LocalHost())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["wire", "server", "client"])
+def test_the_program_needs_nothing_but_an_old_python(name: str) -> None:
+    tree = ast.parse((PROGRAM / f"{name}.py").read_text(), feature_version=(3, 8))
+    modules = [
+        alias.name if isinstance(node, ast.Import) else str(node.module)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    ]
+    carried = {f"emulator.hosts.requests.{one}" for one in ("wire", "server")}
+    assert {name.partition(".")[0] for name in {*modules} - carried} <= sys.stdlib_module_names
+    assert len(request_load.program_text()) < 100_000, "an argument of a program has at most 128 KiB"
