@@ -166,9 +166,9 @@ Lines = tuple[str, Sequence[str]]
 """A heading and the items below it."""
 
 
-def markdown(title: str, tables: Sequence[Table], lists: Sequence[Lines]) -> str:
-    """All tables and then the lists as one Markdown document, without empty ones."""
-    parts = [f"# {title}", LEGEND]
+def markdown(title: str, tables: Sequence[Table], lists: Sequence[Lines], legend: str = LEGEND) -> str:
+    """The legend, all tables and then the lists as one Markdown document, without empty ones."""
+    parts = [f"# {title}", legend]
     for table in tables:
         parts.append(f"## {table.title}")
         lines = [table.header, tuple(":---" if name in table.left else "---:" for name in table.header), *table.rows]

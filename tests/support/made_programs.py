@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from emulator.analysis import program_verdict
 from emulator.analysis.observed import Queues
 from emulator.analysis.program_runs import Frames, ProgramRun, ProgramRuns, TcpConnection
 from emulator.analysis.program_time import ProgramFacts
 from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.verdict import Buffers
+from emulator.report.program_table import ProgramRow
 
 MS, MIB = 10**6, 2**20
 RTT_NS = 100 * MS
@@ -57,3 +61,22 @@ def chatty(turns: int = 17, rtt_ms: float = 100, quiet_ms: float | None = 0, rep
     busy = turns * rtt_ms
     one = connection(turns * 100, turns * 300, client_ms=busy, server_ms=busy)
     return runs(*[run((turns + 1) * rtt_ms + (quiet_ms or 0), one)] * repeats, quiet_ms=quiet_ms)
+
+
+def row(series: str, rtt_ms: int, program: ProgramRuns, rate_bps: int = 10**9) -> ProgramRow:
+    """A cell of a table, judged."""
+    path = replace(PATH, rtt_ns=rtt_ms * MS, rate_bps=rate_bps)
+    judgement = program_verdict.judge(facts(program, path))
+    return ProgramRow(series, rtt_ms * MS, rate_bps, program, judgement, (program.mean_completion_s,))
+
+
+def turns_row(series: str, rtt_ms: int, turns: int, quiet_ms: float = 5, rate_bps: int = 10**9) -> ProgramRow:
+    """A chatty program: a handshake, so many turns, and some time of its own."""
+    return row(series, rtt_ms, chatty(turns, rtt_ms, quiet_ms, repeats=3), rate_bps)
+
+
+def window_row(series: str, rtt_ms: int, windows: int, rate_bps: int = 10**9) -> ProgramRow:
+    """A download in so many windows, one each round trip, after a handshake and a request."""
+    time_ms = (windows + 2) * rtt_ms
+    one = connection(120, 64 * MIB, client_ms=rtt_ms, server_ms=time_ms - rtt_ms, server_rwnd_ms=(windows - 1) * rtt_ms)
+    return row(series, rtt_ms, runs(run(time_ms, one)), rate_bps)
