@@ -212,7 +212,7 @@ def sentence(law: ProgramLaw | NoLaw, measured: Sequence[LawPoint] = ()) -> str:
         return f"no law: {law.objection}"
     trips = with_interval(law.round_trips, law.round_trips_half)
     said = f"this program costs {trips} round trips and {seconds_text(law.own_s, law.own_half_s)}"
-    if any(one.bytes for one in law.points):
+    if any(one.line_s > HOLDS_S for one in law.points):
         waits = "; its bytes take no time of their own, they wait for round trips"
         said += waits if law.hidden_line else ", and its bytes at the line's rate"
     if rtts_of(measured)[:1] + rtts_of(measured)[-1:] not in ((), law.rtts_ns[:1] + law.rtts_ns[-1:]):

@@ -55,9 +55,7 @@ class UnreadableError(InputError):
         text = f"cannot be read: {why}; run longhaul down: it sets the file aside and returns the ports"
         text += ", and longhaul undo brings the last topology back"
         if waits:
-            text += (
-                "; a copy says what to revert, so Longhaul still reverts the unconfirmed change in time"
-            )
+            text += "; a copy says what to revert, so Longhaul still reverts the unconfirmed change in time"
         super().__init__([Mistake(str(file), "", text)])
 
 

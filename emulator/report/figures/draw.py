@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.report.figures import delays, matrix, ramp, style, throughput
+from emulator.report.figures import completion, delays, matrix, ramp, style, throughput
+from emulator.report.program_table import ProgramRow, Series, series_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -39,15 +40,24 @@ class Drawing:
 
 def draw(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Figure]:
     """Every figure that these cells allow. Raises MissingError without matplotlib."""
+    cells = [found[spec.id] for spec in specs if spec.id in found]
+    if not cells:
+        return _drawn([])
+    return _drawn([_throughput(cells), _ramp(cells), _delays(cells), _streams(cells), _certificate(cells)])
+
+
+def draw_programs(rows: Sequence[ProgramRow]) -> list[Figure]:
+    """Every figure that these cells of programs allow. Raises MissingError without matplotlib."""
+    all = series_of(rows)
+    return _drawn([_completion(completion.drawable(all)), _parts(all)])
+
+
+def _drawn(drawings: Sequence[Drawing | None]) -> list[Figure]:
     try:
         import matplotlib as mpl
     except ImportError:
         raise MissingError("the figures need matplotlib: run scripts/install") from None
     mpl.use("Agg")
-    cells = [found[spec.id] for spec in specs if spec.id in found]
-    if not cells:
-        return []
-    drawings = [_throughput(cells), _ramp(cells), _delays(cells), _streams(cells), _certificate(cells)]
     settings: Any = style.STYLE
     with mpl.rc_context(settings):
         return [_rendered(drawing) for drawing in drawings if drawing]
@@ -81,6 +91,29 @@ def _throughput(cells: Sequence[CellResult]) -> Drawing:
     caption = f"Steady throughput, and the theoretical limit for the measured windows. {_certainty(cells)}"
     height = 1.4 + 0.45 * len(cells)
     return Drawing(name, "Throughput", caption, height, lambda canvas: throughput.by_column(cells, canvas))
+
+
+def _completion(shown: Sequence[Series]) -> Drawing | None:
+    caption = (
+        "Completion time against RTT. Marks are measurements, lines are the laws where they hold, with 99 % prediction "
+        "intervals: own time + round trips x RTT + bytes / rate. Hollow marks are what the cells of all other RTTs "
+        "predict. The steeper a line, the more round trips the program costs."
+    )
+    if not shown:
+        return None
+    title = "Completion time against RTT"
+    return Drawing("completion", title, caption, 5.2, lambda canvas: completion.against_rtt(shown, canvas))
+
+
+def _parts(all: Sequence[Series]) -> Drawing | None:
+    caption = (
+        "What the completion time of each cell went into, of its median run: waits for whole round trips, for a window "
+        "or a buffer, the line at work, and the program's own time, in which no frame was on the lane."
+    )
+    if not all:
+        return None
+    height = 1.4 + 0.3 * sum(len(one.rows) for one in all)
+    return Drawing("time-parts", "Where the time went", caption, height, lambda canvas: completion.parts(all, canvas))
 
 
 def _certainty(cells: Sequence[CellResult]) -> str:

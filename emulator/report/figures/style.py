@@ -26,6 +26,8 @@ ON_DARK, ON_LIGHT = "#fefefe", "#010101"
 LINES = 6
 """The most lines in one panel that a reader can tell apart."""
 PANELS = 3
+LEGEND_CHARACTERS, LEGEND_MARK = 150, 8
+"""How many characters fit below a figure, and what the mark and the gap of an entry take of them."""
 LONG_AXIS = 1e4
 """Ratio of last to first value above which a logarithmic axis has room for labels at powers of ten only."""
 
@@ -130,5 +132,7 @@ def gbit_at_the_right(axes: Axes, label: str) -> None:
 
 
 def legend_below(canvas: Canvas, handles: Sequence[Any], title: str = "") -> None:
-    """Draw the legend below the axes, where it covers nothing."""
-    canvas.legend(handles=handles, loc="outside lower center", ncols=min(LINES, len(handles)), title=title or None)
+    """Draw the legend below the axes, where it covers nothing, in as many columns as fit."""
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    columns = max(1, min(LINES, len(handles), LEGEND_CHARACTERS // (longest + LEGEND_MARK)))
+    canvas.legend(handles=handles, loc="outside lower center", ncols=columns, title=title or None)

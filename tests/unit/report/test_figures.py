@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as NewCanvas
+from support.made_programs import connection, row, run, runs, turns_row, window_row
 from support.made_results import MIB, MS, cell_result, cell_spec, changed
 
 from emulator.experiment.cell_result import CellResult
 from emulator.hosts import tcp_profiles
-from emulator.report.figures import delays, matrix, ramp, style
+from emulator.report import svg_theme
+from emulator.report.figures import completion, delays, draw, matrix, ramp, style
+from emulator.report.program_table import Series, series_of
 
 MOST = tcp_profiles.maximum(10**10, 346 * MS)
 
@@ -77,3 +83,61 @@ def test_the_heat_map_has_a_panel_for_each_profile_and_holes_where_no_cell_is() 
     assert panels[0][1] == [[pytest.approx(50, abs=0.1)] * 2] * 2
     assert math.isnan(panels[1][1][1][1])
     assert matrix.streams_panels(cells([1, 32]))[2] == []
+
+
+def programs() -> list[Series]:
+    """A chatty program at four RTTs, and one that a window limits at two rates."""
+    chat = [turns_row("redis, max", rtt, 17) for rtt in (0, 10, 80, 346)]
+    load = [window_row("curl, default", rtt, 20, rate) for rtt in (80, 200, 346) for rate in (10**9, 10**10)]
+    return series_of([*chat, *load])
+
+
+def test_completion_times_and_their_parts_are_drawn() -> None:
+    rows = [row for one in programs() for row in one.rows]
+    figures = draw.draw_programs(rows)
+    assert [figure.name for figure in figures] == ["completion", "time-parts"]
+    for figure in figures:
+        assert figure.png.startswith(b"\x89PNG")
+        unthemed = set(re.findall("#[0-9a-f]{6}", figure.svg)) - svg_theme.NAMES.keys() - {"#000000", "#ffffff"}
+        assert unthemed == set(), "every colour follows the page's theme"
+    assert "receive window" in figures[1].svg or "<path" in figures[1].svg
+    assert draw.draw_programs(rows) == figures
+    assert draw.draw_programs([]) == []
+
+
+def test_one_rtt_is_no_line_but_its_parts_are_shown() -> None:
+    one = [turns_row("redis, max", 80, 17)]
+    assert [figure.name for figure in draw.draw_programs(one)] == ["time-parts"]
+    assert completion.drawable(series_of(one)) == []
+
+
+def drawn(all: list[Series]) -> Axes:
+    canvas = NewCanvas()
+    completion.against_rtt(all, canvas)
+    return canvas.axes[0]
+
+
+def test_marks_are_the_measurements_and_lines_the_laws() -> None:
+    axes = drawn(programs())
+    marks = [line for line in axes.lines if line.get_label().startswith(("redis", "curl"))]  # type: ignore[union-attr]
+    assert [line.get_label() for line in marks] == ["redis, max", "curl, default, 1 Gbit/s", "curl, default, 10 Gbit/s"]
+    assert list(marks[0].get_xdata()) == [0, 10, 80, 346]  # type: ignore[arg-type]
+    laws = [line for line in axes.lines if len(line.get_xdata()) > 10]  # type: ignore[arg-type]
+    assert len(laws) == 3
+    assert list(laws[0].get_ydata())[-1] == pytest.approx(0.005 + 18 * 0.346)  # type: ignore[arg-type]
+    assert (laws[1].get_xdata()[0], laws[1].get_xdata()[-1]) == (80, 346)  # type: ignore[index]
+
+
+def test_times_without_a_law_are_drawn_without_a_line() -> None:
+    times = {0: 3000.0, 10: 200.0, 80: 4000.0, 200: 700.0, 346: 3000.0}
+    rows = [row("odd", rtt, runs(run(time, connection()), quiet_ms=time * 0.9)) for rtt, time in times.items()]
+    assert [line for line in drawn(series_of(rows)).lines if len(line.get_xdata()) > 10] == []  # type: ignore[arg-type]
+
+
+def test_the_parts_of_every_cell_fill_its_bar() -> None:
+    canvas = NewCanvas()
+    completion.parts(programs(), canvas)
+    ends: dict[float, float] = {}
+    for bar in (patch for patch in canvas.axes[0].patches if patch.get_width()):  # type: ignore[attr-defined]
+        ends[bar.get_y()] = max(ends.get(bar.get_y(), 0.0), bar.get_x() + bar.get_width())  # type: ignore[attr-defined]
+    assert list(ends.values()) == [pytest.approx(100)] * 10
