@@ -17,13 +17,15 @@ from pathlib import Path
 from emulator import __version__
 from emulator.errors import InputError, LonghaulError, Mistake, RefusedError, no_such
 from emulator.experiment import grid, sweep_runner
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.hosts import tcp_profiles
 from emulator.hosts.tools import machine_facts
 from emulator.model.sweep_axes import Axes
 from emulator.model.topology import Lane, Topology
-from emulator.report import tables, write
+from emulator.report import write
+from emulator.report.table_kinds import tables_of
 from emulator.system import bounded_file
 from web.api.run_form import RunForm
 from web.service import UseCases
@@ -40,7 +42,7 @@ class Run:
     state: str
     in_lab: bool
     specs: Sequence[CellSpec]
-    found: Mapping[str, CellResult]
+    found: Mapping[str, Result]
     failures: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
 
@@ -152,7 +154,7 @@ class Runs:
         results = [run.found[spec.id] for spec in run.specs if spec.id in run.found]
         match kind:
             case "csv":
-                return tables.csv_text(results)
+                return tables_of(run.specs).csv_text(run.specs, run.found)
             case "json":
                 return json.dumps({"run": name, "cells": [result.to_json() for result in results]}, indent=1) + "\n"
             case "html":
@@ -280,7 +282,7 @@ def markdown(run: Run) -> str:
 
 
 def _objections(run: Run) -> list[str]:
-    return tables.objections(run.specs, run.found, dict(run.failures))
+    return tables_of(run.specs).objections(run.specs, run.found, dict(run.failures))
 
 
 def local_runners(in_lab: bool, *, instead: bool = False) -> tuple[sweep_runner.Runner, int]:

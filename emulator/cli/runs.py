@@ -28,16 +28,18 @@ RUN = click.Path(exists=True, file_okay=False)
 def report(run: str, form: str, as_json: bool) -> None:
     """Show a run's results: its tables, what limited every cell, and the figures."""
     from emulator.experiment.run_folder import RunFolder
-    from emulator.report import tables, write
+    from emulator.report import write
+    from emulator.report.table_kinds import tables_of
 
     folder = RunFolder(Path(run))
     asked = folder.asked()
     found = folder.measured(asked)
+    tables = tables_of(asked.specs)
     said = tables.objections(asked.specs, found, {})
     if form == "json" or (as_json and form != "html"):
         emit_json({"run": run, "cells": [result.to_json() for result in found.values()]})
     elif form == "csv":
-        click.echo(tables.csv_text(list(found.values())), nl=False)
+        click.echo(tables.csv_text(asked.specs, found), nl=False)
     elif form == "md":
         click.echo(write.markdown(asked.specs, found, said), nl=False)
     else:
@@ -58,9 +60,9 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
 
     Exits with 8 when a cell became slower or invalid.
     """
-    from emulator.experiment import compare_runs
+    from emulator.experiment import compare_runs, results
     from emulator.experiment.run_folder import RunFolder
-    from emulator.report import tables
+    from emulator.report import table_kinds
 
     if len(runs) < 2:
         raise InputError.single("a comparison needs two runs: name another one", "compare")
@@ -70,17 +72,17 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
         raise InputError.single(f"has no cell in common with {first[0]}", strangers[0])
     if as_json:
         rows = [
-            {"run": run, "cell": change.id, "before_bytes_per_s": change.before.steady_bytes_per_s,
-             "after_bytes_per_s": change.after.steady_bytes_per_s, "word": change.word}
+            {"run": run, "cell": change.id, f"before_{change.unit}": results.figure(change.before),
+             f"after_{change.unit}": results.figure(change.after), "word": change.word}
             for run, changes in compared for change in changes
         ]  # fmt: skip
         emit_json({"baseline": first[0], "changes": rows})
     else:
         for run, changes in compared:
             click.echo(f"{first[0]} -> {run}\n")
-            table = tables.comparison(changes)
+            table = table_kinds.comparison(changes)
             emit_table(table.header, table.rows, left=table.left)
-            click.echo(f"\n{tables.THROUGHPUT} of payload, ± at 99 % confidence")
+            click.echo("\n± at 99 % confidence")
     if any(change.regressed for _, changes in compared for change in changes):
         ctx.exit(EXIT_NOT_AS_ASKED)
 

@@ -13,13 +13,15 @@ import click
 from emulator import __version__
 from emulator.cli.options import snap_option
 from emulator.cli.output import count, emit_json, emit_table, json_option, width
+from emulator.cli.program_options import program_options
 from emulator.cli.sweep_options import asked_for, axis_options
 from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
 from emulator.lab.boot_options import MOST_SEED
 
 if TYPE_CHECKING:
-    from emulator.experiment.cell_result import CellResult, CellSpec
+    from emulator.experiment.cell_result import CellSpec
+    from emulator.experiment.results import Result
     from emulator.experiment.run_folder import Asked, RunFolder
     from emulator.experiment.sweep_runner import Runner
     from emulator.model.topology import Topology
@@ -35,12 +37,15 @@ SNAP_BYTES = 128
     "  longhaul sweep --in-lab topologies/new-york.yaml --lane japan --cc cubic,bbr --direction outbound,inbound\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline runs/20260102-030405\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --duration 5s --repeats 1 --pcap\n"
+    "  longhaul sweep --in-lab --rtt 10,80 --server 'python3 -m http.server 80' --ready tcp:80 \\\n"
+    "      --client 'curl -so file http://{server}/file'      any program instead of streams\n"
     "  longhaul sweep --lane japan --tcp-profile default     between the SSH hosts of the topology that is up\n"
     "  longhaul sweep --scheduler tcp://cluster:8786 --rtt 0,32,80,346\n"
     "  longhaul sweep --resume runs/20260102-030405"
 )
 @click.argument("topology", type=click.Path(dir_okay=False), required=False, metavar="[FILE]")
 @axis_options
+@program_options
 @click.option(
     "--profiles", "profile_file", type=click.Path(dir_okay=False), help="YAML file with further TCP profiles."
 )
@@ -104,7 +109,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         ctx.exit(EXIT_NOT_AS_ASKED)
 
 
-def _comparable(asked: Asked, old: dict[str, CellResult], baseline: str | None) -> None:
+def _comparable(asked: Asked, old: dict[str, Result], baseline: str | None) -> None:
     """Refuse a baseline without any of these cells."""
     if baseline and not any(spec.id in old for spec in asked.specs):
         raise InputError.single("this run has no cell in common with the sweep", "--baseline", baseline)
@@ -148,7 +153,7 @@ def _labs(asked: Asked, folder: RunFolder, scheduler: str | None) -> Iterator[tu
 
 
 def _run(
-    asked: Asked, folder: RunFolder, scheduler: str | None, found: dict[str, CellResult], failures: dict[str, str]
+    asked: Asked, folder: RunFolder, scheduler: str | None, found: dict[str, Result], failures: dict[str, str]
 ) -> None:
     """Measure the missing cells and put results and failures into the two dictionaries as they arrive."""
     from emulator.analysis import statistics
@@ -172,47 +177,34 @@ def _run(
 
 def _show_plan(asked: Asked, as_json: bool) -> None:
     """Print the cells of a dry run."""
-    from emulator import units
     from emulator.analysis import statistics
-    from emulator.experiment import grid
-    from emulator.report import tables
+    from emulator.report.table_kinds import tables_of
 
-    repeats = min(statistics.LEAST_REPEATS, asked.most_repeats)
-    streaming_s = grid.virtual_s(asked.specs, repeats)
+    tables, repeats = tables_of(asked.specs), min(statistics.LEAST_REPEATS, asked.most_repeats)
     if as_json:
-        cells = [
-            {
-                "id": spec.id,
-                "duration_s": spec.duration_s,
-                "predicted_bytes_per_s": spec.prediction.bytes_per_s,
-                "predicted_mean_bytes_per_s": spec.prediction.mean_bytes_per_s,
-                "predicted_limit": spec.prediction.run_limit,
-            }
-            for spec in asked.specs
-        ]
-        emit_json(
-            {"cells": cells, "least_repeats": repeats, "most_repeats": asked.most_repeats, "streams_s": streaming_s}
-        )
+        emit_json(tables.plan_json(asked.specs, repeats) | {"most_repeats": asked.most_repeats})
         return
     table = tables.planned(asked.specs)
     emit_table(table.header, table.rows, left=("cell", "limited by"))
-    often = f"{repeats} to {asked.most_repeats} times" if asked.most_repeats > repeats else f"{repeats} times"
-    lasts = units.format_duration(streaming_s * 10**9)
-    cells_text = f"{count(len(asked.specs), 'cell')}, each measured {often}"
-    click.echo(f"\n{tables.THROUGHPUT}; {cells_text}: streams run for {lasts} at least.")
+    times = "once" if repeats == 1 else f"{repeats} times"
+    often = f"{repeats} to {asked.most_repeats} times" if asked.most_repeats > repeats else times
+    cells = f"{count(len(asked.specs), 'cell')}, each measured {often}"
+    click.echo(f"\n{cells}; {tables.plan_legend(asked.specs, repeats)}")
 
 
 def _conclude(
     specs: Sequence[CellSpec],
-    found: dict[str, CellResult],
+    found: dict[str, Result],
     failures: dict[str, str],
     folder: RunFolder,
     as_json: bool,
 ) -> None:
     """Write results.json, the tables and the report; show the tables, or the results as JSON."""
     from emulator.experiment.cell_captures import FOLDER
-    from emulator.report import tables, write
+    from emulator.report import write
+    from emulator.report.table_kinds import tables_of
 
+    tables = tables_of(specs)
     folder.write_results(found.values())
     said = tables.objections(specs, found, failures)
     try:
@@ -229,8 +221,8 @@ def _conclude(
         click.echo()
     click.echo(tables.LEGEND)
     for heading, lines in (
-        ("settings that would raise a cell's throughput:", tables.advice(found)),
-        ("to know:", tables.findings(found)),
+        (tables.ADVICE, tables.advice(specs, found)),
+        ("to know:", tables.findings(specs, found)),
     ):
         for text in [heading, *lines] if lines else []:
             click.echo(text)
@@ -241,15 +233,15 @@ def _conclude(
         click.echo(f"captured frames: {count(len(files), 'file')} in {folder.path / FOLDER}")
 
 
-def _against(old: dict[str, CellResult], found: dict[str, CellResult], as_json: bool) -> bool:
+def _against(old: dict[str, Result], found: dict[str, Result], as_json: bool) -> bool:
     """Show what changed since the baseline; return whether a cell regressed."""
     from emulator.experiment import compare_runs
-    from emulator.report import tables
+    from emulator.report import table_kinds
 
     changes = compare_runs.changes(old, found)
     if not as_json:
-        table = tables.comparison(changes)
-        click.echo(f"\nagainst the baseline, {tables.THROUGHPUT}\n")
+        table = table_kinds.comparison(changes)
+        click.echo("\nagainst the baseline\n")
         emit_table(table.header, table.rows, left=("cell", ""))
     for change in changes:
         if change.regressed:

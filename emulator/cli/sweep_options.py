@@ -14,6 +14,7 @@ import click
 from emulator.cli.complete import lane_names
 from emulator.cli.impairment_options import renamed
 from emulator.cli.options import appliance_of
+from emulator.cli.program_options import program_of
 from emulator.cli.types import Axis, noted
 from emulator.errors import InputError, Mistake
 from emulator.model.sweep_axes import AXES, BY_KEY, OLD_WORDS, SweepAxis
@@ -71,6 +72,8 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
     from emulator.experiment import grid
     from emulator.experiment.run_folder import Asked
     from emulator.hosts import tcp_profiles
+    from emulator.hosts.tools import workloads
+    from emulator.hosts.tools.program import ProgramWorkload
 
     with _beside(noted(ctx)):
         file = given["topology"]
@@ -79,7 +82,10 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         section, lines = loader.load_sweep(file, hints) if file else ({}, {})
         for text in hints:
             click.echo(text, err=True)
-        most_repeats = given["repeats"] or section.pop("repeats", statistics.MOST_REPEATS)
+        program = program_of(section, given, lines)
+        section.pop("workload", None)
+        usual = 1 if program else statistics.MOST_REPEATS
+        most_repeats = given["repeats"] or section.pop("repeats", usual)
         axes = _axes(section, given)
         base = base or _without_file(ctx, given, axes)
         if given["seed"] is not None:
@@ -87,7 +93,8 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         placed = grid.placed(base, axes.lane, in_lab=given["in_lab"])
         known = tcp_profiles.load_profiles(given["profile_file"])
         algorithms = None if placed.hub_host else _algorithms(given, axes, known)
-        specs = grid.cells(placed, axes, known, _places(lines, given), algorithms)
+        workload = ProgramWorkload(program) if program else workloads.STREAMS
+        specs = grid.cells(placed, axes, known, _places(lines, given), algorithms, workload)
     order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
     snap_bytes = given["snap_bytes"] if given["pcap"] else None
     return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed, snap_bytes)

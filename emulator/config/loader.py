@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from emulator.config import old_words, schedule_schema, writer, yaml_source
+from emulator.config import old_words, program_schema, schedule_schema, writer, yaml_source
 from emulator.config.schedule_schema import FileForm, form_at
 from emulator.config.schema import DefaultsForm, DirectionForm, FlowForm, Form, LaneForm, said
 from emulator.config.shipped_topologies import resolve
@@ -40,6 +40,7 @@ def load(path: str | Path, hints: list[str] | None = None) -> Topology:
 def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
     """The `sweep` section of a topology file: the given values by key, in the units of `Axes`, and their "file:line".
 
+    `workload` is a mapping, of the settings of `Program`; their places are `workload.KEY`.
     Appends hints about old words to `hints`. Raises InputError.
     """
     path = resolve(path)
@@ -49,8 +50,14 @@ def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[s
         hints += source.hints
     source.raise_mistakes()
     assert form is not None
-    given = form.sweep.model_dump(exclude_none=True)
-    return given, {key: source.at(("sweep", key)) for key in given}
+    given = form.sweep.model_dump(exclude={"workload"}, exclude_none=True)
+    places = {key: source.at(("sweep", key)) for key in given}
+    if form.sweep.workload:
+        given["workload"] = program_schema.settings(form.sweep.workload)
+        keys = [*given["workload"], *(f"files.{name}" for name in given["workload"].get("files", ()))]
+        places |= {f"workload.{key}": source.at(("sweep", "workload", *key.split(".", 1))) for key in keys}
+        places["workload"] = source.at(("sweep", "workload"))
+    return given, places
 
 
 def _text(path: str | Path) -> str:

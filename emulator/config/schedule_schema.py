@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from emulator import units
 from emulator.config import schema
 from emulator.config.field_types import Duration, Rtt, YesNo, not_text, one_of, text_field
+from emulator.config.program_schema import ProgramForm
 from emulator.config.schema import Form, TopologyForm, said, settings_form
 from emulator.config.sweep_schema import SweepForm
 from emulator.model import traces
@@ -133,8 +134,8 @@ class FileForm(TopologyForm):
 
 def form_at(path: tuple[str, ...]) -> type[Form]:
     """The form that a path of the file is read with."""
-    if path == ("sweep",):
-        return SweepForm
+    if path[:1] == ("sweep",):
+        return ProgramForm if path[1:2] == ("workload",) else SweepForm
     if path[:1] != ("schedule",):
         return schema.form_at(path) if path else FileForm
     return ScheduleForm if len(path) == 1 else TrackForm if len(path) == 3 else KeyframeForm

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from emulator.config.field_types import text_field
+from emulator.config.program_schema import ProgramForm
 from emulator.config.schema import Form
 from emulator.model import sweep_axes
 from emulator.model.sweep_axes import AXES, SweepAxis
@@ -47,9 +48,17 @@ def _field(axis: SweepAxis, default: str) -> Any:
     return Field(default=None, description=f"{axis.help.removesuffix('.')}; default: {default}")
 
 
+class _SweepBase(Form):
+    """What a sweep has besides its axes."""
+
+    workload: ProgramForm | None = Field(
+        default=None, description="the program that every cell runs; default: streams of iperf3"
+    )
+
+
 if TYPE_CHECKING:
 
-    class SweepForm(Form):
+    class SweepForm(_SweepBase):
         """A sweep over the topology: every key one value or a list, measured in all combinations."""
 
     class SweepRequest(SweepForm):
@@ -58,7 +67,7 @@ if TYPE_CHECKING:
 else:
     SweepForm = create_model(
         "SweepForm",
-        __base__=Form,
+        __base__=_SweepBase,
         __doc__="A sweep over the topology: every key one value or a list, measured in all combinations.",
         __module__=__name__,
         **fields(lambda axis: axis.default),

@@ -119,19 +119,26 @@ class CellSpec:
     @property
     def column(self) -> str:
         """The settings that all cells of its column in the table share."""
-        streams = "1 stream" if self.streams == 1 else f"{self.streams} streams"
-        initcwnd = f"initcwnd {self.profile.initcwnd}" if self.profile.initcwnd else ""
-        return ", ".join(
-            p for p in (self.profile.name, streams, self.congestion_control, initcwnd, *self._odd(" ")) if p
-        )
+        return ", ".join(self._shared(with_rate=True))
 
-    def _odd(self, blank: str) -> list[str]:
-        """The cell's settings besides RTT, profile and streams that differ from the defaults."""
+    @property
+    def series(self) -> str:
+        """The settings that all cells of a program share, whatever their RTT and rate."""
+        return ", ".join(self._shared(with_rate=False))
+
+    def _shared(self, *, with_rate: bool) -> list[str]:
+        initcwnd = f"initcwnd {self.profile.initcwnd}" if self.profile.initcwnd else ""
+        own = (self.profile.name, self.workload.title(self.load), self.congestion_control, initcwnd)
+        return [part for part in (*own, *self._odd(" ", with_rate=with_rate)) if part]
+
+    def _odd(self, blank: str, *, with_rate: bool = True) -> list[str]:
+        """The cell's settings besides RTT, profile and workload that differ from the defaults."""
         way = self.impairment
+        rate_bps = way.rate_bps if with_rate and way.rate_bps != self.lane.line_rate_bps else None
         return [
             *([self.direction] if self.direction != OUTBOUND else []),
             *([f"MTU{blank}{self.lane.mtu}"] if self.lane.mtu != 1500 else []),
-            *([units.format_rate(way.rate_bps)] if way.rate_bps and way.rate_bps != self.lane.line_rate_bps else []),
+            *([units.format_rate(rate_bps)] if rate_bps else []),
             *([f"loss{blank}{loss_model.format_loss(way.loss_p32, way.loss_model)}"] if way.mean_loss else []),
         ]
 
@@ -140,7 +147,8 @@ class CellSpec:
         """The cell's name, unique in its grid; the repeats of a cell share it."""
         initcwnd = f"initcwnd{self.profile.initcwnd}" if self.profile.initcwnd else None
         rtt = units.compact(units.format_duration(self.lane.rtt_ns))
-        parts = (self.lane.name, rtt, self.profile.name, str(self.streams), self.congestion_control, initcwnd)
+        workload = self.workload.part(self.load)
+        parts = (self.lane.name, rtt, self.profile.name, workload, self.congestion_control, initcwnd)
         return "-".join([part for part in parts if part] + [units.compact(odd) for odd in self._odd("")])
 
     def again(self, repeat: int) -> CellSpec:

@@ -6,27 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.analysis import statistics
-from emulator.experiment.cell_result import CellResult
+from emulator.experiment import results
+from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.results import Result
 
 
 @dataclass(frozen=True)
 class CellComparison:
-    """One cell then and now: steady means in bytes/s, and whether they differ beyond their confidence intervals."""
+    """One cell then and now: its figures (`results.figure`), and whether they differ beyond their intervals."""
 
     id: str
-    before: CellResult
-    after: CellResult
+    before: Result
+    after: Result
 
     @property
     def share(self) -> float:
-        """By how much the steady mean changed; 0.1 is a tenth more."""
-        return self.after.steady_bytes_per_s / self.before.steady_bytes_per_s - 1
+        """By how much the figure changed; 0.1 is a tenth more."""
+        return results.figure(self.after) / results.figure(self.before) - 1
+
+    @property
+    def unit(self) -> str:
+        """What the figure is counted in."""
+        return "s" if isinstance(self.after, ProgramResult) else "bytes_per_s"
 
     @property
     def differs(self) -> bool:
         """Whether the difference exceeds the uncertainty."""
         one, other = (
-            (result.steady_bytes_per_s, result.half_width_bytes_per_s) for result in (self.before, self.after)
+            (results.figure(result), statistics.half_width(result.repeats)) for result in (self.before, self.after)
         )
         return statistics.differ(one, other)
 
@@ -34,16 +41,25 @@ class CellComparison:
     def regressed(self) -> bool:
         """Whether the cell became slower beyond the uncertainty, or a valid cell became invalid."""
         spoilt = bool(self.after.judgement.invalid) and not self.before.judgement.invalid
-        return spoilt or (self.differs and self.share < 0)
+        return spoilt or (self.differs and self.slower)
+
+    @property
+    def slower(self) -> bool:
+        """Whether it carries less, or takes longer, than before."""
+        return self.share > 0 if isinstance(self.after, ProgramResult) else self.share < 0
 
     @property
     def word(self) -> str:
         """For the table."""
         if self.regressed:
             return "REGRESSION"
-        return ("faster" if self.share > 0 else "slower") if self.differs else "same"
+        return ("slower" if self.slower else "faster") if self.differs else "same"
 
 
-def changes(before: Mapping[str, CellResult], after: Mapping[str, CellResult]) -> list[CellComparison]:
+def changes(before: Mapping[str, Result], after: Mapping[str, Result]) -> list[CellComparison]:
     """Every cell that is in both, in the order of the new run."""
-    return [CellComparison(id, before[id], result) for id, result in after.items() if id in before]
+    return [
+        CellComparison(id, before[id], result)
+        for id, result in after.items()
+        if id in before and type(before[id]) is type(result)
+    ]

@@ -13,6 +13,8 @@ from emulator.errors import InputError, Mistake, no_such
 from emulator.experiment.build_result import wanted_duration_s
 from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
 from emulator.hosts import tcp_profiles
+from emulator.hosts.tools import workloads
+from emulator.hosts.tools.workload import Workload
 from emulator.model import sweep_axes
 from emulator.model.lane_patch import LanePatch
 from emulator.model.sweep_axes import Axes
@@ -42,6 +44,7 @@ def cells(
     known: Mapping[str, Profile],
     at: Callable[[str], tuple[str, str]] = by_option,
     algorithms: Collection[str] | None = None,
+    workload: Workload = workloads.STREAMS,
 ) -> list[CellSpec]:
     """Every combination, lane by lane. Raises InputError with all unknown names and impossible values.
 
@@ -54,7 +57,7 @@ def cells(
     lanes, impossible = _lanes(base, axes)
     if wrong := [*_unknown(base, axes, known, algorithms), *impossible]:
         raise InputError([Mistake(*at(key), text) for key, text in wrong])
-    specs = [spec for lane in lanes for spec in _of_lane(base.alone(lane), axes, known)]
+    specs = [replace(spec, workload=workload) for lane in lanes for spec in _of_lane(base.alone(lane), axes, known)]
     for spec in specs:
         try:
             spec.workload.check(spec.load)

@@ -6,25 +6,25 @@ it. With SNAP it captures that many bytes of each frame (0: all) into the curren
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from emulator.analysis.latency_histogram import Latency
-from emulator.analysis.observed import Delays, MachineUse, Queues, Sockets
+from emulator.analysis.observed import Delays, MachineUse, Sockets
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
-from emulator.analysis.verdict import Buffers
 from emulator.control.capture import capturing
 from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
-from emulator.experiment import engine_lateness
+from emulator.experiment import engine_lateness, observe_cell, program_cell
 from emulator.experiment.attempts import NO_IRTT, NO_LOADED_RTT, NO_SOCKET_FIGURES, Attempts
 from emulator.experiment.build_result import Measured, conclude
 from emulator.experiment.cell_result import CellSpec
@@ -33,14 +33,15 @@ from emulator.experiment.run_folder import Execution
 from emulator.hosts import resolve, tcp_profiles
 from emulator.hosts.host import Host
 from emulator.hosts.tools import cpu_load, machine_facts, nstat, ping, rtt_prober, ss, time_tolerance
+from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.rtt_prober import Prober
-from emulator.hosts.tools.workload import Ends, RunningWorkload
+from emulator.hosts.tools.workload import Ends, RunningWorkload, StreamWorkload
 from emulator.model.sweep_axes import OUTBOUND
+from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Topology
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
-    from emulator.control.status import DirectionCounters, Status
 
 LOOKS, MOST_LOOKS = 16, 64
 """On a busy machine some looks come before the streams are there; those do not count."""
@@ -71,16 +72,24 @@ def execute(
     """
     with resolve.reached(spec.topology) as hosts, lane_up(spec, appliance, instead):
         hub, site = (hosts[end.host] for end in spec.topology.ends(spec.lane.name))
-        with tcp_profiles.applied(spec.profile, hub, site) as unset:
+        with tcp_profiles.applied(_profile(spec), hub, site) as unset:
             with Attempts().explained():
                 for host in (hub, site):
                     # What the kernel remembers of earlier connections would shorten the slow start.
                     host.run(["ip", "tcp_metrics", "flush"], _TIMEOUT_S, as_root=True).checked()
+            measure = MEASURES.get(spec.workload.kind, measure_streams)
             if captures is None:
                 return measure(spec, appliance, hub, site, unset)
             with capturing(appliance, captures.folder, captures.snap_bytes, [spec.lane.name]) as files:
                 done = measure(spec, appliance, hub, site, unset)
             return replace(done, result=replace(done.result, captures=tuple(files)))
+
+
+def _profile(spec: CellSpec) -> Profile:
+    """The hosts' profile; a program takes its congestion control from it, streams ask for theirs."""
+    if isinstance(spec.workload, ProgramWorkload) and spec.congestion_control:
+        return replace(spec.profile, congestion_control=spec.congestion_control)
+    return spec.profile
 
 
 @contextmanager
@@ -114,7 +123,9 @@ def _is_same_lane(spec: CellSpec, present: Topology) -> bool:
     return lane.ports is not None or present.ends(lane.name) == spec.topology.ends(lane.name)
 
 
-def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()) -> Execution:
+def measure_streams(
+    spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()
+) -> Execution:
     """Measure over an active lane, between prepared hosts; data flows in the spec's direction.
 
     `unset` is what of the profile could not be set, for the result's notes. Raises MeasureError with what to do next.
@@ -129,7 +140,7 @@ def _measure(
 ) -> Execution:
     ends = [(hub, site) if way.direction == OUTBOUND else (site, hub) for way in spec.ways]
     sender, receiver = ends[0]
-    address = _address(spec, receiver)
+    address = observe_cell.address(spec, receiver)
     precise = ping.is_precise(sender)
     if spec.lane.rtt_ns > ping.GRID_S * NS:
         sender.run(ping.warm_up_argv(address), _TIMEOUT_S)
@@ -140,25 +151,25 @@ def _measure(
     cached = [_cached(one) for one, _ in ends]
     with rtt_prober.between(sender, receiver, address, spec.lane.rtt_ns, precise) as prober:
         probes, idle = _idle(prober, attempts)
-        before, status = _counters(hub, site), appliance.status()
+        before, status = observe_cell.counters(hub, site), appliance.status()
         short = any(_short_of_memory(host) for host in ends[0])
         with probes.beside(spec.duration_s) as loaded:
             transfers, answer, watched = _stream(spec, sender, receiver, attempts)
     if loaded.latency is None:
         attempts.note(NO_LOADED_RTT, f"the RTT beside the streams is not known: {loaded.failure}")
     sockets = [_sockets(looks, watched, attempts) for looks in watched.looks]
-    after = appliance.status()
-    pairs = zip(_queues(spec, status), _queues(spec, after), strict=True)
-    queues = [_increase(earlier, later, after.datapath) for earlier, later in pairs]
+    after, grown = appliance.status(), nstat.increase(before, observe_cell.counters(hub, site))
+    pairs = zip(observe_cell.queues(spec, status), observe_cell.queues(spec, after), strict=True)
+    queues = [observe_cell.increase(earlier, later, after.datapath) for earlier, later in pairs]
     common = Measured(
         transfer=transfers[0],
         sockets=sockets[0],
         queues=queues[0],
-        machine=MachineUse(os.uname().release, nstat.increase(before, _counters(hub, site)), watched.core_percent),
+        machine=MachineUse(os.uname().release, grown, watched.core_percent),
         delays=Delays(min(echo.rtts_ns), idle, loaded.latency),
         memory_short=short,
-        sender=_buffers(sender),
-        receiver=_buffers(receiver),
+        sender=observe_cell.buffers(sender),
+        receiver=observe_cell.buffers(receiver),
         cached_metrics=cached[0],
         drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
         rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns(),
@@ -175,8 +186,8 @@ def _measure(
             transfer=transfers[1],
             sockets=sockets[1],
             queues=queues[1],
-            sender=_buffers(receiver),
-            receiver=_buffers(sender),
+            sender=observe_cell.buffers(receiver),
+            receiver=observe_cell.buffers(sender),
             cached_metrics=cached[1],
         )
         results.append(conclude(spec.ways[1], back))
@@ -223,23 +234,14 @@ def _stream(
     spec: CellSpec, sender: Host, receiver: Host, attempts: Attempts
 ) -> tuple[tuple[Transfer, ...], Any, _Watched]:
     """Run the workload between the two ends: what each direction carried, the tool's own answer, what was seen."""
-    ends = Ends(sender, receiver, _address(spec, sender), _address(spec, receiver))
+    ends = Ends(sender, receiver, observe_cell.address(spec, sender), observe_cell.address(spec, receiver))
+    workload = cast("StreamWorkload", spec.workload)
     with ExitStack() as stack:
         work = attempts(
-            f"the start of {spec.workload.kind}", lambda _: stack.enter_context(spec.workload.start(ends, spec.load))
+            f"the start of {spec.workload.kind}", lambda _: stack.enter_context(workload.start(ends, spec.load))
         )
         watched = _watch(spec, ends, work)
         return work.wait(), work.raw(), watched
-
-
-def _address(spec: CellSpec, host: Host) -> str:
-    return str(spec.topology.address(host.name).ip)
-
-
-def _queues(spec: CellSpec, status: Status) -> list[DirectionCounters]:
-    """For each measured direction."""
-    lane = status.lane(spec.lane.name)
-    return [(lane.outbound if way.direction == OUTBOUND else lane.inbound).counters for way in spec.ways]
 
 
 def _cached(host: Host) -> int:
@@ -256,27 +258,6 @@ def _short_of_memory(host: Host) -> bool:
 
 def _cores(*hosts: Host) -> list[dict[str, tuple[int, int]]]:
     return [cpu_load.parse(host.run(["cat", cpu_load.FILE], _TIMEOUT_S).checked().stdout) for host in hosts]
-
-
-def _buffers(host: Host) -> Buffers:
-    receive, send = (int(host.read_sysctl(f"net.ipv4.{name}").split()[2]) for name in ("tcp_rmem", "tcp_wmem"))
-    return Buffers(receive, send)
-
-
-def _counters(hub: Host, site: Host) -> dict[str, int]:
-    ends = [host.counters() for host in (hub, site)]
-    return {name: sum(end[name] for end in ends) for name in nstat.WATCHED}
-
-
-def _increase(before: DirectionCounters, after: DirectionCounters, datapath: str) -> Queues:
-    """The queues' drops in between."""
-
-    def grown(one: int | None, other: int | None) -> int | None:
-        return None if one is None or other is None else other - one
-
-    buffer = after.drops_buffer - before.drops_buffer
-    limit, loss = grown(before.drops_limit, after.drops_limit), grown(before.drops_loss, after.drops_loss)
-    return Queues(limit, buffer, loss, datapath)
 
 
 def look_interval_s(duration_s: int, rtt_ns: int) -> float:
@@ -311,6 +292,12 @@ def _watch(spec: CellSpec, ends: Ends, work: RunningWorkload) -> _Watched:
     return watched
 
 
+MEASURES: dict[str, Callable[[CellSpec, Appliance, Host, Host, tuple[str, ...]], Execution]] = {
+    ProgramWorkload.kind: program_cell.measure,
+}
+"""How a cell is measured whose workload is no streams."""
+
+
 def main(argv: list[str]) -> int:
     """Execute the spec given as JSON; print the result, or the failure, as one JSON document."""
     from emulator.control.local import local
@@ -322,7 +309,8 @@ def main(argv: list[str]) -> int:
     except LonghaulError as error:
         print(json.dumps({"error": str(error), "kind": type(error).__name__}))  # noqa: T201
         return error.exit_code
-    print(json.dumps({"result": done.result.to_json(), "raw": done.raw}))  # noqa: T201
+    files = {path: base64.b64encode(content).decode() for path, content in done.files.items()}
+    print(json.dumps({"result": done.result.to_json(), "raw": done.raw, "files": files}))  # noqa: T201
     return 0
 
 

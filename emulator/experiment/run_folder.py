@@ -5,6 +5,7 @@ RUN/topology.yaml     the topology to measure
 RUN/cells/ID.N.json   one measurement, written as soon as it is complete; N counts the repeats of cell ID
 RUN/raw/ID.N.json     output of the tools: the workload's JSON, the queues before and after, the machine
 RUN/machine.json      kernel, sysctls, queues, offloads and versions where the first cell was measured
+RUN/files/ID.N/       files that a program left and the user wanted to keep
 RUN/pcap/ID.N/        its captured frames, if the run was asked to keep them
 RUN/results.json      all results together, in the grid's order
 """
@@ -15,16 +16,16 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from emulator.analysis import statistics
-from emulator.errors import InputError
-from emulator.experiment.cell_result import FORMAT, CellResult, CellSpec
-from emulator.experiment.merge import merge
-from emulator.experiment.result_migrations import migrated
+from emulator.errors import InputError, MeasureError
+from emulator.experiment import results
+from emulator.experiment.cell_result import FORMAT, CellSpec
+from emulator.experiment.results import Result
+from emulator.model.program import check_path
 from emulator.system import atomic_file, bounded_file, kept_file
 
 log = logging.getLogger("longhaul")
@@ -36,10 +37,11 @@ class NewerFormatError(InputError):
 
 @dataclass(frozen=True)
 class Execution:
-    """One measurement as returned: the result, and the raw output of the tools by name."""
+    """One measurement as returned: the result, the raw output of the tools by name, and files that it left by path."""
 
-    result: CellResult
+    result: Result
     raw: dict[str, Any]
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,16 +116,27 @@ class RunFolder:
         for part in ("cells", "raw"):
             atomic_file.folder(self.path / part)
         write_atomically(self.path / "raw" / name, json.dumps(done.raw) + "\n", clearing=True)
+        self._save_files(name.removesuffix(".json"), done.files)
         if "machine" in done.raw and not (self.path / "machine.json").exists():
             write_atomically(self.path / "machine.json", json.dumps(done.raw["machine"], indent=1) + "\n")
         # Written last: a result that exists is complete.
         text = json.dumps(done.result.to_json(), indent=1) + "\n"
         write_atomically(self.path / "cells" / name, text, clearing=True)
 
-    def repeats(self, spec: CellSpec, most: int) -> list[CellResult]:
+    def _save_files(self, name: str, files: Mapping[str, bytes]) -> None:
+        """Save what a measurement left; a path that leads elsewhere is refused. Raises MissingError, MeasureError."""
+        for path, content in files.items():
+            try:
+                place = self.path / "files" / name / check_path(path)
+            except ValueError as error:
+                raise MeasureError(f"the measurement left a file that cannot be kept: {error}") from None
+            atomic_file.folder(place.parent)
+            atomic_file.write(place, content, mode=0o666)
+
+    def repeats(self, spec: CellSpec, most: int) -> list[Result]:
         """The measurements of exactly this cell in the folder, in order, up to one that is missing or spoilt: that one
         is measured again. Raises NewerFormatError."""
-        found: list[CellResult] = []
+        found: list[Result] = []
         for repeat in range(most):
             # Format 1 had no repeats.
             names = [f"{spec.id}.{repeat}.json", *([f"{spec.id}.json"] if not repeat else [])]
@@ -134,20 +147,20 @@ class RunFolder:
             found.append(result)
         return found
 
-    def finished(self, asked: Asked) -> dict[str, CellResult]:
+    def finished(self, asked: Asked) -> dict[str, Result]:
         """The results of the cells that need no more repeats, by id."""
-        return {id: merge(all) for id, all in self._all(asked) if _complete(all, asked.most_repeats)}
+        return {id: results.merged(all) for id, all in self._all(asked) if results.enough(all, asked.most_repeats)}
 
-    def measured(self, asked: Asked) -> dict[str, CellResult]:
+    def measured(self, asked: Asked) -> dict[str, Result]:
         """The results so far, even of cells with missing repeats, by id."""
-        return {id: merge(all) for id, all in self._all(asked) if all}
+        return {id: results.merged(all) for id, all in self._all(asked) if all}
 
-    def _all(self, asked: Asked) -> list[tuple[str, list[CellResult]]]:
+    def _all(self, asked: Asked) -> list[tuple[str, list[Result]]]:
         return [(spec.id, self.repeats(spec, asked.most_repeats)) for spec in asked.specs]
 
-    def write_results(self, results: Iterable[CellResult]) -> None:
+    def write_results(self, found: Iterable[Result]) -> None:
         """Write all results to one file."""
-        value = {"format": FORMAT, "cells": [result.to_json() for result in results]}
+        value = {"format": FORMAT, "cells": [result.to_json() for result in found]}
         write_atomically(self.path / "results.json", json.dumps(value, indent=1) + "\n")
 
     def write(self, name: str, text: str) -> None:
@@ -163,10 +176,6 @@ class RunFolder:
         except (OSError, ValueError, TypeError) as error:
             log.warning("%s is skipped: %s", self.path / "machine.json", error)
             return {}
-
-
-def _complete(results: Sequence[CellResult], most: int) -> bool:
-    return bool(results) and statistics.enough([result.steady_bytes_per_s for result in results], most)
 
 
 def run_folders(runs: Path) -> list[RunFolder]:
@@ -191,10 +200,10 @@ def _read(file: Path) -> dict[str, Any]:
     return dict(value)
 
 
-def _load(file: Path) -> CellResult | None:
+def _load(file: Path) -> Result | None:
     """One measurement; None when its file is spoilt, which is logged. Raises NewerFormatError."""
     try:
-        return CellResult.from_json(migrated(_read(file)))
+        return results.from_json(_read(file))
     except NewerFormatError:
         raise
     except InputError as error:

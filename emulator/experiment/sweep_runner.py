@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import queue
@@ -12,12 +13,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
 
-from emulator.analysis import statistics
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
-from emulator.experiment import grid
+from emulator.experiment import grid, results
 from emulator.experiment.cell_captures import CellCaptures
-from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.experiment.merge import merge
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Execution, RunFolder
 from emulator.hosts.tools import machine_facts
 from emulator.lab.boot_options import MOST_MEMORY_BYTES
@@ -40,7 +40,7 @@ class Outcome:
     """A finished cell: its result, or the failure as text."""
 
     spec: CellSpec
-    result: CellResult | None
+    result: Result | None
     failure: str = ""
 
 
@@ -115,7 +115,8 @@ def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> Execution:
         raise MeasureError(f"{spec.id}: the cell printed no result, but: {words}") from None
     if "error" in answer:
         raise MeasureError(f"{spec.id}: {answer['error']}")
-    return Execution(CellResult.from_json(answer["result"]), answer["raw"])
+    files = {path: base64.b64decode(content) for path, content in answer["files"].items()}
+    return Execution(results.from_json(answer["result"]), answer["raw"], files)
 
 
 def here(*, instead: bool = False, captures: CellCaptures | None = None) -> Runner:
@@ -136,21 +137,19 @@ class Stopped(Exception):
     """The user stopped the run before this cell had enough repeats."""
 
 
-def measure_cell(
-    spec: CellSpec, folder: RunFolder, runner: Runner, most_repeats: int, stop: threading.Event
-) -> CellResult:
+def measure_cell(spec: CellSpec, folder: RunFolder, runner: Runner, most_repeats: int, stop: threading.Event) -> Result:
     """Measure a cell until its mean is certain enough or its repeats are done; measurements in the folder count.
 
     Every repeat has its own seed. Raises Stopped between two repeats, and the runner's errors.
     """
-    results = folder.repeats(spec, most_repeats)
-    while not (results and statistics.enough([r.steady_bytes_per_s for r in results], most_repeats)):
+    found = folder.repeats(spec, most_repeats)
+    while not results.enough(found, most_repeats):
         if stop.is_set():
             raise Stopped
-        done = runner(spec.again(len(results)))
+        done = runner(spec.again(len(found)))
         folder.save(done)
-        results.append(done.result)
-    return merge(results)
+        found.append(done.result)
+    return results.merged(found)
 
 
 def run_cells(
@@ -167,7 +166,7 @@ def run_cells(
     running measurements and raises KeyboardInterrupt; a second Ctrl-C abandons them.
     """
     pool, stop, interrupted = ThreadPoolExecutor(workers), threading.Event(), False
-    waiting: dict[Future[CellResult], CellSpec] = {
+    waiting: dict[Future[Result], CellSpec] = {
         pool.submit(measure_cell, spec, folder, runner, most_repeats, stop): spec for spec in specs
     }
     try:
@@ -190,7 +189,7 @@ def run_cells(
         raise KeyboardInterrupt
 
 
-def _outcome(spec: CellSpec, future: Future[CellResult]) -> Outcome | None:
+def _outcome(spec: CellSpec, future: Future[Result]) -> Outcome | None:
     try:
         return Outcome(spec, future.result())
     except Stopped:

@@ -26,7 +26,7 @@ class Host(Protocol):
     def run(self, argv: Sequence[str], timeout_s: float, *, as_root: bool = False) -> Completed:
         """Run a program on the host to its end. Raises MissingError, MeasureError."""
 
-    def start(self, argv: Sequence[str]) -> Running:
+    def start(self, argv: Sequence[str], *, as_root: bool = False) -> Running:
         """Start a program on the host; it ends with the block of `Running`, or when the connection ends."""
 
     def read_sysctl(self, name: str) -> str:

@@ -40,8 +40,8 @@ class NamespaceHost:
         """Run a program in the namespace to its end, as root: only root may enter a namespace."""
         return process.run(argv, timeout_s, self.namespace)
 
-    def start(self, argv: Sequence[str]) -> Running:
-        """Start a program in the namespace."""
+    def start(self, argv: Sequence[str], *, as_root: bool = False) -> Running:  # noqa: ARG002
+        """Start a program in the namespace, as root: only root may enter a namespace."""
         return process.start(argv, self.namespace)
 
     def read_sysctl(self, name: str) -> str:

@@ -46,9 +46,9 @@ class SshHost:
         with self._connection.start(argv, as_root=as_root) as program:
             return program.wait(timeout_s)
 
-    def start(self, argv: Sequence[str]) -> Running:
+    def start(self, argv: Sequence[str], *, as_root: bool = False) -> Running:
         """Start a program on the host; it ends when the connection does."""
-        return self._connection.start(argv)
+        return self._connection.start(argv, as_root=as_root)
 
     def read_sysctl(self, name: str) -> str:
         """The value of a sysctl. Raises MissingError when the host's kernel lacks it."""

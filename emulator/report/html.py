@@ -8,9 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from emulator.experiment import results
 from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.results import Result
 from emulator.report import published_results, summary, svg_theme, tables
 from emulator.report.figures.style import BAD, COLOURS, INK, PAPER, RULE
+from emulator.report.table_kinds import tables_of
 from emulator.report.tables import Table
 
 if TYPE_CHECKING:
@@ -66,29 +69,32 @@ def page(
     facts: Mapping[str, Any],
     machine: Mapping[str, Any],
     specs: Sequence[CellSpec],
-    found: Mapping[str, CellResult],
+    found: Mapping[str, Result],
     said: Sequence[str],
     figures: Sequence[Figure],
 ) -> str:
     """The whole report. `facts` is run.json, `machine` is machine.json."""
     name = specs[0].topology.name if specs else "no cells"
-    title = f"Longhaul: throughput against RTT, {name}"
+    kind, streams = tables_of(specs), results.of_kind(CellResult, found)
+    title = f"Longhaul: {kind.TITLE[:1].lower()}{kind.TITLE[1:]}, {name}"
+    overview, advice, findings = kind.overview(specs, found), kind.advice(specs, found), kind.findings(specs, found)
     sections = [
-        ("summary", "Summary", _list(summary.sentences(specs, found))),
+        ("summary", "Summary", _list(summary.sentences(specs, streams)) if streams else ""),
         ("objections", "Problems of this run", _list(said, "bad") if said else ""),
-        ("overview", "Steady throughput", _table(tables.overview(specs, found)) + _words([tables.LEGEND])),
-        ("published", "Published, measured, theory", _published(published_results.side_by_side(specs, found))),
+        ("overview", overview.title.capitalize(), _table(overview) + _words([kind.LEGEND])),
+        ("published", "Published, measured, theory", _published(published_results.side_by_side(specs, streams))),
         ("figures", "Figures", "".join(map(_figure, figures))),
-        ("cells", "Every cell", "".join(map(_table, tables.details(specs, found)))),
-        ("reasons", "What limited each cell, and which setting would raise its throughput", _table(_evidence(found))),
-        ("findings", "Notes on the measurements", _list(tables.findings(found)) if tables.findings(found) else ""),
+        ("cells", "Every cell", "".join(map(_table, kind.details(specs, found)))),
+        ("reasons", "What limited each cell, and what would help", _table(_evidence(found))),
+        ("advice", kind.ADVICE.removesuffix(":").capitalize(), _list(advice) if advice and not streams else ""),
+        ("findings", "Notes on the measurements", _list(findings) if findings else ""),
         ("captures", "Captured frames", _captures(found)),
-        ("certificate", "Certificate", _table(summary.certificate(specs, found))),
+        ("certificate", "Certificate", _table(summary.certificate(specs, streams)) if streams else ""),
         ("machine", "The machine that ran the measurements", _machine(machine)),
     ]
     written = [section for section in sections if section[2]]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-    top = f'<h1>Throughput against RTT</h1><p>{escape(name)}</p>\n<p class="faint">{_origin(facts, machine, found)}</p>'
+    top = f'<h1>{escape(kind.TITLE)}</h1><p>{escape(name)}</p>\n<p class="faint">{_origin(facts, machine, found)}</p>'
     body = f"<header>{top}\n{_contents(written)}</header>\n<main>{''.join(_section(*one) for one in written)}</main>"
     return f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>{body}</body></html>\n'
 
@@ -102,9 +108,9 @@ def _contents(sections: Iterable[tuple[str, str, str]]) -> str:
     return f'<nav aria-label="Contents"><ul>{items}</ul></nav>'
 
 
-def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping[str, CellResult]) -> str:
+def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping[str, Result]) -> str:
     kernels = sorted({result.machine.kernel for result in found.values()})
-    tools = sorted({result.transfer.tool for result in found.values()})
+    tools = sorted({_tool(result) for result in found.values()})
     clock = "virtual time" if machine.get("virtual_time") else "real time"
     most = facts.get("most_repeats", 1)
     order = "longest first, equal ones in random order" if facts.get("in_lab") else "in random order"
@@ -115,11 +121,15 @@ def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping
     )
 
 
+def _tool(result: Result) -> str:
+    return result.transfer.tool if isinstance(result, CellResult) else result.spec.workload.title(result.spec.load)
+
+
 def _words(lines: Sequence[str]) -> str:
     return "".join(f"<p>{escape(text)}</p>\n" for text in lines)
 
 
-def _captures(found: Mapping[str, CellResult]) -> str:
+def _captures(found: Mapping[str, Result]) -> str:
     """A link to each file of captured frames, beside which this page stands; empty when there are none."""
     files = [file for result in found.values() for file in result.captures]
     rows = "\n".join(
@@ -179,8 +189,8 @@ def _published(published: published_results.Published | None) -> str:
     return _table(published.table) + _words(published.words) if published else ""
 
 
-def _evidence(found: Mapping[str, CellResult]) -> Table:
-    header = ("cell", "limited by", "because", "which setting would raise it")
+def _evidence(found: Mapping[str, Result]) -> Table:
+    header = ("cell", "limited by", "because", "what would help")
     rows = tuple(
         (id, result.judgement.kind, result.judgement.evidence, result.judgement.advice or "-")
         for id, result in found.items()

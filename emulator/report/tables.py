@@ -7,10 +7,11 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from emulator import units
+from emulator.experiment import grid
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.experiment.compare_runs import CellComparison
 from emulator.model.sweep_axes import INBOUND, OUTBOUND
 from emulator.units import both_rates
 
@@ -20,6 +21,8 @@ DETAILS = (
     "RTT", "measured", "steady", "±", "first 10 s", "predicted", "loaded", "limit", "buffer", "limited by",
 )  # fmt: skip
 WAYS = (OUTBOUND, INBOUND)
+TITLE = "Throughput against RTT"
+ADVICE = "settings that would raise a cell's throughput:"
 INVALID_MARK = "✗"
 UNSETTLED_MARK = "~"
 LEGEND = (
@@ -119,12 +122,12 @@ def objections(specs: Sequence[CellSpec], found: Mapping[str, CellResult], failu
     return [*said, *notes]
 
 
-def advice(found: Mapping[str, CellResult]) -> list[str]:
+def advice(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[str]:  # noqa: ARG001
     """For each cell whose throughput a setting can raise: that setting."""
     return [f"{id}: {result.judgement.advice}" for id, result in found.items() if result.judgement.advice]
 
 
-def findings(found: Mapping[str, CellResult]) -> list[str]:
+def findings(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[str]:  # noqa: ARG001
     """What the validity checks found that does not void the cell: one line for each kind, with its cells."""
     by_name: dict[str, list[str]] = {}
     for id, result in found.items():
@@ -135,16 +138,8 @@ def findings(found: Mapping[str, CellResult]) -> list[str]:
     return [f"{name} in {len(all)} of {len(found)} cells: {all[0]}" for name, all in by_name.items()]
 
 
-def comparison(changes: Sequence[CellComparison]) -> Table:
-    """Cells then and now."""
-    rows = tuple(
-        (change.id, _figure(change.before), _figure(change.after), f"{change.share:+.1%}", change.word)
-        for change in changes
-    )
-    return Table(f"compared: {THROUGHPUT}", ("cell", "before", "after", "change", ""), rows, ("cell", ""))
-
-
-def _figure(result: CellResult) -> str:
+def figure_text(result: CellResult) -> str:
+    """The figure by which two runs are compared."""
     return f"{both_rates(result.steady_bytes_per_s)} ± {uncertainty(result)}"
 
 
@@ -160,6 +155,27 @@ def planned(specs: Sequence[CellSpec]) -> Table:
         throughputs = (both_rates(said.bytes_per_s), both_rates(said.mean_bytes_per_s))
         rows.append((spec.id, rtt, f"{spec.duration_s} s", *throughputs, said.run_limit))
     return Table(f"planned: {THROUGHPUT}", PLAN, tuple(rows), ("cell", "limited by"))
+
+
+def plan_legend(specs: Sequence[CellSpec], repeats: int) -> str:
+    """What stands below the plan."""
+    lasts = units.format_duration(grid.virtual_s(specs, repeats) * 10**9)
+    return f"{THROUGHPUT}; streams run for {lasts} at least."
+
+
+def plan_json(specs: Sequence[CellSpec], repeats: int) -> dict[str, Any]:
+    """The plan as JSON."""
+    cells = [
+        {
+            "id": spec.id,
+            "duration_s": spec.duration_s,
+            "predicted_bytes_per_s": spec.prediction.bytes_per_s,
+            "predicted_mean_bytes_per_s": spec.prediction.mean_bytes_per_s,
+            "predicted_limit": spec.prediction.run_limit,
+        }
+        for spec in specs
+    ]
+    return {"cells": cells, "least_repeats": repeats, "streams_s": grid.virtual_s(specs, repeats)}
 
 
 Lines = tuple[str, Sequence[str]]
@@ -196,12 +212,12 @@ def _of_way(result: CellResult, direction: str, show: Callable[[float], str], no
     return next((show(way.throughput.steady_bytes_per_s) for way in result.ways if way.direction == direction), nothing)
 
 
-def csv_text(results: Sequence[CellResult]) -> str:
+def csv_text(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> str:
     """CSV for a spreadsheet: one line for each cell, in integers or full precision."""
     out = io.StringIO()
     writer = csv.DictWriter(out, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    for result in results:
+    for result in (found[spec.id] for spec in specs if spec.id in found):
         spec, path = result.spec, result.spec.path
         idle, loaded = result.delays.idle, result.delays.loaded
         own = {

@@ -6,42 +6,46 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from emulator.errors import MissingError
+from emulator.experiment import results
 from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.results import Result
 from emulator.experiment.run_folder import RunFolder
-from emulator.report import published_results, summary, tables
+from emulator.report import program_report, published_results, summary, tables
+from emulator.report.table_kinds import tables_of
 from emulator.system import bounded_file
 
-TITLE = "Throughput against RTT"
 
-
-def markdown(specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]) -> str:
+def markdown(specs: Sequence[CellSpec], found: Mapping[str, Result], said: Sequence[str]) -> str:
     """All text of the report as one document: tables, summary, problems, explanations, advice, notes."""
-    published = published_results.side_by_side(specs, found)
+    kind, streams = tables_of(specs), results.of_kind(CellResult, found)
+    published = published_results.side_by_side(specs, streams)
     shown = [
-        tables.overview(specs, found),
+        kind.overview(specs, found),
         *([published.table] if published else []),
-        *tables.details(specs, found),
+        *kind.details(specs, found),
     ]
     lists = [
-        ("Summary", summary.sentences(specs, found)),
+        ("Summary", summary.sentences(specs, streams) if streams else ()),
         ("Problems of this run", said),
         ("Why the published figures differ", published.words if published else ()),
-        ("Which setting would raise a cell's throughput", tables.advice(found)),
-        ("Notes on the measurements", tables.findings(found)),
+        (kind.ADVICE.removesuffix(":").capitalize(), kind.advice(specs, found)),
+        ("Notes on the measurements", kind.findings(specs, found)),
     ]
-    return tables.markdown(TITLE, shown, lists)
+    return tables.markdown(kind.TITLE, shown, lists, kind.LEGEND)
 
 
 def write_all(
-    folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]
+    folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, Result], said: Sequence[str]
 ) -> list[Path]:
     """Write the tables, then report.html and figures/; return both paths. Raises MissingError without matplotlib."""
     folder.write("table.md", markdown(specs, found, said))
-    folder.write("table.csv", tables.csv_text(list(found.values())))
+    folder.write("table.csv", tables_of(specs).csv_text(specs, found))
     from emulator.report import html
     from emulator.report.figures import draw
 
-    figures = draw.draw(specs, found)
+    programs = program_report.rows(specs, results.of_kind(ProgramResult, found))
+    figures = draw.draw(specs, results.of_kind(CellResult, found)) + draw.draw_programs(programs)
     (folder.path / "figures").mkdir(exist_ok=True)
     written = []
     for figure in figures:
@@ -53,7 +57,7 @@ def write_all(
     return [folder.path / "report.html", *written]
 
 
-def page(folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, CellResult], said: Sequence[str]) -> str:
+def page(folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, Result], said: Sequence[str]) -> str:
     """report.html with as much as is possible here. Without matplotlib it has no figures and says so."""
     from emulator.report import html
 

@@ -13,6 +13,7 @@ from support.generated_docs import key_rows
 
 from emulator.config import loader
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm
+from emulator.model import program
 from emulator.model.topology import Topology
 
 
@@ -28,11 +29,11 @@ SHOWN = shown("LaneForm") + shown("DirectionForm")
 
 def test_every_key_has_values() -> None:
     assert {key for key, _ in SHOWN} | COMPOSITE == LaneForm.model_fields.keys() | ONE_WAY
-    for form in ("TopologyForm", "MatchForm", "ScheduleForm", "TrackForm", "KeyframeForm", "SweepForm"):
+    for form in ("TopologyForm", "MatchForm", "ScheduleForm", "TrackForm", "KeyframeForm", "SweepForm", "ProgramForm"):
         assert {key for key, _ in shown(form)} | {"tracks", "keys"} >= {key for key, _, _ in key_rows(form)} - NESTED
 
 
-NESTED = {"defaults", "lanes", "schedule", "sweep"}
+NESTED = {"defaults", "lanes", "schedule", "sweep", "workload"}
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +119,23 @@ def test_every_sweep_shown_is_read(tmp_path: Path, key: str, value: str) -> None
     assert given.keys() == {key}
     read = given[key]
     assert len(read if isinstance(read, tuple | list) else [read]) == len(value.split(","))
+
+
+@pytest.mark.parametrize(("key", "value"), shown("ProgramForm"))
+def test_every_setting_of_a_program_shown_is_read(tmp_path: Path, key: str, value: str) -> None:
+    file = tmp_path / "program.yaml"
+    settings = {
+        "client": "'true'",
+        "server": "sleep 9",
+        "ready": "'after:1s'",
+        key: value if value[0] in "[{" else f"'{value}'",
+    }
+    flow = ", ".join(f"{name}: {text}" for name, text in settings.items())
+    file.write_text(f"{{name: x, hub: h, lanes: {{japan: {{rtt: 346ms}}}}, sweep: {{workload: {{{flow}}}}}}}")
+    given, places = loader.load_sweep(file)
+    assert given["workload"].keys() == {"client", "server", "ready", "timeout_ns" if key == "timeout" else key}
+    assert program.of_settings(given["workload"]).client
+    assert places["workload.client"].endswith("program.yaml:1")
 
 
 BLOCKS = [

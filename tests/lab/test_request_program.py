@@ -86,7 +86,10 @@ def test_a_user_who_thinks(lane: Callable[[int], OpenLane]) -> None:
 
 
 def test_a_large_answer_pays_for_the_growth_of_the_window_once(lane: Callable[[int], OpenLane]) -> None:
-    """1 MiB is 725 segments: windows of 10, 20, 40... carry them in 7 flights, the whole of it in one later. A burst of the shaper passes at once."""
+    """1 MiB is 725 segments: windows of 10, 20, 40... carry them in 7 flights, the whole of it in one later.
+
+    A burst of the shaper passes at once.
+    """
     found = lane(80).measure(RequestLoad(answer_bytes=MIB))
     first, rest = found.times.max_ns, found.times.p99_ns
     line_ns = round(MIB * 8 * 1514 / 1448)

@@ -66,6 +66,14 @@ class SendBytes:
         if load.streams > 1 or load.both:
             raise ValueError("send has one stream, one way")
 
+    def title(self, load: Load) -> str:
+        """The number of streams."""
+        return f"{load.streams} streams"
+
+    def part(self, load: Load) -> str:
+        """The number of streams."""
+        return str(load.streams)
+
     @contextmanager
     def start(self, ends: Ends, load: Load) -> Iterator[Sending]:
         argv = ["python3", "-c", SERVER, str(PORT), str(load.interval_s), str(self.connections)]
@@ -115,7 +123,7 @@ def test_another_workload_is_measured_judged_and_reported(one: CellSpec, tmp_pat
     assert again.spec.workload == SendBytes(3_600_000)
     found = {one.id: result}
     assert tables.overview([one], found).rows[0][1] == tables.steady_text(result)
-    assert tables.csv_text([result]).count("\n") == 2
+    assert tables.csv_text([result.spec], {result.spec.id: result}).count("\n") == 2
     assert "send 1" in html.page({}, {}, [one], found, [], [])
 
 

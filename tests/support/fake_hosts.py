@@ -111,6 +111,14 @@ class FakeWorkload:
     def check(self, load: Load) -> None:
         """Carries everything."""
 
+    def title(self, load: Load) -> str:
+        """The number of streams."""
+        return f"{load.streams} streams"
+
+    def part(self, load: Load) -> str:
+        """The number of streams."""
+        return str(load.streams)
+
     @contextlib.contextmanager
     def start(self, ends: Ends, load: Load) -> Iterator[FakeWork]:
         """At work at once."""

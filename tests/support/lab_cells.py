@@ -53,7 +53,7 @@ def measure(one: CellSpec, folder: Path, spoil: Spoil | None = None) -> CellResu
         with tcp_profiles.applied(one.profile, hub, site):
             if spoil:
                 spoil(appliance, one)
-            return run_cell.measure(one, appliance, hub, site).result
+            return run_cell.measure_streams(one, appliance, hub, site).result
     finally:
         appliance.down()
         kernel.close()

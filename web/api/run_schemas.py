@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from emulator.experiment import attempts
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.program_result import ProgramResult
 from web.api.schemas import Answer
 from web.runs import Run
 
@@ -26,6 +27,7 @@ class CellAnswer(Answer):
     rtt_measured_ns: int | None = None
     steady_bytes_per_s: float | None = None
     settled: bool | None = None
+    completion_s: float | None = Field(default=None, description="of a program: its mean completion time")
     limiter: str | None = None
     invalid: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -73,8 +75,9 @@ def _cell(spec: CellSpec, run: Run) -> CellAnswer:
         expected_bytes_per_s=spec.expected_bytes_per_s,
         state="done" if result else "failed" if failure else "waiting",
         rtt_measured_ns=result.delays.rtt_ns if result else None,
-        steady_bytes_per_s=result.steady_bytes_per_s if result else None,
-        settled=result.throughput.settled if result else None,
+        steady_bytes_per_s=result.steady_bytes_per_s if isinstance(result, CellResult) else None,
+        settled=result.throughput.settled if isinstance(result, CellResult) else None,
+        completion_s=result.figure if isinstance(result, ProgramResult) else None,
         limiter=result.judgement.limiter if result else None,
         invalid=result.judgement.invalid if result else (),
         notes=tuple(attempts.noted(result.judgement.findings)) if result else (),

@@ -45,6 +45,14 @@ class Iperf3:
         if load.duration_s > LONGEST_S:
             raise ValueError(f"iperf3 runs for at most {LONGEST_S} s, not {load.duration_s}")
 
+    def title(self, load: Load) -> str:
+        """The number of streams."""
+        return "1 stream" if load.streams == 1 else f"{load.streams} streams"
+
+    def part(self, load: Load) -> str:
+        """The number of streams, alone."""
+        return str(load.streams)
+
     @contextmanager
     def start(self, ends: Ends, load: Load) -> Iterator[Streams]:
         """Start the server, then the client. Raises MissingError, MeasureError."""

@@ -1,7 +1,8 @@
-"""The workload of a cell as an interface: it starts between two hosts and reports what the receiver received.
+"""The workload of a cell as an interface. Streams start between two hosts and report what the receiver received.
 
 A workload is a value: its kind and its own settings, which a cell stores as JSON (`workloads`). The cell does not know
-how it counts. A new workload is a frozen dataclass with `kind`, `check` and `start`, and a row of `workloads.KINDS`.
+how it counts. A new workload of streams is a frozen dataclass with what `StreamWorkload` has, and a row of
+`workloads.KINDS`; one of another nature also has a function that measures it (`experiment.run_cell.MEASURES`).
 """
 
 from __future__ import annotations
@@ -63,12 +64,22 @@ class RunningWorkload(Protocol):
 
 
 class Workload(Protocol):
-    """A program that sends data over the lane, as a value."""
+    """What a cell runs over its lane, as a value."""
 
     kind: ClassVar[str]
 
     def check(self, load: Load) -> None:
         """Raise ValueError with the reason when the workload cannot carry the load."""
+
+    def title(self, load: Load) -> str:
+        """What the head of a table calls it."""
+
+    def part(self, load: Load) -> str:
+        """Its part of a cell's name: a word without blanks."""
+
+
+class StreamWorkload(Workload, Protocol):
+    """A program that sends as much data as it can over the lane, for a given time."""
 
     def start(self, ends: Ends, load: Load) -> AbstractContextManager[RunningWorkload]:
         """Start it; leaving the block ends whatever still runs. Raises MissingError, MeasureError."""

@@ -7,13 +7,14 @@ from typing import Any
 
 from emulator.errors import no_such
 from emulator.hosts.tools.iperf3 import Background, Datagrams, Iperf3, PathRate
-from emulator.hosts.tools.workload import Workload
+from emulator.hosts.tools.program import ProgramWorkload
+from emulator.hosts.tools.workload import StreamWorkload, Workload
 from emulator.system import dataclass_json
 
-KINDS: dict[str, type[Any]] = {Iperf3.kind: Iperf3}
+KINDS: dict[str, type[Any]] = {Iperf3.kind: Iperf3, ProgramWorkload.kind: ProgramWorkload}
 """The workloads that a cell may run, by their name in JSON."""
 
-STREAMS: Workload = Iperf3()
+STREAMS: StreamWorkload = Iperf3()
 """The default workload of a cell, and the workload of RFC 6349's TCP tests."""
 DATAGRAMS = Datagrams
 """UDP at a given rate, to measure a bottleneck."""

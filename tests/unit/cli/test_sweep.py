@@ -58,7 +58,7 @@ def test_a_dry_run_shows_the_cells_and_makes_nothing(longhaul: Said, tmp_path: P
         "lane-0ms-default-1-1Gbit    0 ms      10 s  114.0 (0.956)  114.0 (0.956)  line",
         "lane-32ms-default-1-1Gbit  32 ms      10 s   83.3 (0.699)   81.7 (0.685)  send buffer",
         "",
-        "MiB/s (Gbit/s); 2 cells, each measured 3 to 10 times: streams run for 60 s at least.",
+        "2 cells, each measured 3 to 10 times; MiB/s (Gbit/s); streams run for 60 s at least.",
     ]
     assert list(tmp_path.iterdir()) == []
 

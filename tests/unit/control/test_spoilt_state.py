@@ -22,7 +22,8 @@ from emulator.plan.state import State
 
 FILES = (
     "intent.json", "waiting.json", "desire.json", "topology.yaml", "schedule.json", "lock", "leaseholder",
-    "borrower", "room", "intent.partial", "changes", "changes/000001.json", "changes/000002.json", "changes/000003.json",
+    "borrower", "room", "intent.partial", "changes",
+    "changes/000001.json", "changes/000002.json", "changes/000003.json",
 )  # fmt: skip
 COMMANDS: dict[str, Callable[[Appliance], object]] = {
     "status": Appliance.status,

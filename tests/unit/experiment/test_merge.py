@@ -66,9 +66,11 @@ def test_the_tables_show_both_directions() -> None:
     row = dict(zip(table.header, table.rows[0], strict=True))
     assert (table.title, BOTH.id) == ("default, 1 stream, both", "lane-32ms-default-1-both")
     assert (row["steady"], row["outbound"], row["inbound"]) == ("✗90.0 (0.755)", "90.0 (0.755)", "100.0 (0.839)")
-    (line,) = csv.DictReader(io.StringIO(tables.csv_text([result])))
+    (line,) = csv.DictReader(io.StringIO(tables.csv_text([result.spec], {result.spec.id: result})))
     assert [line[f"{way}_bytes_per_s"] for way in tables.WAYS] == ["94371840", "104857600"]
-    (alone,) = csv.DictReader(io.StringIO(tables.csv_text([cell_result()])))
+    (alone,) = csv.DictReader(
+        io.StringIO(tables.csv_text([cell_result().spec], {cell_result().spec.id: cell_result()}))
+    )
     assert [alone[f"{way}_bytes_per_s"] for way in tables.WAYS] == ["91750400.0", ""]
 
 

@@ -48,7 +48,7 @@ def measured(tmp_path: Path, hosts: tuple[FakeHost, FakeHost], monkeypatch: pyte
     def run(one: CellSpec) -> CellResult:
         appliance = Appliance(FakeKernel(), tmp_path, guard=lambda _: None)
         appliance.up(one.topology)
-        return run_cell.measure(one, appliance, *hosts).result
+        return run_cell.measure_streams(one, appliance, *hosts).result
 
     return run
 
@@ -122,9 +122,15 @@ def test_connections_that_ss_never_saw_are_a_note_and_the_cell_counts(
     assert ("ss did not end within 30 s" in said(result)["no-socket-figures"]) == isinstance(answer, Exception)
     assert CellResult.from_json(json.loads(json.dumps(result.to_json()))) == result
     found = {result.spec.id: result}
-    row = dict(zip(tables.CSV_COLUMNS, tables.csv_text([result]).splitlines()[1].split(","), strict=False))
+    row = dict(
+        zip(
+            tables.CSV_COLUMNS,
+            tables.csv_text([result.spec], {result.spec.id: result}).splitlines()[1].split(","),
+            strict=False,
+        )
+    )
     assert (row["window_bytes"], row["peer_window_bytes"]) == ("", "")
-    assert "streams at work" in "".join(tables.findings(found))
+    assert "streams at work" in "".join(tables.findings([], found))
     assert html.page({}, {}, [result.spec], found, [], [])
 
 

@@ -116,8 +116,10 @@ def test_in_labs_the_longest_go_first() -> None:
 
 
 def test_what_a_lab_answers() -> None:
-    done = execution(SPECS[0])
-    text = json.dumps({"result": done.result.to_json(), "raw": done.raw}).encode()
+    done = replace(execution(SPECS[0]), files={"client/run-0/log.txt": b"\x00\xff"})
+    text = json.dumps(
+        {"result": done.result.to_json(), "raw": done.raw, "files": {"client/run-0/log.txt": "AP8="}}
+    ).encode()
     assert sweep_runner.read_answer(SPECS[0], b"noise\n" + text + b"\n", b"") == done
 
 

@@ -112,7 +112,7 @@ def test_a_command_that_takes_too_long_is_ended() -> None:
     assert (left_behind(), lab_processes()) == ([], [])
 
 
-@pytest.mark.parametrize("loop", ["while True: pass", "import select\nwhile True: select.select([], [], [], 0)"])
+@pytest.mark.parametrize("loop", ["while True: pass", "import os\nwhile True: os.getpid()"])
 def test_a_live_lock_ends_with_what_was_running(loop: str) -> None:
     with pytest.raises(LabStalled, match="virtual clock stood still") as error:
         boot.run(["python3", "-c", loop], stall_cpu_s=3)

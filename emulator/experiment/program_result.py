@@ -1,0 +1,65 @@
+"""The result of a cell that ran a program, to JSON and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues
+from emulator.analysis.program_runs import ProgramJudgement, ProgramRuns
+from emulator.experiment.cell_result import FORMAT, CellSpec
+from emulator.system import dataclass_json
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """What running the program over the cell's lane showed, in groups.
+
+    `repeats` are the mean completion times (s) of all measurements of the cell; with several, this is the median
+    measurement. `captures` are the paths in the run folder of all measurements' captures.
+    """
+
+    spec: CellSpec
+    program: ProgramRuns
+    queues: Queues
+    machine: MachineUse
+    delays: Delays
+    judgement: ProgramJudgement
+    notes: tuple[str, ...]
+    repeats: tuple[float, ...]
+    captures: tuple[CapturedFile, ...] = ()
+
+    @property
+    def figure(self) -> float:
+        """What repeats are compared by: the mean completion time, in s."""
+        return self.program.mean_completion_s
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole result by groups, with the format's number."""
+        groups = {f.name: dataclass_json.to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)[1:]}
+        return {"format": FORMAT, "spec": self.spec.to_json(), **groups}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ProgramResult:
+        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
+        kinds = typing.get_type_hints(cls)
+        groups = {f.name: dataclass_json.read(kinds[f.name], value[f.name]) for f in dataclasses.fields(cls)[1:]}
+        return cls(CellSpec.from_json(value["spec"]), **groups)
+
+
+def merged(results: Sequence[ProgramResult]) -> ProgramResult:
+    """The measurements of one cell as one result: the median one, with the objections to all."""
+    middle = sorted(results, key=lambda one: one.figure)[(len(results) - 1) // 2]
+    if len(results) == 1:
+        return middle
+    invalid = dict.fromkeys(reason for result in results for reason in result.judgement.invalid)
+    findings = dict.fromkeys(said for result in results for said in result.judgement.findings)
+    return replace(
+        middle,
+        judgement=replace(middle.judgement, invalid=tuple(invalid), findings=tuple(findings)),
+        repeats=tuple(result.figure for result in results),
+        captures=tuple(file for result in results for file in result.captures),
+    )

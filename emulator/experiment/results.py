@@ -1,0 +1,42 @@
+"""The kinds of results, one for each kind of workload: reads, merges and compares them by the same calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from emulator.analysis import statistics
+from emulator.experiment import merge, program_result
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.result_migrations import migrated
+
+Result = CellResult | ProgramResult
+R = TypeVar("R", CellResult, ProgramResult)
+
+
+def from_json(value: Mapping[str, Any]) -> Result:
+    """A result of any kind and format. Raises KeyError, TypeError, ValueError, InputError on anything else."""
+    return ProgramResult.from_json(value) if "program" in value else CellResult.from_json(migrated(dict(value)))
+
+
+def figure(result: Result) -> float:
+    """What the repeats of a cell are compared by: throughput in bytes/s, or a program's completion time in s."""
+    return result.figure if isinstance(result, ProgramResult) else result.steady_bytes_per_s
+
+
+def merged(results: Sequence[Result]) -> Result:
+    """The repeats of one cell as one result."""
+    if isinstance(results[0], ProgramResult):
+        return program_result.merged(cast("Sequence[ProgramResult]", results))
+    return merge.merge(cast("Sequence[CellResult]", results))
+
+
+def enough(results: Sequence[Result], most: int) -> bool:
+    """Whether a cell needs no more repeats."""
+    return bool(results) and statistics.enough([figure(one) for one in results], most)
+
+
+def of_kind(kind: type[R], found: Mapping[str, Result]) -> dict[str, R]:
+    """The results of one kind, by id."""
+    return {id: result for id, result in found.items() if isinstance(result, kind)}

@@ -1,0 +1,223 @@
+"""The two ends of a program that runs over a lane: their working folders, the server, and the client's timed runs.
+
+Everything happens through `Host`, so that a namespace and an SSH host behave alike. Each end works in a new folder
+below /tmp of its host, which is deleted at the end.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from emulator import units
+from emulator.errors import MeasureError
+from emulator.hosts.host import Host
+from emulator.hosts.tools.process import Completed, Running
+from emulator.model.program import Program, Ready, filled
+from emulator.system.lateness import Deadline
+
+READY_S = 60.0
+"""How long a server may take until it is ready."""
+POLL_S = 0.01
+TAIL_BYTES = 64 << 10
+"""Of each output that the run folder gets."""
+MOST_KEPT_BYTES = 16 << 20
+"""Of the files that one end keeps."""
+_QUICK_S = 30.0
+
+_MAKE = "mktemp -d /tmp/longhaul-program-XXXXXX"
+_INTO = 'cd "$1" && out="$2" && shift 2 && exec "$@" >"$out.out" 2>"$out.err" </dev/null'
+"""Runs a command in a folder; its output goes into two files there."""
+_TIMED = """cd "$1" || exit 125
+shift
+before=$(date +%s%N)
+"$@" >client.out 2>client.err </dev/null
+code=$?
+echo "$before $(date +%s%N) $code"
+"""
+"""The same, and when it began and ended by the host's own clock, which no connection to the host delays."""
+_WRITE = 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1"'
+_COPY = """mkdir "$2" && cd "$1" || exit 1
+for name in * .[!.]*; do
+    case $name in
+    run-* | sockets.*) ;;
+    *) [ ! -e "$name" ] || cp -a --reflink=auto "$name" "$2"/ || exit 1 ;;
+    esac
+done
+"""
+_KEEP = """cd "$1" || exit 1
+shift
+for pattern in "$@"; do
+    for file in $pattern; do
+        [ -f "$file" ] && printf '%s\\n' "$file" && base64 -w 0 "$file" && echo
+    done
+done
+:
+"""
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """One run of the client, by its host's clock (ns since 1970)."""
+
+    began_ns: int
+    ended_ns: int
+    exit_code: int
+
+
+class ProgramEnd:
+    """One end: a host, and its working folder. `values` are those of the placeholders."""
+
+    def __init__(self, host: Host, folder: str, program: Program, values: Mapping[str, str]) -> None:
+        self.host, self.folder, self.program, self.values = host, folder, program, values
+
+    def place(self, name: str) -> str:
+        """The path of something in the folder."""
+        return str(PurePosixPath(self.folder) / name)
+
+    def write_files(self, folder: str) -> None:
+        """Write the program's files, with their placeholders filled in."""
+        for name, text in self.program.files.items():
+            argv = ["sh", "-c", _WRITE, "longhaul", str(PurePosixPath(folder) / name), filled(text, self.values)]
+            self.host.run(argv, _QUICK_S).checked()
+
+    def prepare(self, key: str, timeout_s: float) -> None:
+        """Run the command of that key to its end, if there is one. Raises MeasureError."""
+        if command := getattr(self.program, key):
+            argv = ["sh", "-c", _INTO, "longhaul", self.folder, key, *self.shell(command)]
+            done = self.host.run(argv, timeout_s)
+            if done.exit_code:
+                raise MeasureError(f"the command {key} ended with {done.exit_code}: {self.last_words(key)}")
+
+    def shell(self, command: str, **more: str) -> list[str]:
+        """The arguments that run a command of the user, as the program's user and in its environment."""
+        given = [f"{name}={value}" for name, value in self.program.environment.items()]
+        user = ["runuser", "-u", self.program.user, "--"] if self.program.user else []
+        return [*user, *(["env", *given] if given else []), "sh", "-c", filled(command, {**self.values, **more})]
+
+    def last_words(self, *names: str) -> str:
+        """The last line that a command printed, on stderr if it can be; for a message."""
+        for name in names:
+            for suffix in ("err", "out"):
+                if lines := self.tail(f"{name}.{suffix}").strip().splitlines():
+                    return lines[-1].strip()[:500]
+        return "it printed nothing"
+
+    def tail(self, name: str) -> str:
+        """The end of a file in the folder; "" when it is not there."""
+        return self.host.run(["tail", "-c", str(TAIL_BYTES), self.place(name)], _QUICK_S).stdout
+
+    def kept(self, folder: str) -> dict[str, bytes]:
+        """The files that the user wants to keep, by path. Raises MeasureError when they are too large."""
+        if not self.program.keep:
+            return {}
+        text = self.host.run(["sh", "-c", _KEEP, "longhaul", folder, *self.program.keep], _QUICK_S).stdout
+        if len(text) > MOST_KEPT_BYTES * 4 // 3:
+            limit = units.format_size(MOST_KEPT_BYTES)
+            raise MeasureError(f"keep: {', '.join(self.program.keep)}: more than {limit}: keep fewer files")
+        lines = text.splitlines()
+        return {name: base64.b64decode(data) for name, data in zip(lines[::2], lines[1::2], strict=False)}
+
+
+@contextmanager
+def opened(host: Host, program: Program, values: Mapping[str, str]) -> Iterator[ProgramEnd]:
+    """An end with its folder and files for the time of a block. Raises MeasureError."""
+    folder = host.run(["sh", "-c", _MAKE], _QUICK_S).checked().stdout.strip()
+    try:
+        end = ProgramEnd(host, folder, program, values)
+        end.write_files(folder)
+        if program.user:
+            host.run(["chown", "-R", program.user, folder], _QUICK_S).checked()
+        yield end
+    finally:
+        host.run(["rm", "-rf", folder], _QUICK_S)
+
+
+@contextmanager
+def serving(end: ProgramEnd) -> Iterator[None]:
+    """Run the server, if there is one, for the time of a block, which begins once it is ready. Raises MeasureError."""
+    program = end.program
+    if not program.server:
+        yield
+        return
+    argv = ["sh", "-c", _INTO, "longhaul", end.folder, "server", *end.shell(program.server)]
+    with end.host.start(argv) as server:
+        assert program.ready is not None
+        _wait(end, program.ready, server)
+        yield
+
+
+def _wait(end: ProgramEnd, ready: Ready, server: Running) -> None:
+    if ready.kind == "after":
+        time.sleep(units.parse_duration_ns(ready.argument) / 1e9)
+        if not server.running():
+            raise MeasureError(_ended(end, ready, server))
+        return
+    deadline = Deadline(READY_S)
+    while not _is_ready(end, ready):
+        if not server.running():
+            raise MeasureError(_ended(end, ready, server))
+        if deadline.passed():
+            words = end.last_words("server")
+            raise MeasureError(f"the server was not ready ({ready}) within {deadline}; its last line: {words}")
+        time.sleep(POLL_S)
+
+
+def _ended(end: ProgramEnd, ready: Ready, server: Running) -> str:
+    code = server.wait(_QUICK_S).exit_code
+    return (
+        f"the server ended with {code} before it was ready ({ready}): {end.last_words('server')}; "
+        "it must stay in the foreground"
+    )
+
+
+def _is_ready(end: ProgramEnd, ready: Ready) -> bool:
+    if ready.kind == "tcp":
+        return end.host.is_listening(int(ready.argument))
+    if ready.kind == "file":
+        return not end.host.run(["test", "-e", end.place(ready.argument)], _QUICK_S).exit_code
+    outputs = [end.place("server.out"), end.place("server.err")]
+    return not end.host.run(["grep", "-qE", "-e", ready.argument, *outputs], _QUICK_S).exit_code
+
+
+@contextmanager
+def run_folder(end: ProgramEnd, number: int) -> Iterator[str]:
+    """A folder of its own for one run of the client: the files, and what was prepared."""
+    folder = end.place(f"run-{number}")
+    if end.program.prepare_client:
+        end.host.run(["sh", "-c", _COPY, "longhaul", end.folder, folder], end.program.timeout_ns / 1e9).checked()
+    else:
+        end.host.run(["mkdir", folder], _QUICK_S).checked()
+        end.write_files(folder)
+    if end.program.user:
+        end.host.run(["chown", "-R", end.program.user, folder], _QUICK_S).checked()
+    try:
+        yield folder
+    finally:
+        end.host.run(["rm", "-rf", folder], _QUICK_S)
+
+
+def timed(end: ProgramEnd, folder: str, number: int) -> TimedRun:
+    """Run the client once, in that folder. Raises MeasureError when it takes too long."""
+    command = end.shell(end.program.client, run=str(number))
+    argv = ["sh", "-c", _TIMED, "longhaul", folder, *command]
+    limit_s = end.program.timeout_ns / 1e9
+    with end.host.start(argv) as client:
+        try:
+            done = client.wait(limit_s)
+        except MeasureError:
+            raise MeasureError(f"the client did not end within {limit_s:g} s (timeout)") from None
+    return _read(done)
+
+
+def _read(done: Completed) -> TimedRun:
+    try:
+        began, ended, code = map(int, done.stdout.split())
+    except ValueError:
+        words = (done.stderr.strip() or "it printed nothing").splitlines()[-1]
+        raise MeasureError(f"the client could not be started: {words}") from None
+    return TimedRun(began, ended, code)
