@@ -52,7 +52,7 @@ class _SweepBase(Form):
     """What a sweep has besides its axes."""
 
     workload: ProgramForm | None = Field(
-        default=None, description="the program that every cell runs; default: streams of iperf3"
+        default=None, description="the program that every cell runs; default: streams of TCP"
     )
 
 

@@ -92,7 +92,7 @@ def _run(
                 for end, other in zip(ends, reversed(addresses), strict=True)
             ]
             stack.enter_context(program_ends.serving(ends[1]))
-            cell = _Runs(spec, appliance, program, ends[0], (logs[0], logs[1]))
+            cell = _ClientRuns(spec, appliance, program, ends[0], (logs[0], logs[1]))
             runs = tuple(cell.run(number) for number in range(program.repeat))
             frames = cell.look(program.repeat)
             files = cell.files | {f"server/{name}": data for name, data in ends[1].kept(ends[1].folder).items()}
@@ -117,7 +117,7 @@ def _values(spec: CellSpec, client: Host, server: Host) -> dict[str, str]:
 
 
 @dataclass
-class _Runs:
+class _ClientRuns:
     """Runs the client, and keeps what it prints and the files that it leaves."""
 
     spec: CellSpec
