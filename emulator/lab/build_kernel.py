@@ -1,4 +1,8 @@
-"""Build the lab's kernel: User-mode Linux from Debian's source package, with `kernel.config` and `patches/`."""
+"""Build the lab's kernel: User-mode Linux from Debian's source package, with `kernel.config` and `patches/`.
+
+There are two configurations. `standard` is `kernel.config`; `full` adds `kernel-full.config`: WireGuard, nf_tables,
+MPTCP, NFS and FUSE.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,9 @@ from emulator.lab.runtime import runtime_folder, why_not
 
 PACKAGE = "linux-source-6.12"
 SOURCE = Path(f"/usr/src/{PACKAGE}.tar.xz")
+STANDARD, FULL = "standard", "full"
 CONFIG = Path(__file__).with_name("kernel.config")
+MORE_CONFIG = Path(__file__).with_name("kernel-full.config")
 PATCHES = Path(__file__).with_name("patches")
 """NNNN-name.patch, applied in the order of their names; each begins with its reason."""
 RECIPE = "5"
@@ -24,7 +30,7 @@ RECIPE = "5"
 RECORD = "source-version"
 """The file beside the kernel that holds the version of the source package."""
 
-LINES = 1323
+LINES = {STANDARD: 1398, FULL: 1800}
 """About how many lines `make` prints, for the progress bar."""
 
 SCRATCH_BYTES = 2 << 30
@@ -52,10 +58,16 @@ UNUSED = (
 """Sources that no lab compiles, by tar's patterns; Kconfig and Makefiles stay, for the configuration reads them all."""
 
 
-def place() -> Path:
+def place(config: str = STANDARD) -> Path:
     """The folder that holds the kernel `linux`, or will hold it. Its name depends on every input of the build."""
     patches = [part for patch in series() for part in (patch.name, patch.read_bytes())]
-    return entry("kernel", [CONFIG.read_bytes(), SOURCE.name, *patches, repr(BUILD), RECIPE])
+    asked = [file.read_bytes() for file in fragments(config)]
+    return entry("kernel", [*asked, SOURCE.name, *patches, repr(BUILD), RECIPE])
+
+
+def fragments(config: str) -> list[Path]:
+    """The files of a configuration: each adds to the one before."""
+    return [CONFIG] if config == STANDARD else [CONFIG, MORE_CONFIG]
 
 
 def series() -> list[Path]:
@@ -63,9 +75,9 @@ def series() -> list[Path]:
     return sorted(PATCHES.glob("*.patch"))
 
 
-def source_version() -> str:
+def source_version(config: str = STANDARD) -> str:
     """The version of the cached kernel's source package; "" without a kernel, or for one that was built before."""
-    record = place() / RECORD
+    record = place(config) / RECORD
     return record.read_text("utf-8").strip() if record.exists() else ""
 
 
@@ -88,9 +100,9 @@ def other_source() -> str:
     return f"{PACKAGE} {installed} is installed: remove {place()} and run longhaul lab build to use it"
 
 
-def build(progress: Progress) -> Path:
+def build(progress: Progress, config: str = STANDARD) -> Path:
     """Build the kernel unless it is there. Returns the executable. Raises LabError."""
-    goal = place()
+    goal = place(config)
     with building(goal) as partial:
         if partial:
             need(TOOLS)
@@ -98,8 +110,8 @@ def build(progress: Progress) -> Path:
                 tree, version = _unpack(scratch, progress)
                 for patch in series():
                     apply(patch, tree)
-                _configure(tree, progress)
-                _compile(tree, progress)
+                _configure(tree, config, progress)
+                _compile(tree, LINES[config], progress)
                 command(["strip", "-o", partial / "linux", tree / "linux"])
                 (partial / RECORD).write_text(version, "utf-8")
     return goal / "linux"
@@ -155,24 +167,24 @@ def apply(patch: Path, tree: Path) -> None:
         raise LabError(f"{patch.name} does not apply to this kernel's source ({SOURCE.name}):\n{error}") from None
 
 
-def _configure(tree: Path, progress: Progress) -> None:
+def _configure(tree: Path, config: str, progress: Progress) -> None:
     progress("configure the kernel", 0, 1)
     make = ["make", "-s", "ARCH=um"]
     command([*make, "tinyconfig"], cwd=tree)
-    command(["./scripts/kconfig/merge_config.sh", "-m", ".config", CONFIG], cwd=tree, env={"ARCH": "um"})
+    command(["./scripts/kconfig/merge_config.sh", "-m", ".config", *fragments(config)], cwd=tree, env={"ARCH": "um"})
     command([*make, "olddefconfig"], cwd=tree)
-    check_config(CONFIG.read_text(), (tree / ".config").read_text())
+    check_config("".join(file.read_text() for file in fragments(config)), (tree / ".config").read_text())
     progress("configure the kernel", 1, 1)
 
 
 def check_config(asked: str, got: str) -> None:
-    """Raises LabError naming every line of kernel.config that this kernel did not keep."""
+    """Raises LabError naming every line of the configuration that this kernel did not keep."""
     kept = set(got.splitlines())
     if lost := [line for line in asked.splitlines() if line.startswith(("CONFIG_", "# CONFIG_")) and line not in kept]:
         raise LabError(f"the kernel's configuration lost {', '.join(lost)}")
 
 
-def _compile(tree: Path, progress: Progress) -> None:
+def _compile(tree: Path, expected: int, progress: Progress) -> None:
     argv = ["make", "ARCH=um", f"-j{len(os.sched_getaffinity(0))}", "linux"]
     lines: list[str] = []
     with subprocess.Popen(
@@ -182,7 +194,7 @@ def _compile(tree: Path, progress: Progress) -> None:
         assert make.stdout
         for line in make.stdout:
             lines.append(line.rstrip())
-            progress("compile the kernel", min(len(lines), LINES - 1), LINES)
+            progress("compile the kernel", min(len(lines), expected - 1), expected)
     if make.returncode != 0:
         raise LabError("the kernel does not compile:\n" + "\n".join(lines[-12:]))
-    progress("compile the kernel", LINES, LINES)
+    progress("compile the kernel", expected, expected)

@@ -76,7 +76,7 @@ def test_another_patch_is_another_kernel(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_kernel_names_its_source_and_another_one_that_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_kernel, "place", lambda: tmp_path)
+    monkeypatch.setattr(build_kernel, "place", lambda *_: tmp_path)
     monkeypatch.setattr(build_kernel, "installed_version", lambda: "6.12.2-1")
     assert (build_kernel.source_version(), build_kernel.other_source()) == ("", "")
     (tmp_path / build_kernel.RECORD).write_text("6.12.2-1")
