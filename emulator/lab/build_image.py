@@ -11,19 +11,17 @@ import sys
 from pathlib import Path
 
 from emulator.errors import LabError
-from emulator.lab import compile_pyc
+from emulator.lab import build_packages, compile_pyc
 from emulator.lab.build_cache import Progress, building, command, entry, need
 
-SUITE = "trixie"
 PACKAGES = (
     "bash", "bridge-utils", "coreutils", "dash", "ethtool", "findutils", "grep", "iperf3", "iproute2", "iputils-ping",
     "irtt", "libc-bin", "login", "mininet", "mount", "openssh-client", "openssh-server", "procps", "python3", "sed",
     "sudo", "tar", "util-linux",
 )  # fmt: skip
-RECIPE = "5"
+RECIPE = "6"
 """Increase it when the steps below change, or those of `compile_pyc.compile_image`."""
 
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PROJECT = Path(__file__).parents[2]
 UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
@@ -43,7 +41,7 @@ FOLDERS = ("usr/local/bin", "lab/run", "lab/rw", "opt/longhaul/src", "proc", "sy
 
 def place() -> Path:
     """The folder that holds the image `root`, or will hold it. Its name depends on every input of the build."""
-    return entry("image", [SUITE, " ".join(PACKAGES), repr(FILES), RECIPE, REQUIREMENTS.read_bytes()])
+    return entry("image", [build_packages.SUITE, " ".join(PACKAGES), repr(FILES), RECIPE, REQUIREMENTS.read_bytes()])
 
 
 def build(progress: Progress) -> Path:
@@ -69,44 +67,13 @@ def build(progress: Progress) -> Path:
 
 def _packages(partial: Path, root: Path, progress: Progress) -> None:
     progress("download Debian packages", 0, 1)
-    apt = _private_apt(partial / "apt")
-    command([*apt, "update"])
-    command([*apt, "install", "--download-only", "-y", *PACKAGES])
+    archives = build_packages.download(partial / "apt", PACKAGES)
     progress("download Debian packages", 1, 1)
-    archives = sorted((partial / "apt/cache/archives").glob("*.deb"))
-    # base-files first: it brings the links /bin, /lib, ... that the others unpack through.
-    archives.sort(key=lambda path: not path.name.startswith("base-files_"))
-    for count, archive in enumerate(archives):
-        progress("unpack Debian packages", count, len(archives))
-        command(["dpkg-deb", "-x", archive, root])
-    progress("unpack Debian packages", len(archives), len(archives))
+    build_packages.unpack(archives, root, progress)
+    build_packages.write_status(root, (build_packages.stanza(one, build_packages.INSTALLED) for one in archives))
     shutil.rmtree(partial / "apt")
     for path in UNUSED:
         shutil.rmtree(root / path, ignore_errors=True)
-
-
-def _private_apt(folder: Path) -> list[str]:
-    """apt-get with private folders and the mirror that this machine uses. Raises LabError when apt knows no mirror."""
-    for name in ("etc/apt.conf.d", "etc/preferences.d", "state/lists/partial", "cache/archives/partial", "dpkg"):
-        (folder / name).mkdir(parents=True)
-    (folder / "dpkg/status").touch()
-    mirrors = command(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]).split()
-    mirror = next((m for m in mirrors if m.rstrip("/").endswith("/debian")), None)
-    if mirror is None:
-        raise LabError("apt knows no Debian mirror on this machine: run apt-get update, or check its sources")
-    (folder / "etc/sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror} {SUITE} main\n")
-    options = {
-        "Dir::Etc": folder / "etc",
-        "Dir::Etc::parts": folder / "etc/apt.conf.d",
-        "Dir::State": folder / "state",
-        "Dir::State::status": folder / "dpkg/status",
-        "Dir::Cache": folder / "cache",
-        "APT::Install-Recommends": "false",
-        "Acquire::Languages": "none",
-        "APT::Sandbox::User": "",
-        "Debug::NoLocking": "true",
-    }
-    return ["apt-get", "-q", *(f"-o{key}={value}" for key, value in options.items())]
 
 
 def _python_packages(root: Path, progress: Progress) -> None:
