@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from emulator.cli.build_progress import build_progress
 from emulator.cli.options import snap_option
 from emulator.cli.output import json_option
+from emulator.cli.root_options import chosen, kernel_option, root_options, warn, with_option
 from emulator.errors import Mistake
-from emulator.lab import boot_options
+from emulator.lab import boot_options, lab_facts, lab_root
 from emulator.lab.boot_options import START
 
 MEMORY_HELP = "The guest's memory, 64M to 128G."
@@ -28,18 +30,37 @@ def lab() -> None:
     """Run Linux's own TCP, bridge and netem in virtual time. The lab needs no root, no netem and no NICs."""
 
 
-@lab.command(epilog="\b\nExample:\n  longhaul lab build")
+@lab.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul lab build\n"
+    "  longhaul lab build --with rsync,nginx\n"
+    "  longhaul lab build --kernel-config full"
+)
+@with_option
+@kernel_option
 @json_option
-def build(as_json: bool) -> None:
+def build(packages: str | None, kernel_config: str | None, as_json: bool) -> None:
     """Build the kernel and the root image, both at the same time.
 
-    Builds only what is missing. The first build takes about four minutes on two CPUs.
+    Builds only what is missing. The first build takes about four minutes on two CPUs. Packages form a layer of their
+    own, one for each set.
     """
-    from emulator.lab.build import build_lab
+    from emulator.lab import boot
 
+    reader = boot_options.Reader()
+    choice = lab_root.read(reader, packages, None, host=False, kernel_config=kernel_config)
+    reader.finish()
     with build_progress() as progress:
-        linux, root = build_lab(progress)
-    click.echo(json.dumps({"kernel": str(linux), "image": str(root)}) if as_json else f"{linux}\n{root}")
+        root = boot.built(progress, choice)
+    facts: dict[str, object] = {"kernel": str(root.linux), "image": str(root.image)}
+    if root.layer:
+        facts |= lab_facts.of_layer(root.layer.parent)
+    if as_json:
+        click.echo(json.dumps(facts))
+        return
+    click.echo(f"{root.linux}\n{root.image}")
+    if root.layer:
+        click.echo(f"{root.layer}\n{lab_facts.packages_text(facts)}")
 
 
 @lab.command(epilog="\b\nExamples:\n  longhaul lab info\n  longhaul lab info --json")
@@ -49,7 +70,7 @@ def info(as_json: bool) -> None:
 
     Also shows where its kernel and image are, and their sizes.
     """
-    from emulator.lab import boundary, build_cache, build_image, build_kernel, landlock, runtime
+    from emulator.lab import boundary, build_cache, build_image, build_kernel, build_layer, landlock, runtime
 
     version = landlock.abi()
     linux, root = build_kernel.place() / "linux", build_image.place() / "root"
@@ -61,6 +82,8 @@ def info(as_json: bool) -> None:
         "image": str(root),
         "image_bytes": _size(root) if root.exists() else None,
         "why_not": runtime.why_not(),
+        "full_kernel": _if_there(build_kernel.place(build_kernel.FULL) / "linux"),
+        "layers": [lab_facts.of_layer(folder) for folder in build_layer.built()],
         "landlock": version,
         "weaknesses": boundary.weaknesses(version),
     }
@@ -71,6 +94,10 @@ def info(as_json: bool) -> None:
         state = f"{size / 2**20:.0f} MiB" if isinstance(size, int) else "not built yet: longhaul lab build"
         source = build_kernel.source_version() if name == "kernel" and isinstance(size, int) else ""
         click.echo(f"{name:8}{facts[name]}  ({state}{f', from {build_kernel.PACKAGE} {source}' * bool(source)})")
+    if facts["full_kernel"]:
+        click.echo(f"full    {facts['full_kernel']}  (kernel)")
+    for layer in build_layer.built():
+        click.echo(f"layer   {layer}  ({lab_facts.packages_text(lab_facts.of_layer(layer))})")
     if other := build_kernel.other_source():
         click.echo(f"note: {other}")
     reasons = runtime.why_not()
@@ -85,6 +112,8 @@ def info(as_json: bool) -> None:
     context_settings={"ignore_unknown_options": False},
     epilog="\b\nExamples:\n"
     "  longhaul lab run -- ip link\n"
+    "  longhaul lab run --with rsync -- rsync --version\n"
+    "  longhaul lab run --host-root -- curl --version\n"
     "  longhaul lab run --seed 7 --timeout 10min -- python3 -m pytest tests/lab",
 )
 @click.option("--real-time", is_flag=True, help="Use the host's clock; measurements are then not exact.")
@@ -109,12 +138,16 @@ def info(as_json: bool) -> None:
     help="Write the frames of all lanes to DIR, a folder below the current one (see 'longhaul capture').",
 )
 @snap_option(0)
+@root_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     real_time: bool, mem: str, seed: str, timeout: str | None, start_date: str | None, stall: str | None,
-    pcap: str | None, snap_bytes: int, command: tuple[str, ...],
+    pcap: str | None, snap_bytes: int, command: tuple[str, ...], **roots: Any,
 ) -> None:  # fmt: skip
-    """Run COMMAND as root in the lab. It can read and write the current folder; the exit code is COMMAND's."""
+    """Run COMMAND as root in the lab. It can read and write the current folder; the exit code is COMMAND's.
+
+    The programs are those of the lab's image, unless --with, --root or --host-root says otherwise.
+    """
     from emulator.lab import boot
 
     reader = boot_options.Reader()
@@ -125,10 +158,12 @@ def run(
     stall_cpu_s = reader.read("--stall", boot_options.parse_stall_s, stall)
     if real_time:
         reader.refuse({"--start-date": start_date, "--stall": stall}, "it is for the virtual clock: omit --real-time")
+    choice = chosen(roots, reader)
     if not command[0]:
         reader.mistakes.append(Mistake("COMMAND", "", boot_options.NO_COMMAND))
     folder = reader.folder()
     reader.finish()
+    warn(choice)
     with build_progress() as progress:
         code = boot.run(
             command if pcap is None else _captured(command, pcap, snap_bytes),
@@ -140,23 +175,29 @@ def run(
             start_ns=boot_options.START_NS if start_ns is None else start_ns,
             stall_cpu_s=stall_cpu_s or boot_options.STALL_CPU_S,
             progress=progress,
+            choice=choice,
         )
     sys.exit(code)
 
 
 @lab.command(epilog="\b\nExample:\n  longhaul lab shell")
 @click.option("--mem", default="8G", show_default=True, metavar="SIZE", help=MEMORY_HELP)
-def shell(mem: str) -> None:
+@root_options
+def shell(mem: str, **roots: Any) -> None:
     """Open an interactive shell in the lab, in real time."""
     from emulator.lab import boot
 
     reader = boot_options.Reader()
     memory_bytes = reader.read("--mem", boot_options.parse_memory_bytes, mem)
+    choice = chosen(roots, reader)
     folder = reader.folder()
     reader.finish()
     assert memory_bytes
     assert folder
-    sys.exit(boot.shell(folder, memory_bytes))
+    warn(choice)
+    with build_progress() as progress:
+        root = boot.built(progress, choice)
+    sys.exit(boot.shell(folder, root, memory_bytes))
 
 
 def _captured(command: tuple[str, ...], folder: str, snap_bytes: int) -> list[str]:
@@ -167,6 +208,10 @@ def _captured(command: tuple[str, ...], folder: str, snap_bytes: int) -> list[st
             f"{folder!r} is outside the current folder, where the lab cannot write", param_hint="--pcap"
         )
     return ["longhaul", "capture", str(place), "--snap", str(snap_bytes), "--", *command]
+
+
+def _if_there(path: Path) -> str | None:
+    return str(path) if path.exists() else None
 
 
 def _size(root: Path) -> int:

@@ -13,22 +13,22 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from emulator.errors import LabError, LabStalled, LabTimeout
-from emulator.lab import boot_options, boundary, build, build_image, compile_pyc, landlock
+from emulator.lab import boot_options, boundary, build, build_image, compile_pyc, lab_root, landlock, programs
 from emulator.lab.boot_options import MEMORY_BYTES, SEED, STALL_CPU_S, START_NS
 from emulator.lab.boundary import Exchange
 from emulator.lab.build_cache import Progress
 from emulator.lab.cpu_usage import group_cpu_s
+from emulator.lab.lab_root import LabRoot, RootChoice
 from emulator.lab.landlock import Job
 from emulator.lab.runtime import cpu_of_its_own, runtime_folder
 
 POLL_MS = 50
 """The time between two checks for output of the lab."""
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PYTHONPATH = "/opt/longhaul/src:/opt/longhaul/site-packages"
+IMAGE = RootChoice()
 SOURCES = tuple(build_image.PROJECT / name for name in ("emulator", "web", "topologies"))
 """All that the lab sees of the folder Longhaul is in: beside an installation are packages for another Python."""
 
@@ -68,41 +68,75 @@ def run(
     stdout: Sink | None = None,
     stderr: Sink | None = None,
     progress: Progress = lambda *_: None,
+    choice: RootChoice = IMAGE,
+    own: bool = False,
 ) -> int:
     """Run `argv` as root of a lab and return its exit code; builds the lab first when it is not there.
 
     The command runs in the folder `cwd` of the host and may change it; with None it can change nothing of the host.
-    `serial` are two FIFOs, to the lab and from it: inside they are /dev/ttyS0. Raises InputError, LabTimeout,
-    LabStalled, or LabError with the console's last lines when the lab does not boot.
+    `serial` are two FIFOs, to the lab and from it: inside they are /dev/ttyS0. `choice` is where programs come from;
+    with `own` the command is one of Longhaul's own, which has the image's files even when `choice` names a folder.
+    Raises InputError, MissingError when the program is not there, LabTimeout, LabStalled, or LabError with the
+    console's last lines when the lab does not boot.
     """
-    linux, root = _built(progress)
+    root = built(progress, choice)
     folder = cwd.resolve() if cwd else None
-    boot_options.check(argv, folder, root)
+    inside = replace(root, choice=replace(choice, folder="")) if own else root
+    boot_options.check(argv, folder, [inside.image, *inside.folders])
+    programs.check([argv[0]], inside, folder, (env or {}).get("PATH"))
+    return _boot(
+        root, argv, folder, env or {}, own=own, real_time=real_time, memory_bytes=memory_bytes, seed=seed,
+        timeout_s=timeout_s, start_ns=start_ns, stall_cpu_s=stall_cpu_s, cpu=cpu, serial=serial, stdout=stdout,
+        stderr=stderr,
+    )  # fmt: skip
+
+
+def _boot(
+    root: LabRoot,
+    argv: Sequence[str],
+    folder: Path | None,
+    env: Mapping[str, str],
+    *,
+    own: bool = False,
+    changes: bool = False,
+    real_time: bool = False,
+    memory_bytes: int = MEMORY_BYTES,
+    seed: int = SEED,
+    timeout_s: float | None = None,
+    start_ns: int = START_NS,
+    stall_cpu_s: float = STALL_CPU_S,
+    cpu: int | None = None,
+    serial: tuple[Path, Path] | None = None,
+    stdout: Sink | None = None,
+    stderr: Sink | None = None,
+) -> int:
+    """As `run`, with what is built and checked. With `changes` the lab shows what it changed in /lab/changes."""
     with runtime_folder() as runtime, cpu_of_its_own(cpu) as pinned:
-        spec = _spec(argv, folder, env or {}, seed, real_time=real_time)
+        spec = _spec(root, argv, folder, env, seed, own=own, real_time=real_time) | {"changes": changes}
         parameters = _prepare(root, Exchange(runtime), memory_bytes, spec)
         clock = [] if real_time else ["time-travel=inf-cpu", f"time-travel-start={start_ns}"]
         lines = {} if serial is None else {8: str(serial[0]), 9: str(serial[1])}
         console = ["con0=null,fd:1", *(["ssl0=fd:8,fd:9"] if lines else [])]
-        files = _allowed(linux, root, runtime, folder)
-        job = Job((str(linux), *parameters, *clock, *console), os.getpid(), files, pinned, lines)
+        files = _allowed(root, runtime, folder)
+        job = Job((str(root.linux), *parameters, *clock, *console), os.getpid(), files, pinned, lines)
         sinks = (stdout or _to(sys.stdout.fileno()), stderr or _to(sys.stderr.fileno()))
         with _Guest(job, Exchange(runtime)) as guest:
             return guest.follow(sinks, timeout_s, None if real_time else stall_cpu_s, " ".join(argv))
 
 
-def shell(folder: Path, memory_bytes: int = MEMORY_BYTES) -> int:
-    """An interactive bash on this terminal, in real time; it may change the host's `folder`."""
+def shell(folder: Path, root: LabRoot, memory_bytes: int = MEMORY_BYTES) -> int:
+    """An interactive shell on this terminal, in real time; it may change the host's `folder`."""
     if not sys.stdin.isatty():
         raise LabError("a shell needs a terminal; for a command use: longhaul lab run -- COMMAND")
-    linux, root = _built(lambda *_: None)
     folder = folder.resolve()
-    boot_options.check(["bash"], folder, root)
+    name = "bash" if programs.found("bash", root) else "sh"
+    boot_options.check([name], folder, [root.image, *root.folders])
+    programs.check([name], root)
     with runtime_folder() as runtime:
-        spec = _spec(["bash", "-i"], folder, {}, SEED, real_time=True) | {"terminal": True}
+        spec = _spec(root, [name, "-i"], folder, {}, SEED, real_time=True) | {"terminal": True}
         parameters = _prepare(root, exchange := Exchange(runtime), memory_bytes, spec)
-        argv = (str(linux), *parameters, "con0=fd:0,fd:1")
-        job = Job(argv, os.getpid(), _allowed(linux, root, runtime, folder))
+        argv = (str(root.linux), *parameters, "con0=fd:0,fd:1")
+        job = Job(argv, os.getpid(), _allowed(root, runtime, folder))
         import termios
 
         before = termios.tcgetattr(0)
@@ -114,22 +148,36 @@ def shell(folder: Path, memory_bytes: int = MEMORY_BYTES) -> int:
         return 1 if code is None else code
 
 
-def _built(progress: Progress) -> tuple[Path, Path]:
-    """The kernel and the image's root, and our own sources compiled for it."""
-    linux, root = build.build_lab(progress)
-    compile_pyc.compile_project(root, build_image.PROJECT)
-    return linux, root
+def built(progress: Progress = lambda *_: None, choice: RootChoice = IMAGE) -> LabRoot:
+    """What a choice boots with, built if it is not there, and our own sources compiled for it. Raises LabError."""
+    root = build.build_lab(progress, choice, _script)
+    if not choice.host:
+        compile_pyc.compile_project(root.image, build_image.PROJECT)
+    return root
+
+
+def _script(root: LabRoot, script: str, folder: Path) -> str:
+    """Run a script of a build in a lab; see `build.Boot`."""
+    said = bytearray()
+    _boot(root, ["sh", "-c", script], folder.resolve(), {}, changes=True, stdout=said.extend, stderr=said.extend)
+    return said.decode(errors="replace")
 
 
 def _spec(
-    argv: Sequence[str], folder: Path | None, env: Mapping[str, str], seed: int, *, real_time: bool
+    root: LabRoot,
+    argv: Sequence[str],
+    folder: Path | None,
+    env: Mapping[str, str],
+    seed: int,
+    *,
+    real_time: bool,
+    own: bool = False,
 ) -> dict[str, object]:
     """What init.py is told to run, and with what around it."""
     inside = {
-        "PATH": PATH,
-        "PYTHONPATH": PYTHONPATH,
+        "PATH": programs.search_path(root),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": "/root",
+        "HOME": lab_root.home(root.choice),
         "LANG": "C.UTF-8",
         "TERM": os.environ.get("TERM", "dumb"),
         "LONGHAUL_LAB": "real" if real_time else "virtual",
@@ -137,12 +185,18 @@ def _spec(
         "PYTHONHASHSEED": str(seed % 2**32),
     }
     return {
-        "sources": [str(path) for path in _sources()],
+        "sources": [] if root.choice.host else [str(path) for path in _sources()],
+        "layers": [str(root.layer)] if root.layer else [],
+        "owners": root.owners,
+        "programs": root.choice.folder,
+        "files": lab_root.own_files(root.choice),
         "folder": str(folder) if folder else None,
         "argv": list(argv),
-        "env": inside | dict(env),
+        "env": inside | lab_root.python_path(root.choice, own=own) | dict(env),
         "seed": seed,
         "terminal": False,
+        "own": own,
+        "changes": False,
     }
 
 
@@ -150,31 +204,38 @@ def _sources() -> list[Path]:
     return [path for path in SOURCES if path.exists()]
 
 
-def _prepare(root: Path, exchange: Exchange, memory_bytes: int, spec: Mapping[str, object]) -> list[str]:
+def _prepare(root: LabRoot, exchange: Exchange, memory_bytes: int, spec: Mapping[str, object]) -> list[str]:
     """Fill the folders of the boot. Returns the kernel's parameters: of paths they hold only those of the boot."""
     exchange.make()
-    shutil.copy(Path(__file__).with_name("init.py"), exchange.guest)
+    source, init = Path(__file__).with_name("init.py"), exchange.guest / "init.py"
+    shutil.copy(source, init)
     (exchange.guest / "spec.json").write_text(json.dumps(spec))
-    exchange.image.symlink_to(root.resolve())
+    exchange.image.symlink_to(root.image.resolve())
+    start = ["init=/lab/init"]
+    if root.choice.host:
+        init.write_text(f"#!{sys.executable} -IS\n{source.read_text('utf-8')}", "utf-8")
+        init.chmod(0o755)
+        # Without devtmpfs the kernel finds init in /dev/shm of the host's root.
+        start = [f"init={init}", "longhaul_host=1", "devtmpfs.mount=0"]
     return [
         f"mem={memory_bytes}", "root=/dev/root", "rootfstype=hostfs", f"rootflags={exchange.image}", "ro", "quiet",
-        "init=/lab/init", f"longhaul_run={exchange.guest}", f"uml_dir={exchange.kernel}/", "con=null", "ssl=null",
+        *start, f"longhaul_run={exchange.guest}", f"uml_dir={exchange.kernel}/", "con=null", "ssl=null",
         # No interface but lo: these drivers would make some unasked.
         "dummy.numdummies=0", "ifb.numifbs=0", "bonding.max_bonds=0", "fb_tunnels=none",
     ]  # fmt: skip
 
 
-def _allowed(linux: Path, root: Path, runtime: Path, folder: Path | None) -> dict[str, int] | None:
+def _allowed(root: LabRoot, runtime: Path, folder: Path | None) -> dict[str, int] | None:
     """The files of the host for this boot; None where the host's kernel cannot refuse the others."""
     if not landlock.abi():
         return None
     return boundary.allowed(
-        linux, boundary.libraries(linux), root.resolve(), _sources(), Exchange(runtime), folder
+        root.linux, boundary.libraries(root.linux), boundary.roots(root), _sources(), Exchange(runtime), folder
     )  # fmt: skip
 
 
 def _host_env(exchange: Exchange) -> dict[str, str]:
-    return {"PATH": PATH, "TMPDIR": str(exchange.kernel), "HOME": str(exchange.kernel)}
+    return {"PATH": programs.PATH, "TMPDIR": str(exchange.kernel), "HOME": str(exchange.kernel)}
 
 
 def _exit_code(exchange: Exchange) -> int | None:

@@ -125,24 +125,28 @@ def _seconds(text: str) -> float:
     return float(text) if bare else units.parse_duration_ns(text) / 1e9
 
 
-def check(argv: Sequence[str], folder: Path | None, root: Path) -> None:
-    """Whether this command can run in this folder, in a lab of the image `root`. Raises InputError."""
+def check(argv: Sequence[str], folder: Path | None, roots: Sequence[Path]) -> None:
+    """Whether this command can run in this folder, in a lab of these root file systems. Raises InputError."""
     mistakes = []
     if not argv or not argv[0]:
         mistakes.append(Mistake("COMMAND", "", NO_COMMAND))
-    if folder and (why := _why_not_there(folder, root)):
+    if folder and (why := _why_not_there(folder, roots)):
         mistakes.append(Mistake(str(folder), "", f"the lab cannot run here: {why}; go to another folder"))
     if mistakes:
         raise InputError(mistakes)
 
 
-def _why_not_there(folder: Path, root: Path) -> str:
+def _why_not_there(folder: Path, roots: Sequence[Path]) -> str:
     """Why the host's folder cannot be mounted in the lab under its own name; empty when it can."""
     name = str(folder)
     if len(os.fsencode(folder)) > LONGEST_FOLDER_BYTES:
         return f"its name is longer than {LONGEST_FOLDER_BYTES} bytes"
-    own = root / name.lstrip("/")
+    hidden = [own for root in roots if root != Path("/") and _has_files(own := root / name.lstrip("/"))]
     inside = any(name == tree or name.startswith(f"{tree}/") for tree in _OWN_TREES)
-    if inside or name in _OWN_FOLDERS or own.is_file() or (own.is_dir() and any(own.iterdir())):
+    if inside or name in _OWN_FOLDERS or hidden:
         return "the lab has files of its own in this folder, and they would be hidden"
     return ""
+
+
+def _has_files(path: Path) -> bool:
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))

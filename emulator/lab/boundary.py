@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from emulator.lab import landlock
+from emulator.lab.lab_root import LabRoot
 from emulator.lab.landlock import CHANGE, OVERWRITE, READ, RUN, Access
 
 OF_THE_HOST = {
@@ -18,6 +19,9 @@ OF_THE_HOST = {
     "/dev/null": OVERWRITE,
 }
 """What User-mode Linux and the C library open while they start."""
+
+NOT_SEEN = ("dev", "proc", "run", "sys", "tmp")
+"""Folders of this machine's root that a lab has of its own."""
 
 LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 
@@ -63,17 +67,32 @@ class Exchange:
 
 
 def allowed(
-    linux: Path, libraries: Sequence[str], root: Path, sources: Sequence[Path], exchange: Exchange, folder: Path | None
-) -> dict[str, int]:
+    linux: Path, libraries: Sequence[str], roots: Mapping[str, int],
+    sources: Sequence[Path], exchange: Exchange, folder: Path | None,
+) -> dict[str, int]:  # fmt: skip
     """Each path with the rights there and beneath. `folder` is the one that the command may change."""
     rules = {str(path): int(RUN) for path in (linux, *libraries)}
-    rules |= {str(path): int(READ) for path in (root, *sources, exchange.guest)}
+    rules |= roots
+    rules |= {str(path): int(READ) for path in (*sources, exchange.guest)}
     rules |= {str(exchange.guest / name): int(OVERWRITE) for name in exchange.REPORTS}
     rules |= {path: int(right) for path, right in OF_THE_HOST.items()}
     rules[str(exchange.kernel)] = CHANGE
     if folder:
         rules[str(folder)] = CHANGE
     return rules
+
+
+def roots(root: LabRoot) -> dict[str, int]:
+    """The folders that hold the lab's programs, with the rights there.
+
+    Of this machine's own root these are all folders but those that the lab has of its own; the root itself can be
+    listed only.
+    """
+    if root.choice.host:
+        seen = [path for path in Path("/").iterdir() if path.name not in NOT_SEEN and path.is_dir()]
+        return {str(path.resolve()): int(READ) for path in seen} | {"/": int(Access.READ_DIR)}
+    folders = (root.image, *((root.layer,) if root.layer else ()), *map(Path, filter(None, [root.choice.folder])))
+    return {str(path.resolve()): int(READ) for path in folders}
 
 
 @cache

@@ -15,11 +15,16 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-RUN = Path("/lab/run")
+OWN_IMAGE = "longhaul_host" not in os.environ
+"""Whether the root is the lab's image; else it is the host's, seen read-only, which has no place for mounts of ours."""
+STAGE = Path("/lab" if OWN_IMAGE else "/tmp")
+RUN = STAGE / "run"
 """The launcher's folder on the host: spec.json comes in; REPORTS go out. Once they are open, it is unmounted."""
+MERGED = STAGE / "rw/merged"
+PROGRAMS = "/lab/programs"
 REPORTS = ("stdout", "stderr", "heartbeat", "exit")
 
-MS_RDONLY = 1
+MS_RDONLY, MS_BIND, MS_MOVE, MS_REC, MS_SHARED = 1, 1 << 12, 1 << 13, 1 << 14, 1 << 20
 MNT_DETACH = 2
 RNDADDENTROPY = 0x40085203
 RNDRESEEDCRNG = 0x5207
@@ -36,14 +41,20 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
 
 
 def enter_root(spec: dict[str, Any]) -> None:
-    """Change the root to a writable overlay over the read-only image; all writes stay in memory."""
-    mount("tmpfs", "/lab/rw", "tmpfs")
-    for name in ("upper", "work", "merged"):
-        Path(f"/lab/rw/{name}").mkdir()
-    mount("overlay", "/lab/rw/merged", "overlay", 0, "lowerdir=/,upperdir=/lab/rw/upper,workdir=/lab/rw/work")
+    """Change the root to a writable overlay over what is read-only; all writes stay in memory."""
+    mount("tmpfs", str(MERGED.parent), "tmpfs")
+    lower = [hostfs(path, MERGED.parent / f"layer{n}") for n, path in enumerate(spec["layers"])]
+    overlay([*lower, "/"], MERGED.parent, MERGED)
+    if spec["programs"]:
+        below = hostfs(spec["programs"], MERGED.parent / "programs")
+        overlay([below], MERGED.parent / "of-programs", Path(f"{MERGED}{PROGRAMS}"))
+    if spec["changes"]:
+        mount(str(MERGED.parent / "upper"), f"{MERGED}/lab/changes", "", MS_BIND)
     libc.umount2(os.fsencode(RUN), MNT_DETACH)
-    os.chroot("/lab/rw/merged")
-    os.chdir("/")
+    # Moved onto the old root: in a mere chroot(2) the kernel refuses user namespaces.
+    os.chdir(MERGED)
+    mount(str(MERGED), "/", "", MS_MOVE)
+    os.chroot(".")
     mount("proc", "/proc", "proc")
     mount("sysfs", "/sys", "sysfs")
     mount("devtmpfs", "/dev", "devtmpfs")
@@ -54,6 +65,36 @@ def enter_root(spec: dict[str, Any]) -> None:
         mount("none", f"/opt/longhaul/src/{Path(source).name}", "hostfs", MS_RDONLY, source)
     if spec["folder"]:
         mount("none", spec["folder"], "hostfs", 0, spec["folder"])
+    for path, uid, gid in spec["owners"]:
+        if os.path.lexists(f"/{path}"):
+            os.lchown(f"/{path}", uid, gid)
+    for path, text in spec["files"].items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
+        Path(path).chmod(0o755)
+    if spec["programs"]:
+        share(spec["folder"])
+
+
+def hostfs(path: str, target: Path) -> str:
+    """Mount a folder of the host read-only; returns where."""
+    mount("none", str(target), "hostfs", MS_RDONLY, path)
+    return str(target)
+
+
+def overlay(lower: list[str], memory: Path, target: Path) -> None:
+    """Mount folders over one another, the first on top, with what is written in a folder of memory."""
+    for name in ("upper", "work"):
+        (memory / name).mkdir(parents=True)
+    folders = f"lowerdir={':'.join(lower)},upperdir={memory}/upper,workdir={memory}/work"
+    mount("overlay", str(target), "overlay", 0, folders)
+
+
+def share(folder: str | None) -> None:
+    """Give the programs' own root the system's folders of this one, so that both see the same."""
+    mount("none", "/run", "", MS_SHARED)  # a namespace that is named later appears in both
+    for path in ("/proc", "/sys", "/dev", "/run", "/tmp", *([folder] if folder else [])):
+        mount(path, PROGRAMS + path, "", MS_BIND | MS_REC)
 
 
 def seed_random(seed: int) -> None:
@@ -95,6 +136,8 @@ def start(spec: dict[str, Any], stdout: int, stderr: int) -> None:
         stdin = os.open("/dev/null", os.O_RDONLY)
     for target, fd in enumerate((stdin, stdout, stderr)):
         os.dup2(fd, target)
+    if spec["programs"] and not spec["own"]:
+        os.chroot(PROGRAMS)
     os.chdir(spec["folder"] or "/tmp")
     try:
         os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
@@ -152,6 +195,9 @@ def read(path: str) -> bytes:
 
 
 def main() -> None:
+    if not OWN_IMAGE:
+        mount("tmpfs", str(STAGE), "tmpfs")
+        mount("none", str(RUN), "hostfs", 0, os.environ["longhaul_run"])  # noqa: SIM112
     spec, reports = json.loads((RUN / "spec.json").read_text()), open_reports()
     enter_root(spec)
     seed_random(spec["seed"])

@@ -37,6 +37,7 @@ STATE = FileKind("a file of the state folder", 256 * MIB)
 RUN = FileKind("a file of a run", 256 * MIB)
 CERTIFICATE = FileKind("a certificate", 64 * MIB)
 SAVED = FileKind("saved settings", MIB)
+RELEASE = FileKind("a system's description (os-release)", 65_536)
 TOKEN = FileKind("a token", 4096)
 ANSWER = FileKind("a daemon's answer", 64 * MIB)
 """Not a file: what the client of a remote daemon takes."""

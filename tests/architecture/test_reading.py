@@ -27,6 +27,7 @@ OWN_WAYS = {
     "emulator.kernel.sysfs_affinity": KERNEL,
     "emulator.lab.boot": LAB,
     "emulator.lab.build_image": PACKAGE,
+    "emulator.lab.build_layer": "folders of the cache, which only its builder writes",
     "emulator.lab.build_kernel": f"{PACKAGE}, and {KERNEL}",
     "emulator.lab.cpu_usage": KERNEL,
     "emulator.lab.init": f"{LAB}; {KERNEL}",

@@ -42,7 +42,7 @@ WRONG = {
 def nothing_boots(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What would have been started."""
     begun: list[object] = []
-    monkeypatch.setattr(boot, "_built", begun.append)
+    monkeypatch.setattr(boot, "built", begun.append)
     return begun
 
 
@@ -129,7 +129,7 @@ def image(tmp_path: Path) -> Path:
 )
 def test_a_folder_that_would_hide_the_labs_own_files_is_refused(folder: str, image: Path) -> None:
     with pytest.raises(InputError) as error:
-        boot_options.check(["true"], Path(folder), image)
+        boot_options.check(["true"], Path(folder), [image])
     assert str(error.value).startswith(
         f"{folder}: the lab cannot run here: the lab has files of its own in this folder"
     )
@@ -137,15 +137,15 @@ def test_a_folder_that_would_hide_the_labs_own_files_is_refused(folder: str, ima
 
 @pytest.mark.parametrize("folder", ["/tmp", "/srv/a b", "/srv/a,b\nc", "/usr/src/x", "/dev/shm/x", "/run/user/0", None])
 def test_any_other_folder_is_taken(folder: str | None, image: Path) -> None:
-    boot_options.check(["true"], Path(folder) if folder else None, image)
+    boot_options.check(["true"], Path(folder) if folder else None, [image])
 
 
 def test_a_folder_with_an_endless_name_and_an_empty_command_are_told_at_once(image: Path) -> None:
     with pytest.raises(InputError) as error:
-        boot_options.check([""], Path("/" + "x/" * 2000 + "y"), image)
+        boot_options.check([""], Path("/" + "x/" * 2000 + "y"), [image])
     assert error.value.mistakes[0].where == "COMMAND"
     assert "its name is longer than 4000 bytes" in str(error.value)
 
 
 def test_a_name_in_another_encoding_is_measured_too(image: Path) -> None:
-    boot_options.check(["true"], Path(os.fsdecode(b"/home/\xff")), image)
+    boot_options.check(["true"], Path(os.fsdecode(b"/home/\xff")), [image])

@@ -15,7 +15,7 @@ RUNTIME = Path("/dev/shm/longhaul-lab-x")
 
 def rules(folder: Path | None) -> dict[str, int]:
     return boundary.allowed(
-        Path("/cache/linux"), ("/lib/libc.so.6",), Path("/cache/root"), [Path("/src/emulator")], Exchange(RUNTIME),
+        Path("/cache/linux"), ("/lib/libc.so.6",), {"/cache/root": READ}, [Path("/src/emulator")], Exchange(RUNTIME),
         folder,
     )  # fmt: skip
 

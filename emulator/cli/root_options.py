@@ -1,0 +1,65 @@
+"""The options that choose where the programs of a lab come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from emulator.lab import lab_root, landlock
+from emulator.lab.boot_options import Reader
+
+if TYPE_CHECKING:
+    from emulator.lab.lab_root import RootChoice
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WITH_HELP = "Debian packages on top of the lab's image, with what they depend on."
+KERNEL_HELP = (
+    "full adds WireGuard, nf_tables, MPTCP, NFS and FUSE.  [default: standard; full for packages that need it]"
+)
+
+
+def with_option(command: F) -> F:
+    """The option --with."""
+    return click.option("--with", "packages", metavar="PACKAGE,...", help=WITH_HELP)(command)
+
+
+def kernel_option(command: F) -> F:
+    """The option --kernel-config."""
+    choice = click.Choice(lab_root.CONFIGS)
+    return click.option("--kernel-config", type=choice, help=f"The lab's kernel: {KERNEL_HELP}")(command)
+
+
+def root_options(command: F) -> F:
+    """All of them: --with, --root, --host-root and --kernel-config."""
+    command = kernel_option(command)
+    command = click.option(
+        "--host-root", is_flag=True, help="This machine's own programs, seen read-only; needs no image."
+    )(command)
+    command = click.option(
+        "--root",
+        "root_folder",
+        type=click.Path(),
+        metavar="DIR",
+        help="The programs of another root file system, seen read-only: an exported container, a debootstrap tree.",
+    )(command)
+    return with_option(command)
+
+
+def chosen(given: dict[str, Any], reader: Reader) -> RootChoice:
+    """The choice of these options, which it takes out of `given`. `reader` keeps the mistakes."""
+    return lab_root.read(
+        reader, given.pop("packages"), given.pop("root_folder"), given.pop("host_root"), given.pop("kernel_config")
+    )
+
+
+def warn(choice: RootChoice) -> None:
+    """Say on stderr that this machine cannot close its own root off, where that is so."""
+    if choice.host and not landlock.abi():
+        click.echo(
+            "note: this kernel has no Landlock: with --host-root a program in the lab can also change every file that "
+            "you can",
+            err=True,
+        )

@@ -1,0 +1,155 @@
+"""Where a lab's programs come from: its image, packages on top of it, another root file system, or this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulator.lab.boot_options import Reader
+from emulator.lab.build_kernel import FULL, STANDARD
+
+PROGRAMS = "/lab/programs"
+"""Where a lab with --root has that root file system; its own code keeps the image's."""
+OWN_BIN = "/run/longhaul/bin"
+"""Holds `longhaul` in a lab whose programs are not the image's."""
+
+PYTHONPATH = "/opt/longhaul/src:/opt/longhaul/site-packages"
+_FROM_A_FOLDER = f"""#!/bin/sh
+r=/proc/1/root
+export PYTHONPATH={PYTHONPATH} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
+exec $r/lib64/ld-linux-x86-64.so.2 --library-path $r/usr/lib/x86_64-linux-gnu $r/usr/bin/unshare --root=$r \\
+  --wd="$PWD" /usr/local/bin/longhaul "$@"
+"""
+"""Leaves the programs' root for the image's, which is process 1's."""
+
+CONFIGS = (STANDARD, FULL)
+WANT_FULL = frozenset(
+    ("conntrack", "fuse3", "iptables", "mptcpd", "nfs-common", "nfs-kernel-server", "nftables", "sshfs", "wireguard",
+     "wireguard-tools")
+)  # fmt: skip
+"""Packages whose programs need what only the full kernel has."""
+MOST_PACKAGES = 200
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}")
+
+
+@dataclass(frozen=True)
+class RootChoice:
+    """What was asked for. `packages` are on top of the image, `folder` replaces it, `host` is this machine's own root.
+
+    At most one of the three is given. `kernel_config` is one of CONFIGS; "" follows from the packages.
+    """
+
+    packages: tuple[str, ...] = ()
+    folder: str = ""
+    host: bool = False
+    kernel_config: str = ""
+
+    @property
+    def config(self) -> str:
+        """The kernel's configuration."""
+        return self.kernel_config or (FULL if WANT_FULL.intersection(self.packages) else STANDARD)
+
+    @property
+    def option(self) -> str:
+        """The option that asks for this root; "" for the image."""
+        if self.host:
+            return "--host-root"
+        if self.folder:
+            return f"--root {self.folder}"
+        return f"--with {','.join(self.packages)}" if self.packages else ""
+
+
+@dataclass(frozen=True)
+class LabRoot:
+    """What a lab boots with: the kernel's executable, the root of its own code, and what lies on top of it.
+
+    `image` is "/" when the programs are this machine's. `layer` is the root of the added packages, `owners` the paths
+    in it that are not root's: (path, uid, gid).
+    """
+
+    choice: RootChoice
+    linux: Path
+    image: Path
+    layer: Path | None = None
+    owners: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of this machine in which a program is looked for; the first one wins."""
+        if self.choice.folder:
+            return (Path(self.choice.folder),)
+        return (*((self.layer,) if self.layer else ()), self.image)
+
+
+def parse_packages(text: str) -> tuple[str, ...]:
+    """Names of Debian packages, separated by commas; sorted, each once. Raises ValueError."""
+    names = sorted({name.strip() for name in text.split(",")})
+    if wrong := [name for name in names if not _PACKAGE.fullmatch(name)]:
+        raise ValueError(f"{wrong[0]!r} is no name of a Debian package: write rsync,nginx")
+    if len(names) > MOST_PACKAGES:
+        raise ValueError(f"{len(names)} packages are more than {MOST_PACKAGES}: name those that bring the others")
+    return tuple(names)
+
+
+def parse_folder(text: str) -> str:
+    """The absolute path of a root file system. Raises ValueError for a folder that is none."""
+    folder = Path(text).resolve()
+    if not folder.is_dir():
+        raise ValueError(f"{text!r} is no folder: name the root of an unpacked file system")
+    if folder == Path("/"):
+        raise ValueError("it is this machine's own root: use --host-root")
+    if not any((folder / name).is_dir() for name in ("bin", "usr/bin", "sbin")):
+        raise ValueError(f"{text!r} is no root file system: it has neither bin nor usr/bin")
+    return str(folder)
+
+
+def read(
+    reader: Reader, packages: str | None, folder: str | None, host: bool, kernel_config: str | None = None
+) -> RootChoice:
+    """The choice of a command line. `reader` keeps the mistakes."""
+    given = {"--with": packages, "--root": folder, "--host-root": "" if host else None}
+    if len(named := {option: text for option, text in given.items() if text is not None}) > 1:
+        reader.refuse(dict.fromkeys(list(named)[1:], ""), f"it replaces the root that {next(iter(named))} gives")
+    return RootChoice(
+        reader.read("--with", parse_packages, packages) or (),
+        reader.read("--root", parse_folder, folder) or "",
+        host,
+        kernel_config or "",
+    )
+
+
+def home(choice: RootChoice) -> str:
+    """HOME in the lab: with this machine's root an empty folder, so that no settings of the user take part."""
+    return "/run/longhaul" if choice.host else "/root"
+
+
+def python_path(choice: RootChoice, *, own: bool) -> dict[str, str]:
+    """PYTHONPATH in the lab: with the image our own source; with this machine's root what this process has.
+
+    Programs of a folder have none, unless the command is one of our `own`.
+    """
+    if choice.host:
+        return {name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
+    return {} if choice.folder and not own else {"PYTHONPATH": PYTHONPATH}
+
+
+def own_python(choice: RootChoice) -> str:
+    """The Python that has Longhaul and its packages, in the lab."""
+    return sys.executable if choice.host else "python3"
+
+
+def own_files(choice: RootChoice) -> dict[str, str]:
+    """The scripts that the lab makes beside programs that are not the image's: OWN_BIN."""
+    if choice.host:
+        return {f"{OWN_BIN}/longhaul": f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m emulator "$@"\n'}
+    return {f"{OWN_BIN}/longhaul": _FROM_A_FOLDER} if choice.folder else {}
+
+
+def shown(names: Sequence[str]) -> str:
+    """Names in a sentence: the first few."""
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
