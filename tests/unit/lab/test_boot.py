@@ -86,7 +86,7 @@ def test_the_exit_code_comes_through(script: str, code: int) -> None:
     assert left_behind() == []
 
 
-def test_a_command_that_goes_away_meanwhile_is_127(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_goes_away_meanwhile_is_127(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "check", lambda *_: None)
     done = boot.capture(["no-such-command"])
     assert (done.exit_code, done.stderr) == (127, b"no-such-command: No such file or directory\n")
