@@ -128,10 +128,10 @@ class Live:
 
     def look(self) -> Look:
         """Observe once, keep the result and send it. Raises what the appliance raises."""
-        status = self._usecases.look()
+        counted_s, status = self._usecases.look()
         # Observing would disturb the test run's measurement, and its lanes are not the user's.
         self._echoes.follow(None if status.leased else status.topology)
-        now = reading(round(self._clock() * 1e9), status)
+        now = reading(round(counted_s * 1e9), status)
         before, rtts = self._before or now, self._echoes.take()
         lanes = {one.lane.name: _lane_now(one, before, now.at_ns, rtts) for one in status.lanes}
         self._before, self.looked_at = now, self._clock()
@@ -185,8 +185,8 @@ def columns(looks: list[Look], lane: str) -> dict[str, list[Any]]:
         found[name] = [getattr(one, name) if one else None for one in lanes]
     for side in ("outbound", "inbound"):
         for name in (
-            "rate_bps", "queued_packets", "limit_packets", "queued_bytes", "buffer_bytes", "drops_limit",
-            "drops_buffer", "drops_loss",
+            "rate_bps", "queued_packets", "limit_packets", "queued_bytes", "buffer_bytes", "drops_limit_per_s",
+            "drops_buffer_per_s", "drops_loss_per_s",
         ):  # fmt: skip
             found[f"{side}_{name}"] = [getattr(getattr(one, side), name) if one else None for one in lanes]
     return found

@@ -137,13 +137,19 @@ class Runs:
         state = DONE if len(found) + len(failures) >= len(specs) and not trouble else STOPPED
         return Run(name, state, in_lab, specs, found, failures, trouble)
 
+    def cancel(self, name: str) -> Run:
+        """Cancel a run; its running cells finish first. One that has ended stays as it is. Raises KeyError."""
+        work = self._work
+        if work and work.id == name:
+            work.cancelled.set()
+        return self.get(name)
+
     def remove(self, name: str) -> None:
-        """Cancel an active run (its running cells finish first), or delete an ended one. Raises KeyError."""
+        """Delete a run that has ended. Raises KeyError, and RefusedError while it is active."""
         folder = self._at(name)
         with self._lock:
             if self._work and self._work.id == name:
-                self._work.cancelled.set()
-                return
+                raise RefusedError(f"run {name} is active: cancel it, then delete it once it has ended")
             shutil.rmtree(folder.path)
             self._ended.pop(name, None)
             self._drawn.pop(name, None)

@@ -21,6 +21,7 @@ from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
 from emulator.control.status_document import etag_of
 from emulator.errors import InputError
+from emulator.model.timeline import overruled
 from emulator.model.topology import Lane, Topology
 from emulator.plan.ops import Step
 from emulator.plan.repair import RepairOutcome
@@ -74,9 +75,13 @@ class UseCases:
 
     def status(self) -> Status:
         """The status, at most FRESH_S old."""
+        return self._fresh()[1]
+
+    def _fresh(self) -> tuple[float, Status]:
+        """The status, and when it was read, by the clock."""
         cached = self._status
         if cached and self._clock() - cached[0] < FRESH_S:
-            return cached[1]
+            return cached
         with self._lock:
             cached = self._status
             if cached is None or self._clock() - cached[0] >= FRESH_S:
@@ -84,7 +89,7 @@ class UseCases:
                     self._changed()
                 cached = self._status = (self._clock(), self._appliance.status())
                 self._follow_schedule(cached[1])
-            return cached[1]
+            return cached
 
     def _follow_schedule(self, status: Status) -> None:
         """Count what a schedule has changed since the last status, so that watchers notice it."""
@@ -92,18 +97,19 @@ class UseCases:
         self.changes += self._asked not in (None, asked)
         self._asked = asked
 
-    def look(self) -> Status:
-        """The status for a regular observer: complete after a change and every SURVEY_S, else with fresh counters only.
+    def look(self) -> tuple[float, Status]:
+        """The status for a regular observer, and when its counters were read, by the clock: complete after a change and
+        every SURVEY_S, else with fresh counters only.
 
         The watchdog is notified when others change the lanes and observes at once: that counts as a change.
         """
         with self._lock:
             cached = self._status
             if cached is None or self._clock() - cached[0] >= SURVEY_S or self._store.stamp() != self._stamp:
-                return self.status()
+                return self._fresh()
             if cached[1].changing or cached[1].pending or (cached[1].topology and cached[1].topology.schedule):
-                return self.status()
-            return self._appliance.recounted(cached[1])
+                return self._fresh()
+            return self._clock(), self._appliance.recounted(cached[1])
 
     def seconds_left(self, status: Status) -> float | None:
         """Seconds until the unconfirmed change is reverted; None when no change is pending."""
@@ -144,6 +150,7 @@ class UseCases:
             changed = lane_patch.patched(topology, lane, patch, hints=hints)
             if dry_run:
                 done = self._up(changed, dry_run, confirm_s)
+                hints += overruled(topology, changed)
             else:
                 steps = self._appliance.set_lane(changed.lane(lane), **self._unless_confirmed(confirm_s))
                 done = self._done(f"{lane} is changed", steps, False)

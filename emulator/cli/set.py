@@ -18,7 +18,9 @@ from emulator.model.lane_patch import LanePatch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from emulator.control.appliance import Appliance
     from emulator.model.topology import Lane, Topology
+    from emulator.plan.ops import Step
 
 DELAYS = ("rtt_ns", "outbound_ns", "inbound_ns")
 
@@ -87,10 +89,10 @@ def change(
     appliance = appliance_of(ctx)
     topology = appliance.topology()
     changed = _changed(topology, lanes, every, patch)
-    steps = appliance.plan(_with(topology, changed)) if dry_run else appliance.set_lanes(changed, seconds)
+    steps, warned = _planned(appliance, topology, changed) if dry_run else (appliance.set_lanes(changed, seconds), [])
     what = count(len(steps), "step") if steps else "nothing to change"
     summary = f"{_subject(changed, flow, delete, dry_run)}: {what}{until_confirmed(confirm_ns)}"
-    emit_steps(steps, as_json, summary, listed=dry_run, warned=appliance.take_notes() or None)
+    emit_steps(steps, as_json, summary, listed=dry_run, warned=[*warned, *appliance.take_notes()] or None)
 
 
 def _check_alone(named: bool, delete: bool, off: bool | None) -> None:
@@ -145,11 +147,15 @@ def _patched(lane: Lane, patch: LanePatch) -> Lane:
     return patch.apply(lane)
 
 
-def _with(topology: Topology | None, changed: Sequence[Lane]) -> Topology:
+def _planned(appliance: Appliance, topology: Topology | None, changed: Sequence[Lane]) -> tuple[list[Step], list[str]]:
+    """The steps of the change, and what to warn of."""
+    from emulator.model.timeline import overruled
+
     assert topology is not None
+    wanted = topology
     for lane in changed:
-        topology = topology.with_lane(lane)
-    return topology
+        wanted = wanted.with_lane(lane)
+    return appliance.plan(wanted), overruled(topology, wanted)
 
 
 def _subject(changed: Sequence[Lane], flow: str | None, delete: bool, dry_run: bool) -> str:

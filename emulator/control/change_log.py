@@ -45,6 +45,12 @@ class LoggedChange:
     times: int = 1
 
     @property
+    def lanes(self) -> list[str]:
+        """The names of the lanes that it changed, added or removed; none for a repair."""
+        old, new = ({lane.name: lane for lane in one.lanes} if one else {} for one in (self.before, self.after))
+        return [name for name in {**old, **new} if old.get(name) != new.get(name)]
+
+    @property
     def diff(self) -> str:
         """The difference that it made to the topology, as a unified diff; empty for a repair."""
         old, new = _yaml(self.before), _yaml(self.after)

@@ -9,6 +9,7 @@ from emulator.control.confirmations import Confirmations
 from emulator.control.machine_context import MachineContext
 from emulator.control.transaction import Transaction
 from emulator.errors import InputError, Mistake, no_such
+from emulator.model.timeline import overruled
 from emulator.model.topology import Lane, Topology
 from emulator.plan.ops import Step
 
@@ -76,5 +77,7 @@ class Changes:
                 self._confirmations.waiting(old, confirm_s),
             )
             steps = Transaction(topology, f"set {' '.join(names)}", pending, only=names).run(self._machine)
+            for text in overruled(old.topology, topology):
+                self._machine.note(text)
             self._confirmations.restart(confirm_s)
             return steps

@@ -24,9 +24,9 @@ class Traffic:
     limit_packets: int
     queued_bytes: int
     buffer_bytes: int | None
-    drops_limit: int | None
-    drops_buffer: int
-    drops_loss: int | None
+    drops_limit_per_s: float | None
+    drops_buffer_per_s: float
+    drops_loss_per_s: float | None
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def flows(one: LaneStatus, before: Reading, now_ns: int) -> dict[str, FlowNow]:
 
 def together(parts: Sequence[Traffic]) -> Traffic:
     """The sum over one direction. It is None where one term is."""
-    sums: dict[str, int | None] = {}
+    sums: dict[str, float | None] = {}
     for field in fields(Traffic):
         values = [getattr(part, field.name) for part in parts]
         sums[field.name] = None if None in values else sum(values)
@@ -107,14 +107,14 @@ def traffic(direction: DirectionStatus, before: Reading, now_ns: int, flow: str 
         limit_packets=new.limit_packets,
         queued_bytes=new.queued_bytes,
         buffer_bytes=shaper.limit_bytes if shaper else None,
-        drops_limit=_grown(old.drops_limit, new.drops_limit),
-        drops_buffer=max(0, new.drops_buffer - old.drops_buffer),
-        drops_loss=_grown(old.drops_loss, new.drops_loss),
+        drops_limit_per_s=_per_s(old.drops_limit, new.drops_limit, lasted_ns),
+        drops_buffer_per_s=max(0, new.drops_buffer - old.drops_buffer) * NS / lasted_ns,
+        drops_loss_per_s=_per_s(old.drops_loss, new.drops_loss, lasted_ns),
     )
 
 
-def _grown(old: int | None, new: int | None) -> int | None:
-    return None if old is None or new is None else max(0, new - old)
+def _per_s(old: int | None, new: int | None, lasted_ns: int) -> float | None:
+    return None if old is None or new is None else max(0, new - old) * NS / lasted_ns
 
 
 def quantile(sorted_values: Sequence[int], share: float) -> int | None:

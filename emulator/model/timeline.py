@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from emulator.model.impairment import Impairment
-from emulator.model.impairment_keys import KEYS, at_rest, schedulable_keys
+from emulator.model.impairment_keys import KEYS, at_rest, key_of, schedulable_keys
 from emulator.model.lane_patch import LanePatch
 from emulator.model.loss_model import P32
 from emulator.model.schedule import DOWN, MOST_KEYS, RTT, Schedule, Track, Value
@@ -115,6 +115,30 @@ class Timeline:
         if coming:
             return t_ns - phase + min(coming)
         return t_ns - phase + loop if loop else None
+
+
+def overruled(old: Topology, new: Topology) -> list[str]:
+    """What to tell whoever changes the lanes of `old` to those of `new`: the values that the schedule sets as well."""
+    if new.schedule is None:
+        return []
+    curves, texts = [curve for track in new.schedule.tracks for curve in _curves(new, track)], []
+    for lane in (one for one in new.lanes if one.name in old.sites):
+        before, said = old.lane(lane.name), dict[str, int]()
+        for curve in (one for one in curves if one.lane == lane.name):
+            was, now = (getattr(one, curve.direction) for one in (before, lane))
+            if any(getattr(was, name) != getattr(now, name) for name in _of_impairment(curve.field)):
+                word = {RTT: "rtt", DOWN: DOWN}.get(curve.field) or key_of(curve.field).name
+                said[word] = min(curve.times[0], said.get(word, curve.times[0]))
+        if said:
+            since = {word: f" from {format_duration(at_ns)} on" if at_ns else "" for word, at_ns in said.items()}
+            words = " and ".join(word + text for word, text in since.items())
+            texts.append(f"{lane.name}: the schedule sets {words}, in place of this change: change the schedule, too")
+    return texts
+
+
+def _of_impairment(field: str) -> Sequence[str]:
+    """The fields of Impairment that a curve of this field sets."""
+    return {RTT: ("delay_ns",), DOWN: ("loss_p32", "loss_model", "ecn")}.get(field, (field,))
 
 
 def _most(seen: list[Impairment]) -> Impairment:

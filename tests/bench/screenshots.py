@@ -14,22 +14,20 @@ import math
 import random
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from helped import parser
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from support.browser_visit import Site  # noqa: E402
+from support.browser_visit import Site, chromium, log_in, served  # noqa: E402
 from support.made_results import execution  # noqa: E402
-from support.web_daemon import TOKENS, House  # noqa: E402
+from support.web_daemon import House  # noqa: E402
 
 from emulator.control.rtt_monitor import Echoes, Rtts  # noqa: E402
 from emulator.errors import MeasureError  # noqa: E402
@@ -38,7 +36,6 @@ from emulator.experiment.run_folder import Execution  # noqa: E402
 from emulator.kernel.protocol import QueueCounters  # noqa: E402
 from emulator.plan.qdisc_ops import DelEgress  # noqa: E402
 from emulator.plan.state import Link, Nic  # noqa: E402
-from web.server import Server  # noqa: E402
 
 LIMIT_MS = 180_000
 expect.set_options(timeout=LIMIT_MS)
@@ -140,20 +137,6 @@ def past(house: House, seconds: int) -> None:
             )  # fmt: skip
         house.tick()
         house.live.look()
-
-
-@contextmanager
-def opened(house: House) -> Iterator[Site]:
-    """Serve a house."""
-    server = Server(house.app, "127.0.0.1:0", threads=12)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    site = Site(house, server, thread)
-    try:
-        yield site
-    finally:
-        site.stop()
-        house.runs.stop()
 
 
 def visit(page: Page, site: Site, path: str) -> None:
@@ -287,9 +270,7 @@ def report(page: Page, site: Site) -> None:
 def wrong_token(page: Page, site: Site) -> None:
     """A login that failed."""
     page.context.clear_cookies()
-    page.goto(site.url + "/runs")
-    page.get_by_label("Token").fill("guess")
-    page.get_by_role("button", name="Log in").click()
+    log_in(page, site.url + "/runs", "guess")
     expect(page.get_by_role("alert")).to_be_visible()
 
 
@@ -316,13 +297,11 @@ def take(browser: Browser, folder: Path, wanted: list[str]) -> None:
             chosen = {name: scene for name, scene in scenes.items() if not wanted or name in wanted}
             if not chosen:
                 continue
-            with tempfile.TemporaryDirectory() as state, opened(furniture(Path(state))) as site:
+            with tempfile.TemporaryDirectory() as state, served(furniture(Path(state))) as site:
                 context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
                 page = context.new_page()
                 page.set_default_timeout(LIMIT_MS)
-                page.goto(site.url + "/login")
-                page.get_by_label("Token").fill(TOKENS.write)
-                page.get_by_role("button", name="Log in").click()
+                log_in(page, site.url + "/login")
                 for name, scene in chosen.items():
                     asked = site.house.client.get("/api/topology")
                     scene(page, site)
@@ -339,10 +318,8 @@ def take(browser: Browser, folder: Path, wanted: list[str]) -> None:
 def main(folder: str, *wanted: str) -> None:
     """One round with one browser."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+    with chromium() as browser:
         take(browser, Path(folder), list(wanted))
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from playwright.sync_api import Browser, Page, sync_playwright
+
 from support.waiting import PATIENCE_S
-from support.web_daemon import House
+from support.web_daemon import TOKENS, House
 from web.server import Server
 
 LIMIT_MS = PATIENCE_S * 1000
@@ -38,7 +42,40 @@ class Site:
 
     def start(self, house: House) -> None:
         """It is back, at the same address."""
-        self.house, address = house, self.server.address
-        self.server = Server(house.app, address, threads=12)
-        self.thread = threading.Thread(target=self.server.run)
-        self.thread.start()
+        address = self.server.address
+        self.house, self.server, self.thread = house, *_listening(house, address)
+
+
+def _listening(house: House, address: str) -> tuple[Server, threading.Thread]:
+    """A server of the house, and the thread that runs it."""
+    server = Server(house.app, address, threads=12)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    return server, thread
+
+
+@contextmanager
+def served(house: House) -> Iterator[Site]:
+    """Serve a house for the time of a block."""
+    site = Site(house, *_listening(house, "127.0.0.1:0"))
+    try:
+        yield site
+    finally:
+        site.stop()
+        site.house.runs.stop()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium. As root it cannot have its sandbox; the pages are our own."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def log_in(page: Page, url: str, token: str = TOKENS.write) -> None:
+    """Visit a page that needs a login, with this token."""
+    page.goto(url)
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Log in").click()

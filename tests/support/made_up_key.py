@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-import threading
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any
 
 from emulator import units
 from emulator.model import impairment
-from support.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -132,35 +130,23 @@ def over_http(folder: Path) -> dict[str, Any]:
 
 def in_the_panel(folder: Path) -> dict[str, Any]:
     """Set by hand in the panel of a lane."""
-    from playwright.sync_api import expect, sync_playwright
+    from playwright.sync_api import expect
 
-    from support.browser_visit import LIMIT_MS
-    from support.web_daemon import TOKENS
-    from web.server import Server
+    from support.browser_visit import LIMIT_MS, chromium, log_in, served
 
     house = House(folder)
     house.up()
-    server = Server(house.app, "127.0.0.1:0", threads=12)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+    with served(house) as site, chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(LIMIT_MS)
         expect.set_options(timeout=LIMIT_MS)
-        page.goto(f"http://{server.address}/")
-        page.get_by_label("Token").fill(TOKENS.write)
-        page.get_by_role("button", name="Log in").click()
+        log_in(page, site.url + "/")
         page.locator("#star [data-lane=london] .dot").click()
         page.get_by_text("More impairments").first.click()
         page.get_by_label("Outbound (hub to site) Sparkling, unit", exact=True).select_option("%")
         page.get_by_label("Outbound (hub to site) Sparkling", exact=True).fill("6")
         page.get_by_role("button", name="Apply", exact=True).click()
         expect(page.locator("#notes .note").last).to_contain_text("london is at")
-        browser.close()
-    house.live.channel.close()
-    server.end()
-    thread.join(PATIENCE_S)
     topology = house.appliance.topology()
     assert topology
     return {"set": [percent(topology.lane("london").outbound), percent(topology.lane("london").inbound)]}

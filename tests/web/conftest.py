@@ -5,19 +5,15 @@ Nothing waits by the clock: Playwright polls until the page is as expected, for 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-from support.browser_visit import LIMIT_MS, Site
+from playwright.sync_api import Browser, Page, expect
+from support.browser_visit import LIMIT_MS, Site, chromium, log_in, served
 from support.made_results import execution
-from support.web_daemon import TOKENS, House
+from support.web_daemon import House
 
-from web.server import Server
-
-CHROMIUM = "/usr/bin/chromium"
 expect.set_options(timeout=LIMIT_MS)
 
 
@@ -36,11 +32,9 @@ def up(house: House) -> House:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests. As root it cannot have its sandbox; the pages are our own."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    """One Chromium for all tests of a module."""
+    with chromium() as launched:
+        yield launched
 
 
 @pytest.fixture
@@ -48,13 +42,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
     """A daemon that is there."""
     house = House(tmp_path, runner=execution)
     house.up()
-    server = Server(house.app, "127.0.0.1:0", threads=12)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    made = Site(house, server, thread)
-    yield made
-    made.stop()
-    made.house.runs.stop()
+    with served(house) as made:
+        yield made
 
 
 @pytest.fixture
@@ -66,9 +55,7 @@ def page(browser: Browser, site: Site) -> Iterator[Page]:
     wrong: list[str] = []
     made.on("pageerror", lambda error: wrong.append(str(error)))
     made.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
-    made.goto(site.url + "/")
-    made.get_by_label("Token").fill(TOKENS.write)
-    made.get_by_role("button", name="Log in").click()
+    log_in(made, site.url + "/")
     expect(made.locator("#link")).to_have_text("live")
     expect(made.locator("#table tbody tr")).to_have_count(3)
     yield made

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import Site
-from support.made_results import MS, cell_result, cell_spec
+from playwright.sync_api import Browser, Page, Route, expect
+from support.browser_visit import Site, log_in
+from support.made_results import MS, cell_result, cell_spec, execution
 from support.waiting import PATIENCE_S
-from support.web_daemon import TOKENS, House, star
+from support.web_daemon import TOKENS, House, star, until
 
 from emulator.control.appliance import Appliance
 from emulator.errors import MeasureError
@@ -33,9 +33,7 @@ PAGES = ["/", "/runs", "/topology", "/history", "/nics", "/certificates", "/docs
 def test_a_wrong_token_is_told_and_a_page_comes_after_the_login(browser: Browser, site: Site) -> None:
     context = browser.new_context()
     made = context.new_page()
-    made.goto(site.url + "/runs")
-    made.get_by_label("Token").fill("guess")
-    made.get_by_role("button", name="Log in").click()
+    log_in(made, site.url + "/runs", "guess")
     expect(made.get_by_role("alert")).to_have_text("This token is unknown.")
     made.get_by_label("Token").fill(TOKENS.read)
     made.get_by_role("button", name="Log in").click()
@@ -201,6 +199,38 @@ def test_a_run_from_prediction_to_its_table(page: Page, site: Site) -> None:
     expect(page.locator("#left")).to_have_text("4 of 4 cells, done")
     expect(page.locator("#cells tbody tr")).to_have_count(4)
     expect(page.locator("#cells tbody tr").first).to_contain_text("87.5")
+
+
+def test_a_click_on_cancel_in_the_moment_a_run_ends_deletes_nothing(page: Page, site: Site, tmp_path: Path) -> None:
+    may_end = threading.Event()
+
+    def runner(spec: CellSpec) -> Execution:
+        assert may_end.wait(PATIENCE_S)
+        return execution(spec)
+
+    site.stop()
+    house = House(tmp_path / "again", runner=runner)
+    house.up()
+    site.start(house)
+    page.goto(site.url + "/runs")
+    page.get_by_label("Round-trip times").fill("1ms")
+    expect(page.locator("#predicted")).to_contain_text("2 cells")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#cells tbody tr")).to_have_count(2)
+    (name,) = house.client.get("/api/runs").json["runs"]  # type: ignore[index]
+
+    def late(route: Route) -> None:
+        """The run ends while the request is on its way."""
+        if route.request.method in ("POST", "DELETE"):
+            may_end.set()
+            until(house, name, lambda run: run["state"] == "done")
+        route.continue_()
+
+    page.route(f"**/api/runs/{name}**", late)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#notes")).to_contain_text(f"Run {name} had ended before: its results stay.")
+    expect(page.locator("#left")).to_have_text("2 of 2 cells, done")
+    assert house.client.get("/api/runs").json == {"runs": [name]}
 
 
 def test_cells_that_failed_are_measured_again_and_say_that_they_were_tried_twice(

@@ -7,6 +7,8 @@ from support.browser_visit import Site
 from support.web_daemon import AUTHOR
 
 from emulator.control.appliance import Appliance
+from emulator.control.change_log import Author
+from emulator.plan.state import State
 
 OUT = "Outbound (hub to site)"
 
@@ -39,6 +41,24 @@ def test_an_edit_stays_when_somebody_else_changes_the_lane_and_the_page_says_who
     expect(page.get_by_text("Not applied yet")).to_be_hidden()
     expect(page.get_by_text("changed this lane meanwhile")).to_be_hidden()
     assert rtt_ns(site, "california") == 50_000_000
+
+
+def test_whoever_changed_the_lane_since_is_named_and_nobody_else(page: Page, site: Site) -> None:
+    page.get_by_label("RTT", exact=True).fill("50")
+    house = site.house
+    for user, lane, rtt_ns in (("ann", "california", 90), ("bob", "london", 91), ("cid", "california", 92)):
+        author = Author(user, 1000, 1, "longhaul set")
+        other = Appliance(house.kernel, house.appliance.state_dir, author=author)
+        topology = other.topology()
+        assert topology
+        other.set_lane(topology.lane(lane).with_rtt(rtt_ns * 1_000_000))
+    dan = Appliance(house.kernel, house.appliance.state_dir, author=Author("dan", 1000, 1, "longhaul set"))
+    topology = dan.topology()
+    assert topology
+    dan.set_lane(topology.lane("japan").with_rtt(1_000_000))
+    site.look()
+    said = "ann (longhaul set) and cid (longhaul set) changed this lane meanwhile: RTT 32ms → 92ms."
+    expect(page.get_by_text(said)).to_be_visible()
 
 
 def test_what_somebody_else_sets_is_kept_beside_an_edit_of_another_field(page: Page, site: Site) -> None:
@@ -145,3 +165,18 @@ def test_the_plan_is_of_what_is_up_now(page: Page, site: Site) -> None:
     site.house.up()
     site.look()
     expect(steps).to_have_text("Nothing to change: this topology is up.")
+
+
+def test_all_is_taken_down_although_the_intent_is_spoilt(page: Page, site: Site) -> None:
+    page.on("dialog", lambda dialog: dialog.accept())
+    (site.house.appliance.state_dir / "intent.json").write_text("{")
+    site.house.tick()
+    page.goto(site.url + "/topology")
+    expect(page.locator("#steps")).to_contain_text("run longhaul down: it sets the file aside")
+    page.get_by_role("button", name="Take all down").click()
+    expect(page.locator("#notes")).to_contain_text("intent.json.spoilt")
+    assert site.house.kernel.observe() == State()
+    page.goto(site.url + "/history")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#notes")).to_contain_text("undone")
+    assert rtt_ns(site, "japan") == 346_000_000

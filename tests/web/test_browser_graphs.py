@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from support.browser_visit import LIMIT_MS, Site
+from support.browser_visit import LIMIT_MS, Site, log_in
 from support.waiting import PATIENCE_S
-from support.web_daemon import TOKENS
 
 from emulator.control.rtt_monitor import Echoes, Rtts
 from emulator.kernel.protocol import QueueCounters
@@ -60,9 +59,7 @@ def page(browser: Browser, site: Site, echo: SaidEcho) -> Iterator[Page]:
     context.set_default_timeout(LIMIT_MS)
     made = context.new_page()
     made.add_init_script(KEEP_PLOTS)
-    made.goto(site.url + "/login")
-    made.get_by_label("Token").fill(TOKENS.write)
-    made.get_by_role("button", name="Log in").click()
+    log_in(made, site.url + "/login")
     expect(made.locator("#link")).to_have_text("live")
     made.locator("#star [data-lane=london] .dot").click()
     expect(made.get_by_role("heading", name="Live: london")).to_be_visible()
@@ -156,3 +153,12 @@ def test_drops_whose_cause_nobody_knows_are_unknown(page: Page, site: Site) -> N
     site.house.kernel.counted["lhs-london"] = QueueCounters(100, 250_000, 5, 4, 6000, 3)
     site.look()
     expect(drops).to_have_text("3/s, others unknown")
+
+
+def test_drops_are_per_second_however_long_a_look_took(page: Page, site: Site) -> None:
+    site.look()
+    site.house.kernel.counted["lhs-london"] = QueueCounters(100, 250_000, 5, 4, 6000, 5)
+    site.house.tick(3)
+    site.look()
+    expect(page.locator("#table tr[data-lane=london] [data-of=drops]")).to_have_text("1.25/s")
+    expect(page.locator("#charts figcaption").last).to_contain_text("by the bottleneck's buffer 1.25/s")

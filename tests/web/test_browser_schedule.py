@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from support.browser_visit import Site
+from support.browser_visit import Site, served
 from support.hand_clock import HandAlarm, HandClock
 from support.web_daemon import AUTHOR, CountingKernel, House
 
 from emulator.control.appliance import Appliance
-from web.server import Server
 
 DAY = """
 name: day
@@ -55,14 +53,8 @@ class Played(House):
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """A daemon that plays a schedule."""
-    house = Played(tmp_path)
-    server = Server(house.app, "127.0.0.1:0", threads=12)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    made = Site(house, server, thread)
-    yield made
-    made.stop()
-    made.house.runs.stop()
+    with served(Played(tmp_path)) as made:
+        yield made
 
 
 def seconds(site: Site, count: int) -> None:
@@ -104,3 +96,16 @@ def test_an_edit_and_a_field_at_hand_stay_while_the_schedule_goes_on(page: Page,
     assert (topology.lane("london").rtt_ns, topology.lane("london").outbound.rate_bps) == (80_000_000, 500 * 10**9)
     seconds(site, 2)
     expect(page.get_by_label("RTT", exact=True)).to_have_value("47")
+
+
+def test_a_value_that_the_schedule_sets_is_taken_with_a_warning(page: Page, site: Site) -> None:
+    site.look()
+    page.get_by_label("RTT", exact=True).fill("70")
+    page.get_by_role("button", name="Preview").click()
+    warned = "london: the schedule sets rtt, in place of this change: change the schedule, too"
+    expect(page.locator("#plan-warnings")).to_have_text(warned)
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.locator("#notes")).to_contain_text(warned)
+    site.look()
+    expect(page.get_by_label("RTT", exact=True)).to_have_value("42")

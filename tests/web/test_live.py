@@ -41,10 +41,30 @@ def test_a_look_has_rates_and_round_trips(house: House) -> None:
     japan = house.live.look().lanes["japan"]
     assert (japan.asked_ns, japan.min_ns, japan.median_ns, japan.p99_ns) == (346e6, 32e6, 32.4e6, 32.9e6)
     out = japan.outbound
-    assert (out.rate_bps, out.packets_per_s, out.queued_packets, out.drops_limit, out.drops_buffer) == (
-        1_000_000, 50, 4, 2, 3,
+    assert (out.rate_bps, out.packets_per_s, out.queued_packets, out.drops_limit_per_s, out.drops_buffer_per_s) == (
+        1_000_000, 50, 4, 1.0, 1.5,
     )  # fmt: skip
     assert japan.inbound.rate_bps == 0
+
+
+def test_rates_are_over_the_time_between_the_readings_of_the_counters(house: House) -> None:
+    """A look may take a status that was read a moment ago for somebody else."""
+
+    def counted() -> None:
+        count = round(1000 * house.clock.now)
+        house.kernel.counted["lhs-japan"] = QueueCounters(count, 100 * count, 0, 0, 0, count)
+
+    house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})  # so that each look takes a whole status
+    seen = []
+    for asked_before_s in (0.0, 0.2, 0.0, 0.1):
+        house.tick()
+        counted()
+        house.client.get("/api/status")
+        house.tick(asked_before_s)
+        counted()
+        out = house.live.look().lanes["japan"].outbound
+        seen.append((out.rate_bps, out.packets_per_s, out.drops_buffer_per_s))
+    assert seen == [(0, 0, 0)] + [(800_000, 1000, 1000)] * 3
 
 
 def test_between_surveys_only_the_counters_are_read(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ def test_a_run_cancelled_in_its_last_cell_is_done_for_nothing_is_left_to_resume(
     name = begin(house, rtt=["1ms"])
     gate.open(1)
     until(house, name, lambda run: run["finished"] == 1)
-    assert house.client.delete(f"/api/runs/{name}").status_code == 204
+    assert house.client.post(f"/api/runs/{name}/cancel").json["state"] == "running"
     gate.open(1)
     ended = until(house, name, lambda run: run["state"] != "running")
     assert (ended["state"], ended["trouble"], ended["finished"]) == ("done", "", 2)
@@ -134,7 +134,7 @@ def test_cancelled_then_resumed_without_measuring_anything_twice(house: House, g
     name = begin(house)
     gate.open(1)
     until(house, name, lambda run: run["finished"] == 1)
-    assert house.client.delete(f"/api/runs/{name}").status_code == 204
+    assert house.client.post(f"/api/runs/{name}/cancel").json["state"] == "running"
     gate.open(1)  # the cell at work ends
     stopped = until(house, name, lambda run: run["state"] != "running")
     assert (stopped["state"], stopped["trouble"], stopped["finished"]) == ("stopped", "cancelled", 2)
@@ -149,11 +149,23 @@ def test_cancelled_in_its_last_cell_it_is_done_once_that_has_ended(house: House,
     name = begin(house)
     gate.open(3)
     until(house, name, lambda run: len(gate.begun) == 4)
-    assert house.client.delete(f"/api/runs/{name}").status_code == 204
+    assert house.client.post(f"/api/runs/{name}/cancel").json["state"] == "running"
     gate.open(1)
     ended = until(house, name, lambda run: run["state"] != "running")
     assert (ended["state"], ended["trouble"], ended["finished"]) == ("done", "", 4)
     assert [cell["failure"] for cell in ended["cells"] if cell["state"] == "failed"] == ["iperf3 had enough"]
+
+
+def test_a_run_at_work_is_not_deleted_and_one_that_has_ended_is_not_cancelled(house: House, gate: Gate) -> None:
+    name = begin(house)
+    refused = house.client.delete(f"/api/runs/{name}")
+    assert (refused.status_code, refused.json["detail"]) == (
+        409, f"run {name} is active: cancel it, then delete it once it has ended",
+    )  # fmt: skip
+    gate.open(4)
+    done = until(house, name, lambda run: run["state"] == "done")
+    assert house.client.post(f"/api/runs/{name}/cancel").json == done
+    assert house.client.get("/api/runs").json == {"runs": [name]}
 
 
 def test_a_done_run_measures_its_failed_cells_again_and_no_other(tmp_path: Path) -> None:
@@ -195,7 +207,7 @@ def test_a_run_is_forgotten_when_it_has_ended(house: House, gate: Gate, tmp_path
 
 @pytest.mark.parametrize("name", ["..", "20260102-030405-000", "x", "%2e%2e%2ftoken"])
 def test_what_is_no_run(house: House, name: str) -> None:
-    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/report"), ("POST", "/resume")):
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/report"), ("POST", "/resume"), ("POST", "/cancel")):
         assert house.client.open(f"/api/runs/{name}{path}", method=method).status_code in (404, 405)
 
 

@@ -17,7 +17,7 @@ from emulator.config import key_reference, loader, yaml_source
 from emulator.config.lane_patch import DIRECTIONS
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm, MatchForm, TopologyForm
 from emulator.control.change_log import LoggedChange
-from emulator.control.status_document import document
+from emulator.control.status_document import document, etag_of
 from emulator.errors import InputError, no_such
 from emulator.model.topology import NAME_PATTERN, Topology
 from web.api import metrics, openapi
@@ -222,8 +222,8 @@ def history() -> HistoryAnswer:
 
 def _entry(change: LoggedChange) -> EntryAnswer:
     author = AuthorAnswer(**asdict(change.author))
-    said = {name: getattr(change, name) for name in ("number", "when", "summary", "times", "diff")}
-    return EntryAnswer(author=author, **said)
+    said = {name: getattr(change, name) for name in ("number", "when", "summary", "times", "diff", "lanes")}
+    return EntryAnswer(author=author, etag=etag_of(change.after), **said)
 
 
 @table("GET", "/api/certificates", CertificatesAnswer)

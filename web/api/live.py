@@ -33,7 +33,7 @@ class PastAnswer(Answer):
     """At most the last hour of one lane, as columns of equal length; null where a value is unknown."""
 
     lane: str
-    columns: dict[str, list[int | None]]
+    columns: dict[str, list[int | float | None]]
 
 
 @table("GET", "/api/events", "text/event-stream", problems=(503,))
@@ -104,9 +104,18 @@ def run(name: str) -> RunAnswer:
     return run_answer(_found(name))
 
 
-@table("DELETE", "/api/runs/<name>", "", status=204)
+@table("POST", "/api/runs/<name>/cancel", RunAnswer)
+def cancel_run(name: str) -> RunAnswer:
+    """Cancel a test run: its running cells finish first. A run that has ended stays as it is."""
+    try:
+        return run_answer(here().runs.cancel(name))
+    except KeyError:
+        raise NotFound(f"no run {name!r}") from None
+
+
+@table("DELETE", "/api/runs/<name>", "", status=204, problems=(409,))
 def delete_run(name: str) -> str:
-    """Cancel a running test run, or delete one that has ended."""
+    """Delete a test run that has ended, with its results; 409 while it is active."""
     try:
         here().runs.remove(name)
     except KeyError:

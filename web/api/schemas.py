@@ -201,6 +201,8 @@ class EntryAnswer(Answer):
     summary: str
     times: int
     diff: str
+    lanes: list[str] = Field(description="the lanes that it changed, added or removed")
+    etag: str = Field(description="the entity tag of the topology after it")
 
 
 class HistoryAnswer(Answer):

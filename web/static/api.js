@@ -57,6 +57,12 @@ export function say(text, failed = false) {
   setTimeout(() => note.remove(), failed ? 12000 : 5000);
 }
 
+// Says what was done, in `text` if the answer's own summary is not enough, and what the daemon warns of.
+export function sayDone(done, text = done.summary) {
+  say(text);
+  done.warnings.forEach((warning) => say(warning, true));
+}
+
 export const sayFailure = (problem) =>
   say(problem.mistakes?.length ? problem.mistakes.map((m) => `${m.path ? `${m.path}: ` : ''}${m.text}`).join('\n') : problem.message, true);
 

@@ -1,14 +1,14 @@
 // Live graphs of one lane: round-trip time, throughput, queue against limit, drops by cause. One hour is kept.
 
 import { $, ask, el } from './api.js';
-import { ms, rate, size } from './units.js';
+import { ms, perSecond, rate, size } from './units.js';
 
 const KEPT = 3600;
 const GAP_MS = 5000;
 const COLUMNS = [
   'at_ms', 'asked_ns', 'min_ns', 'median_ns', 'p99_ns', 'lost',
   ...['outbound', 'inbound'].flatMap((side) =>
-    ['rate_bps', 'queued_packets', 'limit_packets', 'queued_bytes', 'buffer_bytes', 'drops_limit', 'drops_buffer', 'drops_loss'].map((n) => `${side}_${n}`)),
+    ['rate_bps', 'queued_packets', 'limit_packets', 'queued_bytes', 'buffer_bytes', 'drops_limit_per_s', 'drops_buffer_per_s', 'drops_loss_per_s'].map((n) => `${side}_${n}`)),
 ];
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const clock = (s) => new Date(s * 1000).toLocaleTimeString('en-GB');
@@ -57,8 +57,8 @@ const CHARTS = [
   },
   {
     title: 'Drops per second', floor: true,
-    series: [['drops_limit', 'by the limit', 'red', 1], ['drops_buffer', 'by the buffer', 'violet', 1], ['drops_loss', 'by asked loss', 'out', 1]],
-    says: (now) => `by the emulator's limit ${now.drops_limit ?? 'unknown'}, by the bottleneck's buffer ${now.drops_buffer}, by the configured loss ${now.drops_loss ?? 'unknown'}`,
+    series: [['drops_limit_per_s', 'by the limit', 'red', 1], ['drops_buffer_per_s', 'by the buffer', 'violet', 1], ['drops_loss_per_s', 'by asked loss', 'out', 1]],
+    says: (now) => `by the emulator's limit ${perSecond(now.drops_limit_per_s)}, by the bottleneck's buffer ${perSecond(now.drops_buffer_per_s)}, by the configured loss ${perSecond(now.drops_loss_per_s)}`,
   },
 ];
 
@@ -115,9 +115,9 @@ export class Graphs {
     const from = this.data.at_ms.at(-1) - this.seconds * 1000;
     const start = this.data.at_ms.findIndex((time) => time >= from);
     const cut = withGaps(Object.fromEntries(Object.entries(this.data).map(([name, values]) => [name, values.slice(start)])));
-    for (const cause of ['limit', 'buffer', 'loss']) {
-      const inbound = cut[`inbound_drops_${cause}`];
-      cut[`drops_${cause}`] = cut[`outbound_drops_${cause}`].map((v, i) => (v === null || inbound[i] === null ? null : v + inbound[i]));
+    for (const drops of ['drops_limit_per_s', 'drops_buffer_per_s', 'drops_loss_per_s']) {
+      const inbound = cut[`inbound_${drops}`];
+      cut[drops] = cut[`outbound_${drops}`].map((v, i) => (v === null || inbound[i] === null ? null : v + inbound[i]));
     }
     return cut;
   }

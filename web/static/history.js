@@ -1,6 +1,6 @@
 // The history of changes: what, when, by whom; and undo.
 
-import { $, ask, el, listen, onClick, say, sayFailure } from './api.js';
+import { $, ask, el, listen, onClick, sayDone, sayFailure } from './api.js';
 
 let changes = -1;
 const TONE = { '+': 'added', '-': 'removed' };
@@ -16,7 +16,7 @@ async function refresh() {
 }
 
 onClick('undo', async () => {
-  say((await ask('POST', '/api/undo')).summary);
+  sayDone(await ask('POST', '/api/undo'));
   await refresh();
 });
 listen('look', (look) => {

@@ -1,6 +1,6 @@
 // The page of the lanes: map, table, and the panel and graphs of the chosen lane.
 
-import { $, ask, el, listen, lock, mayWrite, say, sayFailure } from './api.js';
+import { $, ask, el, listen, lock, mayWrite, sayDone, sayFailure } from './api.js';
 import { controls, Graphs } from './graphs.js';
 import { loadKeys, Panel } from './panel.js';
 import { loadPlaces } from './places.js';
@@ -51,7 +51,7 @@ function drift() {
 
 async function repair() {
   const asked = await ask('GET', '/api/topology');
-  await changed((await ask('PUT', '/api/topology', asked, 'application/yaml', { 'If-Match': status.etag })).summary);
+  await changed(await ask('PUT', '/api/topology', asked, 'application/yaml', { 'If-Match': status.etag }));
 }
 
 function show() {
@@ -88,8 +88,8 @@ async function choose(name) {
   if (graphs.lane !== name) await graphs.show(name);
 }
 
-async function changed(summary) {
-  say(summary);
+async function changed(done, text) {
+  sayDone(done, text);
   await refresh();
 }
 

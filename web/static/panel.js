@@ -114,7 +114,7 @@ export class Panel {
     if (!since || since === form.etag || !form.edits.length) return;
     const [was, is] = [before, form.first].map((said) => (name) => said[name] ?? 'none');
     const texts = others.map((name) => `${form.words(name)} ${was(name)} → ${is(name)}`);
-    if (texts.length) this.#say([...new Set(texts)]).catch(sayFailure);
+    if (texts.length) this.#say([...new Set(texts)], since).catch(sayFailure);
   }
 
   // Names what has been edited, but not applied.
@@ -139,14 +139,13 @@ export class Panel {
     this.form.rtt.focus();
   }
 
-  // Names who changed the lane under somebody's edits, and what.
-  async #say(others) {
-    const form = this.form;
-    let who = 'Somebody else';
-    if (can.has('history')) {
-      const [last] = (await ask('GET', '/api/history')).entries;
-      if (last) who = `${last.author.user} (${last.author.command})`;
-    }
+  // Names who changed the lane under somebody's edits, and what. `since` is the entity tag of what the edits are about.
+  async #say(others, since) {
+    const { form, lane } = this;
+    const entries = can.has('history') ? (await ask('GET', '/api/history')).entries : [];
+    const known = entries.findIndex((entry) => entry.etag === since);
+    const newer = (known < 0 ? entries : entries.slice(0, known)).filter((entry) => entry.lanes.includes(lane.name));
+    const who = [...new Set(newer.reverse().map(({ author }) => `${author.user} (${author.command})`))].join(' and ') || 'Somebody else';
     if (form === this.form) this.others.textContent = `${who} changed this lane meanwhile: ${others.join(', ')}. Your edits are kept.`;
   }
 
@@ -178,7 +177,7 @@ export class Panel {
       const undo = el('button', { class: 'quiet' }, 'Undo the last change');
       undo.addEventListener('click', async () => {
         try {
-          await this.changed((await ask('POST', '/api/undo')).summary);
+          await this.changed(await ask('POST', '/api/undo'));
         } catch (problem) {
           sayFailure(problem);
         }
@@ -201,6 +200,7 @@ export class Panel {
     const plan = await this.#send('?dry_run=1');
     if (!plan) return;
     $('plan-steps').textContent = plan.steps.map((step) => `${step.command}\n    # ${step.why}`).join('\n') || 'Nothing to change.';
+    $('plan-warnings').textContent = plan.warnings.join('\n');
     $('plan-apply').hidden = !plan.changed;
     $('plan').showModal();
   }
@@ -212,7 +212,7 @@ export class Panel {
       if (!done) return;
       const said = `${this.flow ? `Flow ${this.flow} of ` : ''}${this.lane.name} is at ${form.rtt.text ?? ms(0)}. ${done.summary}`;
       form.settle();
-      await this.changed(said);
+      await this.changed(done, said);
     } catch (problem) {
       this.#tell(problem);
     }

@@ -123,8 +123,9 @@ onClick('start', async () => {
   await names(run.id);
 });
 onClick('cancel', async () => {
-  await ask('DELETE', `/api/runs/${shown}`);
-  say('Cancelled: cells at work end first.');
+  const run = await ask('POST', `/api/runs/${shown}/cancel`);
+  say(run.state === 'running' ? 'Cancelled: cells at work end first.' : `Run ${run.id} had ended before: its results stay.`);
+  await show(run);
 });
 onClick('forget', async () => {
   if (!confirm(`Delete run ${shown} and its results?`)) return;

@@ -1,6 +1,6 @@
 // The topology as text: checked while the user types, with each mistake at its line, and brought up on request.
 
-import { $, Problem, ask, can, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
+import { $, Problem, ask, can, el, listen, mayWrite, onClick, say, sayDone, sayFailure } from './api.js';
 import { dropDraft, keepDraft, readDraft } from './draft.js';
 
 const YAML = 'application/yaml';
@@ -28,7 +28,7 @@ const edited = () => base !== null && text.value !== base;
 // Reads what is up. A draft stays; without one the text follows.
 async function load() {
   const response = await fetch('/api/topology').catch(() => { throw new Problem({ status: 0, detail: 'The daemon does not answer.' }); });
-  if (!response.ok && response.status !== 404) return;
+  if (!response.ok && response.status !== 404) throw new Problem(await response.json());
   const is = response.ok ? response.headers.get('ETag') : '';
   const up = response.ok ? await response.text() : base ?? EXAMPLE;
   const draft = edited() ? text.value : null;
@@ -151,7 +151,7 @@ onClick('apply', () => changing(async () => {
   try {
     const query = $('confirm-in').checked ? '?confirm=60s' : '';
     const done = await ask('PUT', `/api/topology${query}`, text.value, YAML, etag ? { 'If-Match': etag } : {});
-    say(done.summary);
+    sayDone(done);
     base = text.value;
   } catch (problem) {
     mistakes(problem);
@@ -162,7 +162,7 @@ onClick('apply', () => changing(async () => {
 }));
 onClick('down', () => changing(async () => {
   if (!confirm('Take all lanes down and return their ports?')) return;
-  say((await ask('DELETE', '/api/topology')).summary);
+  sayDone(await ask('DELETE', '/api/topology'));
   await renew();
 }));
 $('confirm-label').hidden = !can.has('confirm');
@@ -181,4 +181,7 @@ listen('back', () => {
 load().then(() => {
   offer();
   return mayWrite && check();
-}).catch(sayFailure);
+}).catch((problem) => {
+  $('steps').textContent = problem.message;
+  sayFailure(problem);
+});

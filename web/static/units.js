@@ -48,11 +48,14 @@ export const mib = (bytesPerS) => (bytesPerS === null ? '–' : digits(bytesPerS
 export const throughput = (bytesPerS) => (bytesPerS === null ? '–' : `${mib(bytesPerS)} MiB/s (${((bytesPerS * 8) / 1e9).toPrecision(3)} Gbit/s)`);
 export const span = (s) => (s >= 90 ? `${Math.round(s / 60)} min` : `${Math.round(s)} s`);
 
-// All drops of a lane or a flow in the last second. Netem has one counter for its limit and its loss: on a lane with loss
+// A number of events per second; a busy daemon looks at the lanes less often than once a second.
+export const perSecond = (value) => (value === null || value === undefined ? 'unknown' : `${Number(value.toPrecision(3))}/s`);
+
+// All drops of a lane or a flow, as a rate since the look before. Netem has one counter for its limit and its loss: on a lane with loss
 // only the buffer's drops are known.
 export function drops(now) {
-  const causes = ['outbound', 'inbound'].flatMap((side) => [now[side].drops_limit, now[side].drops_buffer, now[side].drops_loss]);
+  const causes = ['outbound', 'inbound'].flatMap((side) => [now[side].drops_limit_per_s, now[side].drops_buffer_per_s, now[side].drops_loss_per_s]);
   const known = causes.reduce((sum, count) => sum + (count ?? 0), 0);
-  if (!causes.includes(null)) return `${known}/s`;
-  return known ? `${known}/s, others unknown` : 'unknown';
+  if (!causes.includes(null)) return perSecond(known);
+  return known ? `${perSecond(known)}, others unknown` : 'unknown';
 }

@@ -224,3 +224,15 @@ def test_the_old_options_are_read_with_a_hint(appliance: Appliance, capsys: pyte
     japan(appliance, *match, "--rtt", "80ms")
     japan(appliance, "--flow", "voice", "--away")
     assert "--away is now called --delete" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_value_that_the_schedule_sets_is_taken_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dry_run: bool
+) -> None:
+    one = Appliance(FakeKernel(), tmp_path)
+    assert main.main(["up", DAY], obj=one) == 0
+    capsys.readouterr()
+    assert main.main(["set", "london", "--rtt", "70ms", *["--dry-run"] * dry_run], obj=one) == 0
+    said = capsys.readouterr().err
+    assert said == "warning: london: the schedule sets rtt, in place of this change: change the schedule, too\n"

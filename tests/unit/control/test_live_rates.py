@@ -22,14 +22,14 @@ def test_rates_are_per_second_whatever_the_interval() -> None:
     new = DirectionCounters(150, 60_000, 7, 900, 1000, 4, 5, 6)
     assert traffic(direction(new), Reading(S, {("port", ""): OLD}), 3 * S) == Traffic(
         rate_bps=200_000, packets_per_s=25, queued_packets=7, limit_packets=1000, queued_bytes=900, buffer_bytes=None,
-        drops_limit=3, drops_buffer=3, drops_loss=3,
+        drops_limit_per_s=1.5, drops_buffer_per_s=1.5, drops_loss_per_s=1.5,
     )  # fmt: skip
 
 
 def test_a_queue_made_anew_counts_from_zero() -> None:
     new = DirectionCounters(10, 1000, 0, 0, 1000, 1, 0, 0)
     seen = traffic(direction(new), Reading(0, {("port", ""): OLD}), S)
-    assert (seen.rate_bps, seen.drops_limit, seen.drops_buffer) == (8000, 1, 0)
+    assert (seen.rate_bps, seen.drops_limit_per_s, seen.drops_buffer_per_s) == (8000, 1, 0)
 
 
 def test_the_first_reading_and_a_port_not_seen_before_tell_no_rate() -> None:
@@ -40,7 +40,7 @@ def test_the_first_reading_and_a_port_not_seen_before_tell_no_rate() -> None:
 def test_drops_that_cannot_be_told_apart_stay_unknown() -> None:
     new = DirectionCounters(150, 60_000, 0, 0, 1000, None, 5, None)
     seen = traffic(direction(new), Reading(0, {("port", ""): OLD}), S)
-    assert (seen.drops_limit, seen.drops_buffer, seen.drops_loss) == (None, 3, None)
+    assert (seen.drops_limit_per_s, seen.drops_buffer_per_s, seen.drops_loss_per_s) == (None, 3, None)
 
 
 def test_the_buffer_is_the_shapers() -> None:
@@ -63,12 +63,12 @@ def test_flows_are_told_by_name_and_together_they_are_the_lane() -> None:
         return Status(topology, [], (LaneStatus(topology.lanes[0], way("out"), way("back")),))
 
     found = flows(seen(15, 24, 31).lanes[0], reading(0, seen(10, 20, 30)), S)
-    assert {name: (now.outbound.packets_per_s, now.inbound.drops_buffer) for name, now in found.items()} == {
+    assert {name: (now.outbound.packets_per_s, now.inbound.drops_buffer_per_s) for name, now in found.items()} == {
         "voice": (4, 4), "bulk": (1, 1), "": (5, 5),
     }  # fmt: skip
     assert together([now.outbound for now in found.values()]) == Traffic(
         rate_bps=8000, packets_per_s=10, queued_packets=70, limit_packets=3000, queued_bytes=70, buffer_bytes=None,
-        drops_limit=0, drops_buffer=10, drops_loss=0,
+        drops_limit_per_s=0, drops_buffer_per_s=10, drops_loss_per_s=0,
     )  # fmt: skip
 
 
