@@ -14,6 +14,11 @@ from emulator.control.transaction import Transaction
 from emulator.errors import InputError, MissingError, RefusedError
 from emulator.model.topology import Topology
 from emulator.plan.ops import Step
+from emulator.units import format_duration
+
+ON_TIME_NS = 100_000_000
+"""How much of the time to confirm may pass while it is written down: nobody who reads a countdown notices."""
+MOST_TRIES = 4
 
 
 class Confirmations:
@@ -37,13 +42,17 @@ class Confirmations:
             yield self._store.read()
 
     def confirm(self) -> None:
-        """Keep the pending change. Raises InputError without one, RefusedError when it is too late."""
+        """Keep the pending change. Raises InputError without one, RefusedError when it is too late.
+
+        What counts is when the user asked, not how long somebody else's work then held the lock.
+        """
+        asked_ns = self._clock.boottime_ns()
         with self._store.locked():
             now = self._store.read()
             if now.pending is None:
                 raise InputError.single("no change waits for confirmation: see longhaul history")
             self.refuse_leased()
-            if self.is_overdue(now.pending):
+            if now.pending.boot_id != self._clock.boot_id() or asked_ns >= now.pending.deadline_ns:
                 raise RefusedError(
                     "too late: Longhaul is reverting the change; see longhaul status, then run longhaul undo"
                 )
@@ -130,13 +139,30 @@ class Confirmations:
         return Pending(deadline_ns, boot_id, old.topology, old.began_ns)
 
     def restart(self, confirm_s: float | None) -> None:
-        """Count the time to confirm from now on, under the lock: the change itself took some."""
-        if confirm_s is not None:
-            now = self._store.read()
+        """Count the time to confirm from now on, under the lock: the change itself took some, and the user can confirm
+        only what has been made.
+
+        To write the deadline takes time, too, where the disk is slow. What a write took is added to the deadline of the
+        next try, until the user has the whole time from the end of a write on.
+        """
+        if confirm_s is None:
+            return
+        now, took_ns = self._store.read(), 0
+        for _ in range(MOST_TRIES):
+            began_ns = self._clock.boottime_ns()
+            pending = self.waiting(now, confirm_s + took_ns / 1e9)
+            assert pending
             try:
-                self._store.write(replace(now, pending=self.waiting(now, confirm_s)))
+                self._store.write(replace(now, pending=pending))
             except MissingError as error:
                 self._machine.note(f"the time to confirm runs since before the change: {error}")
+                return
+            took_ns = max(took_ns, self._clock.boottime_ns() - began_ns)
+            if pending.left_ns(self._clock) >= confirm_s * 1e9 - ON_TIME_NS:
+                return
+        self._machine.note(
+            f"writing takes up to {format_duration(took_ns)} here: see longhaul status for the time left"
+        )
 
     def revert(self, pending: Pending, summary: str, author: Author | None = None) -> list[Step]:
         """Under the lock: go back to what was up before the pending change. Without `author` nobody asked for it."""
