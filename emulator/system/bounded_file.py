@@ -40,7 +40,11 @@ SAVED = FileKind("saved settings", MIB)
 RELEASE = FileKind("a system's description (os-release)", 65_536)
 TOKEN = FileKind("a token", 4096)
 ANSWER = FileKind("a daemon's answer", 64 * MIB)
-"""Not a file: what the client of a remote daemon takes."""
+OUTPUT = FileKind("a program's output", 256 * MIB)
+"""Not files: what the client of a remote daemon takes, and what a program prints. iperf3's JSON of 128 streams grows by
+about 50 kB a second."""
+LONGEST_LINE_BYTES = 1 << 16
+"""Of a program's output that is read line by line."""
 
 _KINDS = {
     stat.S_ISFIFO: "a FIFO", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device", stat.S_ISSOCK: "a socket",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import selectors
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,11 @@ from typing import Protocol
 
 from emulator.errors import MeasureError, MissingError
 from emulator.kernel import netns
+from emulator.system.bounded_file import LONGEST_LINE_BYTES, OUTPUT
 from emulator.system.lateness import Deadline
+from emulator.units import format_size
+
+CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Running:
         inside = netns.inside(namespace) if namespace else contextlib.nullcontext()
         # Our own pipe: `wait` would close Popen's, and its end may be a signal to the program.
         self._stdin: int | None = None
+        self._printed = bytearray(), bytearray()
         if listens:
             stdin, self._stdin = os.pipe()
         else:
@@ -89,6 +95,7 @@ class Running:
             if not byte:
                 return ""
             line += byte
+            self._refuse_longer(line)
         return line.decode(errors="replace").removesuffix("\n")
 
     def running(self) -> bool:
@@ -96,26 +103,62 @@ class Running:
         return self._popen.poll() is None
 
     def lines(self) -> Iterator[str]:
-        """Its output, line by line as it is printed, until it ends."""
+        """Its output, line by line as it is printed, until it ends. A line without an end raises MeasureError."""
         assert self._popen.stdout
-        for line in self._popen.stdout:
+        while line := self._popen.stdout.readline(LONGEST_LINE_BYTES + 1):
+            self._refuse_longer(line)
             yield line.decode(errors="replace")
+
+    def _refuse_longer(self, line: bytes) -> None:
+        if len(line) > LONGEST_LINE_BYTES:
+            self.terminate()
+            raise self._too_much(f"a line of more than {format_size(LONGEST_LINE_BYTES)}")
+
+    def _too_much(self, what: str) -> MeasureError:
+        return MeasureError(
+            f"{' '.join(self.argv)} printed {what}: Longhaul ended it; run it by hand to see what it says"
+        )
 
     def wait(self, timeout_s: float) -> Completed:
         """Its output after its end. After `timeout_s`, or the longer time that a busy machine needs, the program is
-        killed and MeasureError raised."""
+        killed and MeasureError raised; so, too, when it prints more than a program's output may have."""
         out, err = self._output(Deadline(timeout_s))
         self.close_stdin()
         return Completed(self.argv, out.decode(errors="replace"), err.decode(errors="replace"), self._popen.returncode)
 
-    def _output(self, deadline: Deadline) -> tuple[bytes, bytes]:
+    def _output(self, deadline: Deadline) -> tuple[bytearray, bytearray]:
+        pipes = self._popen.stdout, self._popen.stderr
+        with selectors.DefaultSelector() as open_pipes:
+            for pipe, printed in zip(pipes, self._printed, strict=True):
+                if pipe and not pipe.closed:
+                    open_pipes.register(pipe, selectors.EVENT_READ, (pipe, printed))
+            while open_pipes.get_map():
+                for key, _ in open_pipes.select(deadline.left_s()):
+                    self._take(key, open_pipes)
+                self._refuse_late(deadline)
         while True:
             try:
-                return self._popen.communicate(timeout=deadline.left_s())
-            except subprocess.TimeoutExpired as late:
-                if deadline.passed():
-                    self.terminate()
-                    raise MeasureError(f"{' '.join(self.argv)} did not end within {deadline}") from late
+                self._popen.wait(deadline.left_s())
+            except subprocess.TimeoutExpired:
+                self._refuse_late(deadline)
+            else:
+                return self._printed
+
+    def _take(self, key: selectors.SelectorKey, open_pipes: selectors.BaseSelector) -> None:
+        """Keep what a pipe holds; at its end, close it."""
+        pipe, printed = key.data
+        if not (data := os.read(key.fd, CHUNK_BYTES)):
+            open_pipes.unregister(pipe)
+            pipe.close()
+        printed += data
+        if sum(map(len, self._printed)) > OUTPUT.most_bytes:
+            self.terminate()
+            raise self._too_much(f"more than {format_size(OUTPUT.most_bytes)}")
+
+    def _refuse_late(self, deadline: Deadline) -> None:
+        if deadline.passed():
+            self.terminate()
+            raise MeasureError(f"{' '.join(self.argv)} did not end within {deadline}")
 
     def interrupt(self) -> None:
         """Interrupt it as Ctrl-C does; its output can still be read."""
@@ -133,7 +176,10 @@ class Running:
     def terminate(self) -> None:
         """Kill it and its children now, and discard its output."""
         self.kill()
-        self._popen.communicate()
+        for pipe, printed in zip((self._popen.stdout, self._popen.stderr), self._printed, strict=True):
+            assert pipe
+            pipe.close()
+            printed.clear()
         self.close_stdin()
 
     def __enter__(self) -> Running:

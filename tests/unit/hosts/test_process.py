@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Callable
+
 import pytest
 from support.waiting import PATIENCE_S
 
 from emulator.errors import MeasureError, MissingError
 from emulator.hosts.tools import process
+from emulator.system.bounded_file import FileKind
 
 
 def test_output_and_exit_code() -> None:
@@ -75,3 +79,46 @@ def test_waiting_does_not_end_the_input() -> None:
     program = process.Running(["sh", "-c", "cat; echo ended"], listens=True)
     with pytest.raises(MeasureError, match="did not end within"):
         program.wait(0.1)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that are reached soon."""
+    monkeypatch.setattr(process, "OUTPUT", FileKind("a program's output", 8 << 20))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("where", ["", " >&2"])
+def test_a_program_that_prints_without_an_end_is_ended_and_fills_no_memory(where: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(
+        MeasureError, match=r"cat /dev/zero.* printed more than 8 MiB: Longhaul ended it; run it by hand"
+    ):
+        process.run(["sh", "-c", f"cat /dev/zero{where}"], PATIENCE_S)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+
+
+@pytest.mark.usefixtures("small")
+def test_both_outputs_together_are_within_the_limit() -> None:
+    with pytest.raises(MeasureError, match="printed more than 8 MiB"):
+        process.run(["sh", "-c", "head -c 5M /dev/zero; head -c 5M /dev/zero >&2"], PATIENCE_S)
+    done = process.run(["sh", "-c", "head -c 3M /dev/zero >&2; head -c 4M /dev/zero"], PATIENCE_S)
+    assert (len(done.stdout), len(done.stderr), done.exit_code) == (4 << 20, 3 << 20, 0)
+
+
+@pytest.mark.parametrize("read", [lambda one: one.read_line(PATIENCE_S), lambda one: list(one.lines())])
+def test_a_line_without_an_end_is_refused(read: Callable[[process.Running], object]) -> None:
+    with process.start(["cat", "/dev/zero"]) as program:
+        with pytest.raises(MeasureError, match="cat /dev/zero printed a line of more than 64 KiB"):
+            read(program)
+        assert not program.running()
+
+
+def test_a_program_that_never_stops_printing_is_late_all_the_same() -> None:
+    with pytest.raises(MeasureError, match=r"did not end within 0\.2 s"):
+        process.run(["sh", "-c", "while :; do echo again; sleep 0.01; done"], 0.2)
+
+
+def test_output_is_there_for_who_waits_twice() -> None:
+    with process.start(["echo", "once"]) as program:
+        assert [program.wait(PATIENCE_S).stdout for _ in range(2)] == ["once\n"] * 2
