@@ -41,7 +41,7 @@ RELEASE = FileKind("a system's description (os-release)", 65_536)
 TOKEN = FileKind("a token", 4096)
 ANSWER = FileKind("a daemon's answer", 64 * MIB)
 OUTPUT = FileKind("a program's output", 256 * MIB)
-"""Not files: what the client of a remote daemon takes, and what a program prints. A measuring tool's JSON of 128 streams
+"""Not files: what the client of a remote daemon takes, and what a program prints. The JSON of a transfer of 128 streams
 grows by about 50 kB a second."""
 LONGEST_LINE_BYTES = 1 << 16
 """Of a program's output that is read line by line."""
