@@ -217,7 +217,7 @@ def sentence(law: ProgramLaw | NoLaw, measured: Sequence[LawPoint] = ()) -> str:
         said += waits if law.hidden_line else ", and its bytes at the line's rate"
     if rtts_of(measured)[:1] + rtts_of(measured)[-1:] not in ((), law.rtts_ns[:1] + law.rtts_ns[-1:]):
         ends = (units.format_duration(law.rtts_ns[place]) for place in (0, -1))
-        said = f"from {' to '.join(ends)} {said}, at other RTTs no line holds"
+        said = f"from {' to '.join(ends)} (no line holds for all RTTs) {said}"
     return "; ".join([said, *_checked(law)])
 
 

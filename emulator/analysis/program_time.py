@@ -1,8 +1,8 @@
 """Where the completion time of a program went: shares of one run that add up to it, each with its evidence. Pure.
 
-The order of the claims matters, because each takes only time that is left. What was seen comes first: the time with no
-frame on the lane, the time that the line needs, and the time that the kernels counted as limited by a window. The rest
-are waits of whole round trips: handshakes, turns in which both ends waited for each other, and the growth of the
+The order of the claims matters, because each takes only time that is left. What was seen comes first: the time that
+the line needs, the time with no frame on the lane, and the time that the kernels counted as limited by a window. The
+rest are waits of whole round trips: handshakes, turns in which both ends waited for each other, and the growth of the
 congestion window.
 """
 
@@ -99,11 +99,13 @@ def shares(facts: ProgramFacts) -> tuple[TimeShare, ...]:
 
 def _seen(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
     """What frames and kernels showed. A lane without frames while a segment waits to be sent again is its timeout."""
-    quiet = facts.quiet_ns or 0
+    # The lane counts as quiet while a frame passes the bottleneck, if its delay is shorter than that.
+    yield LINE, facts.line_ns
+    quiet = min(facts.quiet_ns or 0, facts.run.completion_ns - facts.line_ns)
     timeouts = min(quiet, facts.run.retransmits * (facts.path.rtt_ns + LEAST_TIMEOUT_NS))
+    timeouts = timeouts if timeouts >= LEAST_TIMEOUT_NS else 0
     yield LOSS, timeouts
     yield PROGRAM, quiet - timeouts
-    yield LINE, facts.line_ns
     if one := facts.run.busiest:
         # A limited sender's time includes the line's.
         window = max(0, _rwnd_ns(one) - facts.line_ns)
@@ -118,8 +120,7 @@ def _waits(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
     together = at_once(facts)
     yield HANDSHAKES, round(len(facts.run.connections) * facts.path.rtt_ns / together)
     if any(one.server_busy_ns for one in facts.run.connections):
-        # Data of a turn keeps each end busy for a round trip; data of a stream keeps its sender busy alone.
-        yield ROUND_TRIPS, round(sum(min(_busy_ns(one)) for one in facts.run.connections) / together)
+        yield ROUND_TRIPS, round(sum(_turns_ns(one, facts.path.rtt_ns) for one in facts.run.connections) / together)
     elif not facts.streams:
         yield ROUND_TRIPS, facts.run.completion_ns
     else:
@@ -139,7 +140,8 @@ def at_once(facts: ProgramFacts) -> float:
     """How many connections were open at the same time, on average, from how long each was busy; at least 1."""
     if len(facts.run.connections) < 2:
         return 1.0
-    times = [facts.path.rtt_ns + max(_busy_ns(one)) for one in facts.run.connections]
+    # The FIN at the end, which counts as busy, takes as long as the handshake, which does not.
+    times = [max(facts.path.rtt_ns, *_busy_ns(one)) for one in facts.run.connections]
     return max(1.0, sum(times) / max(1, facts.run.completion_ns - (facts.quiet_ns or 0)))
 
 
@@ -155,6 +157,15 @@ def slow_start_wait_ns(facts: ProgramFacts, initcwnd: int) -> int:
         window, wait = 2 * window, wait + idle
         left -= window
     return wait
+
+
+def _turns_ns(one: TcpConnection, rtt_ns: int) -> int:
+    """How long both ends waited for each other: a turn keeps each of them busy for a round trip, a stream its sender.
+
+    Each end's FIN keeps it busy for one more round trip, after the client has ended.
+    """
+    asked = rtt_ns if one.sent_bytes and one.received_bytes else 0
+    return max(asked, min(_busy_ns(one)) - rtt_ns)
 
 
 def _busy_ns(one: TcpConnection) -> tuple[int, int]:

@@ -35,6 +35,8 @@ BURST_NS = 1_000_000
 """What the bottleneck lets through at once, as a time at its rate (`plan.netem_lowering`)."""
 IN_FLIGHT = 8
 """How many requests at once the advice counts with."""
+LEAST_OWN_NS = 10_000_000
+"""Shorter waits of the program's own are not worth advice."""
 LARGER_INITCWND = 40
 """Above it the first window of the receiver, 64 kB, is the limit."""
 
@@ -165,6 +167,8 @@ def advise(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> Prog
             return saves(text, None)
         case "line":
             return saves("fewer bytes (compression, only what changed) or a faster line", None)
+    if _time(parts, PROGRAM) < LEAST_OWN_NS:
+        return None
     return saves("shorter waits of its own: timers, polling, or answers held back (TCP_NODELAY at both ends)", None)
 
 
@@ -199,9 +203,9 @@ def _larger_buffer(facts: ProgramFacts, saves: Saves, kind: str, window_ns: int)
 def _faster_start(facts: ProgramFacts, saves: Saves, grown_ns: int) -> ProgramAdvice:
     if facts.initcwnd >= LARGER_INITCWND:
         return saves("a connection that stays open, without tcp_slow_start_after_idle, keeps its window", grown_ns)
-    rest = program_time.slow_start_wait_ns(facts, LARGER_INITCWND)
+    now, then = (program_time.slow_start_wait_ns(facts, initcwnd) for initcwnd in (facts.initcwnd, LARGER_INITCWND))
     text = f"initcwnd {LARGER_INITCWND} instead of {facts.initcwnd}, or a connection that stays open"
-    return saves(text, max(0, grown_ns - rest))
+    return saves(text, min(grown_ns, now - then))
 
 
 def find(facts: ProgramFacts) -> list[Caveat]:

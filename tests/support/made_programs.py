@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emulator.analysis import program_verdict
-from emulator.analysis.observed import Queues
-from emulator.analysis.program_runs import Frames, ProgramRun, ProgramRuns, TcpConnection
+from emulator.analysis.observed import Delays, MachineUse, Queues
+from emulator.analysis.program_runs import Frames, ProgramJudgement, ProgramRun, ProgramRuns, TcpConnection
 from emulator.analysis.program_time import ProgramFacts
 from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.verdict import Buffers
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.program_result import ProgramResult
+from emulator.hosts import tcp_profiles
+from emulator.hosts.tools.program import ProgramWorkload
+from emulator.model.impairment import Impairment
+from emulator.model.program import Program
+from emulator.model.tcp_profile import Profile
+from emulator.model.topology import Lane, Topology
 from emulator.report.program_table import ProgramRow
 
 MS, MIB = 10**6, 2**20
@@ -57,17 +65,31 @@ def facts(program: ProgramRuns, path: TcpPath = PATH, queues: Queues = CLEAN) ->
 
 
 def chatty(turns: int = 17, rtt_ms: float = 100, quiet_ms: float | None = 0, repeats: int = 1) -> ProgramRuns:
-    """One connection with so many turns of a request and an answer."""
-    busy = turns * rtt_ms
+    """One connection with so many turns of a request and an answer; the FIN keeps it busy for one more round trip."""
+    busy = (turns + 1) * rtt_ms
     one = connection(turns * 100, turns * 300, client_ms=busy, server_ms=busy)
     return runs(*[run((turns + 1) * rtt_ms + (quiet_ms or 0), one)] * repeats, quiet_ms=quiet_ms)
 
 
+def judged(program: ProgramRuns, rtt_ms: int, rate_bps: int) -> ProgramJudgement:
+    """The judgement of a clean cell."""
+    return program_verdict.judge(facts(program, replace(PATH, rtt_ns=rtt_ms * MS, rate_bps=rate_bps)))
+
+
 def row(series: str, rtt_ms: int, program: ProgramRuns, rate_bps: int = 10**9) -> ProgramRow:
     """A cell of a table, judged."""
-    path = replace(PATH, rtt_ns=rtt_ms * MS, rate_bps=rate_bps)
-    judgement = program_verdict.judge(facts(program, path))
-    return ProgramRow(series, rtt_ms * MS, rate_bps, program, judgement, (program.mean_completion_s,))
+    found = judged(program, rtt_ms, rate_bps)
+    return ProgramRow(series, rtt_ms * MS, rate_bps, program, found, (program.mean_completion_s,))
+
+
+def result(one: ProgramRow, name: str, profile: Profile = tcp_profiles.DEFAULT) -> ProgramResult:
+    """The result of a cell with a row's figures."""
+    way = Impairment(rate_bps=one.rate_bps)
+    lane = Lane("lane", way, way).with_rtt(one.rtt_ns)
+    workload = ProgramWorkload(Program(name, f"{name} {{server}}", bytes=64 * MIB))
+    spec = CellSpec(Topology("cell", "hub", (lane,)), profile, 1, None, 10, workload=workload)
+    machine, delays = MachineUse("6.12.117", {}, 0.0), Delays(one.rtt_ns, None, None)
+    return ProgramResult(spec, one.program, CLEAN, machine, delays, one.judgement, (), one.repeats)
 
 
 def turns_row(series: str, rtt_ms: int, turns: int, quiet_ms: float = 5, rate_bps: int = 10**9) -> ProgramRow:
@@ -78,5 +100,7 @@ def turns_row(series: str, rtt_ms: int, turns: int, quiet_ms: float = 5, rate_bp
 def window_row(series: str, rtt_ms: int, windows: int, rate_bps: int = 10**9) -> ProgramRow:
     """A download in so many windows, one each round trip, after a handshake and a request."""
     time_ms = (windows + 2) * rtt_ms
-    one = connection(120, 64 * MIB, client_ms=rtt_ms, server_ms=time_ms - rtt_ms, server_rwnd_ms=(windows - 1) * rtt_ms)
+    one = connection(
+        120, 64 * MIB, client_ms=2 * rtt_ms, server_ms=time_ms - rtt_ms, server_rwnd_ms=(windows - 1) * rtt_ms
+    )
     return row(series, rtt_ms, runs(run(time_ms, one)), rate_bps)

@@ -44,7 +44,7 @@ def test_a_single_request_leaves_a_handshake_to_save() -> None:
 
 def test_a_connection_for_each_request() -> None:
     """Ten requests in a row, each over a connection of its own: two round trips each."""
-    found = judged(runs(run(2000, *[connection(client_ms=100, server_ms=100)] * 10)))
+    found = judged(runs(run(2000, *[connection(client_ms=200, server_ms=200)] * 10)))
     assert (found.kind, found.limiter) == (program_time.HANDSHAKES, "handshakes")
     assert "10.0 round trips for the handshakes of 10 connections (50%)" in found.evidence
     assert found.advice == (
@@ -54,7 +54,7 @@ def test_a_connection_for_each_request() -> None:
 
 def test_connections_at_the_same_time_share_their_handshakes() -> None:
     """Six connections opened together, ten requests over each: eleven round trips, one of them a handshake."""
-    found = judged(runs(run(1100, *[connection(client_ms=1000, server_ms=1000)] * 6)))
+    found = judged(runs(run(1100, *[connection(client_ms=1100, server_ms=1100)] * 6)))
     assert found.kind == program_time.ROUND_TRIPS
     assert "10.0 round trips in which each end waited" in found.evidence
 
@@ -95,7 +95,7 @@ def test_connections_at_the_same_time_share_their_handshakes() -> None:
 def test_a_window(side: str, kind: str, limiter: str, evidence: str, advice: str) -> None:
     """64 MiB, 561 ms of line, of 3 s; the sender was limited for 2.22 s of them."""
     up = side.startswith("client")
-    times = {"client_ms": 2900 if up else 100, "server_ms": 0.1 if up else 2900, side: 2222}
+    times = {"client_ms": 2900 if up else 200, "server_ms": 200 if up else 2900, side: 2222}
     one = connection(*((64 * MIB, 100) if up else (100, 64 * MIB)), **times)  # type: ignore[arg-type]
     found = judged(runs(run(3000, one)))
     assert (found.kind, found.limiter, found.invalid) == (kind, limiter, ())
@@ -104,7 +104,7 @@ def test_a_window(side: str, kind: str, limiter: str, evidence: str, advice: str
 
 
 def test_a_window_below_what_the_host_allows_is_the_programs_own() -> None:
-    one = connection(100, 64 * MIB, client_ms=100, server_ms=2900, server_rwnd_ms=2700)
+    one = connection(100, 64 * MIB, client_ms=200, server_ms=2900, server_rwnd_ms=2700)
     found = judged(runs(run(3000, one)), client=Buffers(64 * MIB, 64 * MIB))
     assert found.advice.startswith(
         "let the kernel size the client's buffer: the program sets a smaller one (SO_RCVBUF), rate x RTT is 11.9 MiB"
@@ -112,13 +112,13 @@ def test_a_window_below_what_the_host_allows_is_the_programs_own() -> None:
 
 
 def test_a_path_that_no_buffer_fills_needs_connections() -> None:
-    one = connection(100, 64 * 2**30, client_ms=100, server_ms=90_000, server_rwnd_ms=80_000)
+    one = connection(100, 64 * 2**30, client_ms=200, server_ms=90_000, server_rwnd_ms=80_000)
     found = judged(runs(run(90_000, one)), path=replace(PATH, rate_bps=10**11, rtt_ns=346 * MS))
     assert found.advice.startswith("6 connections at once with the largest buffers")
 
 
 def test_loss() -> None:
-    one = connection(100, 16 * MIB, client_ms=100, server_ms=4800)
+    one = connection(100, 16 * MIB, client_ms=200, server_ms=4800)
     lossy = replace(PATH, loss=0.001)
     found = judged(runs(run(5000, one, retransmits=12), quiet_ms=600), path=lossy)
     assert (found.kind, found.limiter, found.invalid) == (program_time.LOSS, "loss", ())
@@ -139,7 +139,7 @@ def test_a_timeout_is_the_losss_and_not_the_programs() -> None:
 
 
 def test_the_line() -> None:
-    one = connection(100, 512 * MIB, client_ms=100, server_ms=4900, server_rwnd_ms=3000)
+    one = connection(100, 512 * MIB, client_ms=200, server_ms=4900, server_rwnd_ms=3000)
     found = judged(runs(run(5200, one)))
     assert (found.kind, found.limiter) == (program_time.LINE, "line")
     assert found.evidence == "the line carried 535 MiB in 4.49 s (86%)"
@@ -166,7 +166,7 @@ def test_the_own_time_of_the_law_stands_in_where_no_frames_were_seen() -> None:
 
 def test_slow_start() -> None:
     """4 MiB at 100 ms: a handshake, a request, and eight more round trips until all has arrived."""
-    one = connection(100, 4 * MIB, client_ms=100, server_ms=900)
+    one = connection(100, 4 * MIB, client_ms=200, server_ms=900)
     found = judged(runs(run(1040, one)))
     assert (found.kind, found.limiter) == (program_time.SLOW_START, "slow start")
     assert "round trips until the congestion window had grown" in found.evidence
@@ -177,7 +177,7 @@ def test_slow_start() -> None:
 
 def test_in_between_both_are_named() -> None:
     """48 MiB of line beside five turns."""
-    one = connection(500, 48 * MIB, client_ms=400, server_ms=900)
+    one = connection(500, 48 * MIB, client_ms=500, server_ms=900)
     found = judged(runs(run(1100, one), quiet_ms=100))
     assert (found.kind, found.limiter) == (program_time.ROUND_TRIPS, "round trips (45%), line (38%)")
     assert found.evidence == (
@@ -291,7 +291,7 @@ def test_what_voids_a_cell(changes: dict[str, object], check: str) -> None:
 
 
 def test_segments_sent_again_need_a_reason() -> None:
-    program = runs(run(1800, connection(client_ms=1700, server_ms=1700), retransmits=2))
+    program = runs(run(1800, connection(client_ms=1800, server_ms=1800), retransmits=2))
     assert checks(facts(program)) == ["retransmits-without-loss"]
     assert checks(facts(program, replace(PATH, loss=0.01))) == []
     assert checks(facts(program, queues=Queues(0, 2, 0))) == []
