@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -219,6 +220,10 @@ def _conclude(
         click.echo(f"{table.title}\n")
         emit_table(table.header, table.rows, left=table.left, most=width())
         click.echo()
+        for line in table.below:
+            click.echo(textwrap.fill(line, width(), subsequent_indent="    "))
+        if table.below:
+            click.echo()
     click.echo(tables.LEGEND)
     for heading, lines in (
         (tables.ADVICE, tables.advice(specs, found)),

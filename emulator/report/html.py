@@ -157,7 +157,7 @@ def _table(table: Table) -> str:
     title = escape(table.title, quote=True)
     return (
         f'<div class="wide" role="region" tabindex="0" aria-label="{title}"><table><caption>{title}</caption>'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n{_words(table.below)}"
     )
 
 

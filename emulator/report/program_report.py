@@ -15,26 +15,49 @@ from emulator.hosts.tools.program import ProgramWorkload
 from emulator.model.program import Program
 from emulator.report import program_table
 from emulator.report.program_table import ProgramRow, series_of
-from emulator.report.tables import Table
+from emulator.report.tables import INVALID_MARK, Table, several_lanes
 
-TITLE = program_table.TITLE
+TITLE = "Completion time against RTT"
+ADVICE = "what would shorten a program elsewhere:"
 LEGEND = (
-    "In the lab computing costs no virtual time: times there are of the network alone. Elsewhere they include it. "
-    f"{program_table.LEGEND}"
+    "Times measured in the lab are network time only: computing costs no virtual time there, and what a program "
+    "computes on a real machine comes on top. "
+    "time: from the client's start to its exit, the mean of all runs ± at 99 % confidence; the other figures are of "
+    "the median run. round trips: time / RTT. FCT efficiency: the ideal time / time; ideal is one handshake and the "
+    "bytes at the line's rate. sent, received: payload of TCP at the client. first byte, quiet: when the client "
+    "received the first payload, and the share of the time with no frame on the lane, from a run whose frames were "
+    f"seen. {INVALID_MARK}: invalid, reasons below."
 )
-ADVICE = "laws, and what would shorten a program most:"
 PLAN = ("cell", "RTT", "rate", "bytes", "runs", "ideal")
 
 
 def rows(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> list[ProgramRow]:
     """The measured cells, in the grid's order."""
-    cells = [(spec, found[spec.id]) for spec in specs if spec.id in found]
-    return [
-        ProgramRow(
-            spec.series, spec.lane.rtt_ns, spec.path.rate_bps, one.program, one.judgement, one.repeats, spec.lane.mtu
-        )
-        for spec, one in cells
-    ]
+    named = several_lanes(specs)
+    return [_row(found[spec.id], named=named) for spec in specs if spec.id in found]
+
+
+def _row(result: ProgramResult, *, named: bool) -> ProgramRow:
+    spec = result.spec
+    return ProgramRow(
+        series=spec.series,
+        rtt_ns=spec.lane.rtt_ns,
+        rate_bps=spec.path.rate_bps,
+        program=result.program,
+        judgement=result.judgement,
+        repeats=result.repeats,
+        mtu=spec.lane.mtu,
+        lane=spec.lane.name if named else "",
+        settings={
+            "lane": spec.lane.name,
+            "program": _program(spec).name,
+            "profile": spec.profile.name,
+            "congestion_control": spec.path.congestion_control,
+            "direction": spec.direction,
+            "loss": spec.path.loss,
+            "rtt_measured_ns": result.delays.rtt_ns,
+        },
+    )
 
 
 def overview(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> Table:
@@ -43,25 +66,40 @@ def overview(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> T
 
 
 def details(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> list[Table]:
-    """Every figure, a table for each program and TCP profile."""
+    """Every figure, a table for each program and TCP profile, with its law and the largest saving below it."""
     return [program_table.table(series) for series in series_of(rows(specs, found))]
 
 
 def objections(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult], failures: Mapping[str, str]) -> list[str]:
     """Problems of the run: invalid cells with reasons, failed cells, and notes."""
-    failed = [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
-    notes = dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)
-    return [*program_table.objections(rows(specs, found)), *failed, *notes]
+    said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.judgement.invalid]
+    said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
+    return [*said, *dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)]
 
 
 def advice(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> list[str]:
-    """The law of each series, and what would shorten it most."""
-    return [f"{series.name}: {line}" for series in series_of(rows(specs, found)) for line in series.lines]
+    """What would help where a program is limited by something else than in the cell that stands below its table.
+
+    Cells of one series and limiter get the same advice, so it is told for the longest of them.
+    """
+    lines = []
+    for series in series_of(rows(specs, found)):
+        told = {series.longest.judgement.kind} if series.longest else set()
+        for row in sorted(series.advised, key=lambda row: -row.mean_s):
+            if row.judgement.kind not in told:
+                told.add(row.judgement.kind)
+                lines.append(f"{series.name}, at {series.label(row)}: {row.judgement.advice}")
+    return lines
 
 
-def findings(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> list[str]:
+def findings(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> list[str]:  # noqa: ARG001
     """What the checks found that does not void a cell."""
-    return program_table.findings(rows(specs, found))
+    return [
+        f"{id}: {text}"
+        for id, result in found.items()
+        for text in result.judgement.findings
+        if text.partition(": ")[2] not in result.judgement.invalid
+    ]
 
 
 def csv_text(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> str:

@@ -1,4 +1,4 @@
-"""What programs cost, as tables: rows of RTT, a table for each program and TCP profile, its law below it. Pure text."""
+"""What programs cost, by rows: a table for each program and TCP profile, its law below it, and CSV. Pure text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,21 +16,8 @@ from emulator.analysis.program_law import LawPoint, NoLaw, ProgramLaw, seconds_t
 from emulator.analysis.program_runs import ProgramJudgement, ProgramRuns
 from emulator.analysis.statistics import half_width
 from emulator.analysis.tcp_path import NS
-from emulator.report.tables import INVALID_MARK, Table, markdown
+from emulator.report.tables import INVALID_MARK, Table
 
-TITLE = "Completion time against RTT"
-IN_LAB = (
-    "Times are network time only: computing costs no virtual time in the lab. What the program computes on a real "
-    "machine comes on top."
-)
-ON_MACHINES = "Times include what the programs computed on these machines."
-LEGEND = (
-    "time: from the client's start to its exit, the mean of all runs ± at 99 % confidence; the other figures are of "
-    "the median run. round trips: time / RTT. FCT efficiency: the ideal time / time; ideal is one handshake and the "
-    "bytes at the line's rate. sent, received: payload of TCP at the client. first byte, quiet: when the client "
-    "received the first payload, and the share of the time with no frame on the lane, from a run whose frames were "
-    f"seen. {INVALID_MARK}: invalid, reasons below."
-)
 HEADER = (
     "RTT", "rate", "time", "round trips", "FCT efficiency", "connections", "sent", "received", "sent again",
     "first byte", "quiet", "limited by",
@@ -41,7 +28,8 @@ HEADER = (
 class ProgramRow:
     """One cell: its `series` (program, TCP profile and all else but RTT and rate), its runs and their judgement.
 
-    `repeats` are the mean completion times (s) of all measurements of the cell.
+    `repeats` are the mean completion times (s) of all measurements of the cell. `lane` is the lane's name where rows of
+    several lanes are compared, `settings` what CSV has besides (`SETTINGS`).
     """
 
     series: str
@@ -51,6 +39,13 @@ class ProgramRow:
     judgement: ProgramJudgement
     repeats: tuple[float, ...]
     mtu: int = 1500
+    lane: str = ""
+    settings: Mapping[str, str | int | float] = field(default_factory=dict)
+
+    @property
+    def rtt_text(self) -> str:
+        """The RTT, after the lane's name where it has one."""
+        return f"{self.lane} {units.format_duration(self.rtt_ns)}".strip()
 
     @property
     def mean_s(self) -> float:
@@ -104,13 +99,19 @@ class Series:
         return program_law.sentence(self.law, self.points)
 
     @property
+    def advised(self) -> list[ProgramRow]:
+        """The valid cells for which there is advice."""
+        return [row for row in self.rows if row.judgement.advice and not row.judgement.invalid]
+
+    @property
+    def longest(self) -> ProgramRow | None:
+        """The one that takes longest."""
+        return max(self.advised, key=lambda row: row.mean_s, default=None)
+
+    @property
     def advice(self) -> str:
-        """What would shorten the longest run for which there is advice; empty without any."""
-        told = [row for row in self.rows if row.judgement.advice and not row.judgement.invalid]
-        if not told:
-            return ""
-        row = max(told, key=lambda row: row.mean_s)
-        return f"at {self.label(row)}: {row.judgement.advice}"
+        """What would shorten it; empty when there is none."""
+        return f"at {self.label(self.longest)}: {self.longest.judgement.advice}" if self.longest else ""
 
     @property
     def several_rates(self) -> bool:
@@ -120,12 +121,12 @@ class Series:
     def label(self, row: ProgramRow) -> str:
         """The row's RTT, and its rate where several were measured."""
         rate = f", {units.format_rate(row.rate_bps)}" if self.several_rates else ""
-        return f"{units.format_duration(row.rtt_ns)}{rate}"
+        return f"{row.rtt_text}{rate}"
 
     @property
     def lines(self) -> list[str]:
         """What stands below the table."""
-        return [self.law_text, *([self.advice] if self.advice else [])]
+        return [f"law: {self.law_text}", *([f"largest saving, {self.advice}"] if self.advice else [])]
 
 
 def series_of(rows: Sequence[ProgramRow]) -> list[Series]:
@@ -140,15 +141,15 @@ def table(series: Series) -> Table:
     """The figures of one series. The rate has a column where several were measured."""
     shown = [name for name in HEADER if name != "rate" or series.several_rates]
     rows = tuple(tuple(_cells(row)[name] for name in shown) for row in series.rows)
-    return Table(series.name, tuple(shown), rows, ("limited by",))
+    return Table(series.name, tuple(shown), rows, ("limited by",), tuple(series.lines))
 
 
 def overview(all: Sequence[Series]) -> Table:
     """Completion times: one row for each RTT and rate, one column for each series. A missing cell is "-"."""
     together = Series("", tuple(row for series in all for row in series.rows))
-    places = sorted({(row.rtt_ns, row.rate_bps): together.label(row) for row in together.rows}.items())
-    times = {(row.series, row.rtt_ns, row.rate_bps): time_text(row) for row in together.rows}
-    rows = tuple((label, *(times.get((one.name, *place), "-") for one in all)) for place, label in places)
+    places = sorted({(row.rtt_ns, row.rate_bps, together.label(row)) for row in together.rows})
+    times = {(row.series, together.label(row)): time_text(row) for row in together.rows}
+    rows = tuple((label, *(times.get((one.name, label), "-") for one in all)) for _, _, label in places)
     return Table("completion time", ("RTT", *(one.name for one in all)), rows)
 
 
@@ -161,7 +162,7 @@ def _cells(row: ProgramRow) -> dict[str, str]:
     run, frames = row.program.median, row.program.frames
     first = frames.first_byte_ns if frames else None
     return {
-        "RTT": units.format_duration(row.rtt_ns),
+        "RTT": row.rtt_text,
         "rate": units.format_rate(row.rate_bps),
         "time": time_text(row),
         "round trips": "-" if row.round_trips is None else f"{row.round_trips:.1f}",
@@ -183,56 +184,17 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes / 1024:.3g} KiB" if size_bytes < 1000 * 1024 else units.mib_text(size_bytes)
 
 
-def objections(rows: Sequence[ProgramRow]) -> list[str]:
-    """The invalid cells with their reasons."""
-    return [f"{_where(row)} invalid: {reason}" for row in rows for reason in row.judgement.invalid]
-
-
-def findings(rows: Sequence[ProgramRow]) -> list[str]:
-    """What the checks found that does not void a cell."""
-    return [
-        f"{_where(row)}: {text}"
-        for row in rows
-        for text in row.judgement.findings
-        if text.partition(": ")[2] not in row.judgement.invalid
-    ]
-
-
-def evidence(rows: Sequence[ProgramRow]) -> list[str]:
-    """Where the time of each cell went."""
-    return [f"{_where(row)}: {row.judgement.evidence}" for row in rows if row.judgement.evidence]
-
-
-def _where(row: ProgramRow) -> str:
-    return f"{row.series}, {units.format_duration(row.rtt_ns)}, {units.format_rate(row.rate_bps)}"
-
-
-def document(rows: Sequence[ProgramRow], said: Sequence[str], *, in_lab: bool) -> str:
-    """All text as one Markdown document; `said` are other problems of the run."""
-    all = series_of(rows)
-    laws = [f"{one.name}: {one.law_text}" for one in all]
-    advice = [f"{one.name}, {one.advice}" for one in all if one.advice]
-    shown = [*([overview(all)] if len(all) > 1 else []), *(table(one) for one in all)]
-    lists = [
-        ("The law of each program", laws),
-        ("What would shorten it most", advice),
-        ("Where the time went", evidence(rows)),
-        ("Problems of this run", [*objections(rows), *said]),
-        ("Notes on the measurements", findings(rows)),
-    ]
-    return markdown(TITLE, shown, lists, legend=f"{IN_LAB if in_lab else ON_MACHINES}\n\n{LEGEND}")
-
-
 def _of_kind(kind: str) -> str:
     """The CSV column with the share of the completion time that went into one of `program_time.KINDS`."""
     return f"in_{kind.replace(' ', '_')}_ns"
 
 
+SETTINGS = ("lane", "program", "profile", "congestion_control", "direction", "loss", "rtt_measured_ns")
 CSV_COLUMNS = (
-    "series", "rtt_asked_ns", "rate_bps", "mtu", "runs", "repeats", "completion_mean_s", "completion_half_width_s",
-    "completion_least_s", "completion_most_s", "round_trips", "fct_efficiency", "bytes", "connections",
-    "payload_sent_bytes", "payload_received_bytes", "wire_sent_bytes", "wire_received_bytes", "retransmits",
-    "first_byte_ns", "quiet_share", "kind", "limiter", "evidence", "advice",
+    *SETTINGS, "series", "rtt_asked_ns", "rate_bps", "mtu", "runs", "repeats", "completion_mean_s",
+    "completion_half_width_s", "completion_least_s", "completion_most_s", "round_trips", "fct_efficiency", "bytes",
+    "connections", "payload_sent_bytes", "payload_received_bytes", "wire_sent_bytes", "wire_received_bytes",
+    "retransmits", "first_byte_ns", "quiet_share", "kind", "limiter", "evidence", "advice",
     *(_of_kind(kind) for kind in program_time.KINDS),
     "law_round_trips", "law_round_trips_half_width", "law_own_s", "law_own_half_width_s", "law_completion_s",
     "left_out_completion_s", "invalid",
@@ -268,6 +230,7 @@ def _measured(row: ProgramRow) -> Mapping[str, Any]:
     return {
         **{_of_kind(kind): 0 for kind in program_time.KINDS},
         **{_of_kind(part.kind): part.time_ns for part in said.shares},
+        **row.settings,
         "series": row.series,
         "rtt_asked_ns": row.rtt_ns,
         "rate_bps": row.rate_bps,

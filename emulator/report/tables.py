@@ -35,12 +35,16 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a header and rows of text. Columns stand right, as numbers do, unless named in `left`."""
+    """A title, a header and rows of text; `below` are sentences about them.
+
+    Columns stand right, as numbers do, unless named in `left`.
+    """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
 
 
 def steady_text(result: CellResult) -> str:
@@ -189,6 +193,7 @@ def markdown(title: str, tables: Sequence[Table], lists: Sequence[Lines], legend
         parts.append(f"## {table.title}")
         lines = [table.header, tuple(":---" if name in table.left else "---:" for name in table.header), *table.rows]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        parts += table.below
     for heading, items in lists:
         parts += [f"## {heading}", "\n".join(f"- {item}" for item in items)] if items else []
     return "\n\n".join(parts) + "\n"

@@ -1,0 +1,150 @@
+"""The law and the verdict of real programs with a known number of round trips, measured in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.lab_cells import MIB, MS, SMALL, spec
+
+from emulator.analysis import program_law, program_time
+from emulator.analysis.program_law import LawPoint, ProgramLaw
+from emulator.control.appliance import Appliance
+from emulator.experiment import run_cell
+from emulator.experiment.program_result import ProgramResult
+from emulator.hosts.tools.program import ProgramWorkload
+from emulator.kernel.netlink import NetlinkKernel
+from emulator.model.program import Program, Ready
+from emulator.model.tcp_profile import Profile
+from emulator.report import program_report, program_table
+
+SERVER = """
+import socket
+server = socket.create_server(("", 7000))
+while True:
+    connection, _ = server.accept()
+    with connection:
+        while asked := connection.recv(100):
+            connection.sendall(asked[:1] * int(asked[1:] or 1))
+"""
+CLIENT = """
+import socket, sys, time
+
+connections, turns, size, pause_s = map(float, sys.argv[2:])
+for _ in range(int(connections)):
+    with socket.create_connection((sys.argv[1], 7000)) as connection:
+        for _ in range(int(turns)):
+            time.sleep(pause_s)
+            connection.sendall(b"?%d" % size)
+            left = int(size)
+            while left:
+                left -= len(connection.recv(left))
+"""
+
+
+def program(turns: int, *, connections: int = 1, size: int = 1, pause_s: float = 0.0) -> Program:
+    """A client that asks so often, over so many connections one after another, for answers of `size` bytes."""
+    return Program(
+        name="turns",
+        client=f"python3 client.py {{server}} {connections} {turns} {size} {pause_s}",
+        server="exec python3 server.py",
+        ready=Ready("tcp", "7000"),
+        files={"server.py": SERVER, "client.py": CLIENT},
+        repeat=2,
+    )
+
+
+def cell(folder: Path, what: Program, rtt_ms: int, profile: Profile | None = None) -> ProgramResult:
+    """The result of the program over 1 Gbit/s at this RTT."""
+    one = replace(spec(1000, rtt_ms, profile), workload=ProgramWorkload(what))
+    kernel = NetlinkKernel()
+    try:
+        found = run_cell.execute(one, Appliance(kernel, folder)).result
+    finally:
+        kernel.close()
+    assert isinstance(found, ProgramResult)
+    return found
+
+
+@pytest.fixture(scope="module")
+def seven_turns(tmp_path_factory: pytest.TempPathFactory) -> dict[int, ProgramResult]:
+    """One handshake and seven turns, at four RTTs."""
+    folder = tmp_path_factory.mktemp("turns")
+    return {rtt_ms: cell(folder, program(7), rtt_ms) for rtt_ms in (10, 80, 200, 346)}
+
+
+def points(found: dict[int, ProgramResult]) -> list[LawPoint]:
+    """The cells as the report gives them to the law."""
+    results = {result.spec.id: result for result in found.values()}
+    return [row.point for row in program_report.rows([one.spec for one in results.values()], results)]
+
+
+def test_a_handshake_and_seven_turns_cost_eight_round_trips(seven_turns: dict[int, ProgramResult]) -> None:
+    law = program_law.fit(points({rtt: seven_turns[rtt] for rtt in (10, 80, 346)}))
+    assert isinstance(law, ProgramLaw)
+    assert law.objection == ""
+    assert law.round_trips == pytest.approx(8, abs=0.05)
+    assert abs(law.own_s) < 0.01
+    left = seven_turns[200]
+    said = law.predict(200 * MS, left.spec.path.rate_bps, left.program.bytes)
+    assert said.completion_s == pytest.approx(left.figure, rel=0.01), "200 ms was not in the fit"
+
+
+def test_the_longest_rtt_is_predicted_from_the_shorter_ones(seven_turns: dict[int, ProgramResult]) -> None:
+    last = program_law.leave_one_out(points(seven_turns))[-1]
+    assert last.point.rtt_ns == 346 * MS
+    assert abs(last.error) < 0.01
+
+
+def test_turns_are_seen_as_round_trips(seven_turns: dict[int, ProgramResult]) -> None:
+    far = seven_turns[346].judgement
+    assert (far.kind, far.limiter, far.invalid) == (program_time.ROUND_TRIPS, "round trips", ())
+    times = {part.kind: part.time_ns / (346 * MS) for part in far.shares}
+    assert times[program_time.HANDSHAKES] == pytest.approx(1, abs=0.02)
+    assert times[program_time.ROUND_TRIPS] == pytest.approx(7, abs=0.05)
+    assert sum(part.time_ns for part in far.shares) == seven_turns[346].program.median.completion_ns
+
+
+def test_the_table_tells_the_law_below_it(seven_turns: dict[int, ProgramResult]) -> None:
+    found = {result.spec.id: result for result in seven_turns.values()}
+    (table,) = program_report.details([one.spec for one in found.values()], found)
+    assert len(table.rows) == 4
+    law, advice = table.below
+    assert law.startswith("law: this program costs 8.0")
+    assert advice.startswith("largest saving, at 346 ms: more in flight: send requests before the last one's answer")
+    assert program_table.csv_text(program_report.rows([one.spec for one in found.values()], found)).count("\n") == 5
+
+
+def test_a_connection_for_each_request_is_seen_as_handshakes(tmp_path: Path) -> None:
+    found = cell(tmp_path, program(1, connections=6), 80)
+    assert (found.judgement.kind, found.judgement.invalid) == (program_time.HANDSHAKES, ())
+    assert found.figure == pytest.approx(12 * 0.08, rel=0.02)
+    assert found.judgement.advice.startswith("keep one connection open (keep-alive) instead of 6")
+
+
+def test_a_small_window_is_seen_with_its_end(tmp_path: Path) -> None:
+    """16 MiB through 1 MiB of receive buffer at the client."""
+    found = cell(tmp_path, program(1, size=16 * MIB), 80, replace(SMALL, tcp_wmem=(4096, 64 * 1024, 16 * MIB)))
+    assert (found.judgement.kind, found.judgement.invalid) == (program_time.RECEIVE_WINDOW, ())
+    assert found.judgement.limiter == "receive window of the client, 1 MiB buffer"
+    assert found.judgement.advice.startswith("tcp_rmem max of the client from 1 MiB to 13 MiB, rate x RTT is 9.54 MiB")
+
+
+def test_a_full_line_is_seen_as_line(tmp_path: Path) -> None:
+    found = cell(tmp_path, program(1, size=128 * MIB), 10)
+    assert (found.judgement.kind, found.judgement.invalid) == (program_time.LINE, ())
+    assert found.judgement.efficiency == pytest.approx(1, abs=0.15)
+
+
+def test_waiting_is_seen_as_the_programs_own(tmp_path: Path) -> None:
+    found = cell(tmp_path, program(5, pause_s=0.2), 10)
+    assert (found.judgement.kind, found.judgement.invalid) == (program_time.PROGRAM, ())
+    own = next(part.time_ns for part in found.judgement.shares if part.kind == program_time.PROGRAM)
+    assert own / 1e9 == pytest.approx(1, abs=0.05)
+
+
+def test_slow_start_is_seen(tmp_path: Path) -> None:
+    """1 MiB at 200 ms: far below rate x RTT."""
+    found = cell(tmp_path, program(1, size=MIB), 200)
+    assert (found.judgement.kind, found.judgement.invalid) == (program_time.SLOW_START, ())
