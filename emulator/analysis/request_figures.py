@@ -170,24 +170,53 @@ class RequestFigures:
         )
 
 
+FEW = 10
+"""Requests a place: fewer say little about a steady state."""
+
+
+def least_duration_s(load: RequestLoad, rtt_ns: int) -> int:
+    """How long a measurement must last so that each place carries `FEW` requests."""
+    due_s = load.places / load.offered_per_s if load.offered_per_s else 0.0
+    return math.ceil(FEW * max(due_s, (rtt_ns + load.think_ns) / NS))
+
+
+@dataclass(frozen=True)
+class RequestPaths:
+    """The lane from the client (`there`) and to it (`back`)."""
+
+    there: TcpPath
+    back: TcpPath
+
+    @property
+    def rtt_ns(self) -> int:
+        """The round trip."""
+        return self.there.rtt_ns
+
+    @property
+    def lane(self) -> TcpPath:
+        """Both directions as one path: a loss of either."""
+        return replace(self.there, loss=1 - (1 - self.there.loss) * (1 - self.back.loss))
+
+
 def round_trip_ceiling(load: RequestLoad, rtt_ns: int) -> float:
     """Requests a second at most: every place carries one in each round trip and think time. Infinite without both."""
     cycle_ns = rtt_ns + load.think_ns
     return load.places * NS / cycle_ns if cycle_ns else math.inf
 
 
-def line_ceiling(load: RequestLoad, path: TcpPath) -> float:
-    """Requests a second at most that the line carries in its busier direction."""
-    return path.line_bytes_per_s / max(load.request_bytes, load.answer_bytes)
+def line_ceiling(load: RequestLoad, paths: RequestPaths) -> float:
+    """Requests a second at most that the line carries, in whichever direction it fills first."""
+    there, back = paths.there.line_bytes_per_s, paths.back.line_bytes_per_s
+    return min(there / load.request_bytes, back / load.answer_bytes)
 
 
-def ceiling(load: RequestLoad, path: TcpPath) -> float:
+def ceiling(load: RequestLoad, paths: RequestPaths) -> float:
     """The lower of both, and the offered rate where there is one."""
     offered = load.offered_per_s or math.inf
-    return min(round_trip_ceiling(load, path.rtt_ns), line_ceiling(load, path), offered)
+    return min(round_trip_ceiling(load, paths.rtt_ns), line_ceiling(load, paths), offered)
 
 
-def ideal_ns(load: RequestLoad, path: TcpPath) -> int:
+def ideal_ns(load: RequestLoad, paths: RequestPaths) -> int:
     """The least time of one request: a round trip, and the bytes of both messages at the line's rate."""
-    payload_bytes = load.request_bytes + load.answer_bytes
-    return path.rtt_ns + math.ceil(payload_bytes * NS / path.line_bytes_per_s)
+    there, back = paths.there.line_bytes_per_s, paths.back.line_bytes_per_s
+    return paths.rtt_ns + math.ceil((load.request_bytes / there + load.answer_bytes / back) * NS)

@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from emulator import units
 from emulator.analysis import request_figures, tcp_path, validity_checks, verdict
 from emulator.analysis.observed import MachineUse, Queues
-from emulator.analysis.request_figures import RequestFigures
-from emulator.analysis.tcp_path import NS, TcpPath
+from emulator.analysis.request_figures import RequestFigures, RequestPaths
+from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Caveat
 from emulator.model.request_load import RequestLoad
 
@@ -19,14 +18,12 @@ KINDS = (
     verdict.EMULATOR, verdict.LINE, OFFERED, ROUND_TRIPS, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER, LOSS,
     verdict.CPU, verdict.SLOW_START, verdict.UNKNOWN,
 )  # fmt: skip
-REACHED = 0.95
-"""The share of a ceiling from which on it is what limits."""
+REACHED = 0.9
+"""The share of a ceiling from which on it is what limits: the first requests wait for the growth of the window."""
 OFFERED_REACHED = 0.99
 TOLERANCE = 1.01
 OWN_SHARE = 0.05
 """The share of a request's time that the program's own overhead may be, unmentioned."""
-FEW = 10
-"""Requests a place: fewer say little about a steady state."""
 
 
 @dataclass(frozen=True)
@@ -67,32 +64,32 @@ class RequestJudgement:
     findings: tuple[str, ...]
 
 
-def judge(path: TcpPath, seen: RequestEvidence, caveats: tuple[Caveat, ...] = ()) -> RequestJudgement:
+def judge(paths: RequestPaths, seen: RequestEvidence, caveats: tuple[Caveat, ...] = ()) -> RequestJudgement:
     """The judgement of a cell; `caveats` are how the measuring itself went."""
-    kind, limiter, evidence = _limiter(path, seen)
-    found = [*validity_checks.of_lane(path, seen), *_own(path, seen), *caveats]
-    round_trips = request_figures.round_trip_ceiling(seen.load, path.rtt_ns)
+    kind, limiter, evidence = _limiter(paths, seen)
+    found = [*validity_checks.of_lane(paths.lane, seen), *_own(paths, seen), *caveats]
+    round_trips = request_figures.round_trip_ceiling(seen.load, paths.rtt_ns)
     return RequestJudgement(
         round_trips_per_s=round_trips if math.isfinite(round_trips) else None,
-        line_per_s=request_figures.line_ceiling(seen.load, path),
+        line_per_s=request_figures.line_ceiling(seen.load, paths),
         kind=kind,
         limiter=limiter,
         evidence=evidence,
-        advice=_advice(path, seen, kind),
+        advice=_advice(paths, seen, kind),
         invalid=tuple(finding.text for finding in found if finding.fatal),
         findings=tuple(f"{finding.check}: {finding.text}" for finding in found),
     )
 
 
-def _limiter(path: TcpPath, seen: RequestEvidence) -> tuple[str, str, str]:
+def _limiter(paths: RequestPaths, seen: RequestEvidence) -> tuple[str, str, str]:
     """The kind, the limiter in a few words, and the evidence."""
-    return next(found for found in (look(path, seen) for look in _LIMITERS) if found)
+    return next(found for found in (look(paths, seen) for look in _LIMITERS) if found)
 
 
 Found = tuple[str, str, str] | None
 
 
-def _emulator(_: TcpPath, seen: RequestEvidence) -> Found:
+def _emulator(_: RequestPaths, seen: RequestEvidence) -> Found:
     if seen.queues.drops_limit:
         dropped = f"its own queue dropped {seen.queues.drops_limit} packets"
         return verdict.EMULATOR, "emulator (limit)", dropped
@@ -101,12 +98,12 @@ def _emulator(_: TcpPath, seen: RequestEvidence) -> Found:
     return None
 
 
-def _line(path: TcpPath, seen: RequestEvidence) -> Found:
-    share = seen.per_s / request_figures.line_ceiling(seen.load, path)
+def _line(paths: RequestPaths, seen: RequestEvidence) -> Found:
+    share = seen.per_s / request_figures.line_ceiling(seen.load, paths)
     return (verdict.LINE, "line", f"{share:.1%} of what the line carries") if share >= REACHED else None
 
 
-def _offered(_: TcpPath, seen: RequestEvidence) -> Found:
+def _offered(_: RequestPaths, seen: RequestEvidence) -> Found:
     offered = seen.load.offered_per_s
     if offered is None or seen.figures.overloaded or seen.per_s < OFFERED_REACHED * offered:
         return None
@@ -114,17 +111,17 @@ def _offered(_: TcpPath, seen: RequestEvidence) -> Found:
     return OFFERED, "offered rate", f"every request was answered; {held}"
 
 
-def _round_trips(path: TcpPath, seen: RequestEvidence) -> Found:
-    ceiling = request_figures.round_trip_ceiling(seen.load, path.rtt_ns)
-    if seen.per_s < REACHED * ceiling:
+def _round_trips(paths: RequestPaths, seen: RequestEvidence) -> Found:
+    load, ceiling = seen.load, request_figures.round_trip_ceiling(seen.load, paths.rtt_ns)
+    possible = load.places * NS / (request_figures.ideal_ns(load, paths) + load.think_ns)
+    if math.isinf(ceiling) or seen.per_s < REACHED * possible:
         return None
-    load = seen.load
     cycle = "round trip" if not load.think_ns else "round trip and think time"
     text = f"{seen.per_s / ceiling:.1%} of {load.connections} x {load.in_flight} requests each {cycle}"
     return ROUND_TRIPS, "round trips", text
 
 
-def _windows(_: TcpPath, seen: RequestEvidence) -> Found:
+def _windows(_: RequestPaths, seen: RequestEvidence) -> Found:
     sender = max(seen.figures.client, seen.figures.server, key=lambda end: end.rwnd_limited_us + end.sndbuf_limited_us)
     if sender.sndbuf_share > verdict.LIMITED_SHARE and sender.sndbuf_share >= sender.rwnd_share:
         text = f"the sender waited for its own buffer {sender.sndbuf_share:.0%} of the time"
@@ -135,15 +132,17 @@ def _windows(_: TcpPath, seen: RequestEvidence) -> Found:
     return None
 
 
-def _loss(path: TcpPath, seen: RequestEvidence) -> Found:
+def _loss(paths: RequestPaths, seen: RequestEvidence) -> Found:
     again, dropped = seen.figures.retransmits, seen.queues.drops_buffer
-    if not again or not (path.loss or dropped):
+    if not again or not (paths.lane.loss or dropped):
         return None
-    why = f"at a loss of {path.loss:.4%}" if path.loss else f"of {dropped} packets dropped by the full buffer"
-    return LOSS, "loss" if path.loss else "loss (buffer drops)", f"{again} segments sent again {why}"
+    why = (
+        f"at a loss of {paths.lane.loss:.4%}" if paths.lane.loss else f"of {dropped} packets dropped by the full buffer"
+    )
+    return LOSS, "loss" if paths.lane.loss else "loss (buffer drops)", f"{again} segments sent again {why}"
 
 
-def _cpu(_: TcpPath, seen: RequestEvidence) -> Found:
+def _cpu(_: RequestPaths, seen: RequestEvidence) -> Found:
     used = max(seen.figures.client_cpu_percent, seen.figures.server_cpu_percent)
     return (verdict.CPU, "CPU", f"the request program used {used:.0f} % of a core") if _busy(seen) else None
 
@@ -152,35 +151,35 @@ def _busy(seen: RequestEvidence) -> bool:
     return max(seen.figures.client_cpu_percent, seen.figures.server_cpu_percent) >= verdict.CPU_PERCENT
 
 
-def _slow_start(path: TcpPath, seen: RequestEvidence) -> Found:
-    extra_ns = seen.figures.service.mean_ns - request_figures.ideal_ns(seen.load, path)
+def _slow_start(paths: RequestPaths, seen: RequestEvidence) -> Found:
+    extra_ns = seen.figures.service.mean_ns - request_figures.ideal_ns(seen.load, paths)
     larger = max(seen.load.request_bytes, seen.load.answer_bytes)
-    if larger <= seen.initcwnd * tcp_path.mss_bytes(path.mtu) or extra_ns < path.rtt_ns / 10:
+    if larger <= seen.initcwnd * tcp_path.mss_bytes(paths.lane.mtu) or extra_ns < paths.rtt_ns / 10:
         return None
-    trips = extra_ns / path.rtt_ns if path.rtt_ns else 0
+    trips = extra_ns / paths.rtt_ns if paths.rtt_ns else 0
     text = f"a request took {trips:.1f} round trips longer than the lane needs, while its window grew"
     return verdict.SLOW_START, "slow start", text
 
 
-def _unknown(path: TcpPath, seen: RequestEvidence) -> Found:
-    share = seen.per_s / request_figures.ceiling(seen.load, path)
+def _unknown(paths: RequestPaths, seen: RequestEvidence) -> Found:
+    share = seen.per_s / request_figures.ceiling(seen.load, paths)
     return verdict.UNKNOWN, "unknown", f"no ceiling, window, loss or CPU limited it: {share:.1%} of the lowest ceiling"
 
 
-_LIMITERS: tuple[Callable[[TcpPath, RequestEvidence], Found], ...] = (
+_LIMITERS: tuple[Callable[[RequestPaths, RequestEvidence], Found], ...] = (
     _emulator, _line, _offered, _round_trips, _windows, _loss, _cpu, _slow_start, _unknown,
 )  # fmt: skip
 
 
-def _advice(path: TcpPath, seen: RequestEvidence, kind: str) -> str:
+def _advice(paths: RequestPaths, seen: RequestEvidence, kind: str) -> str:
     """The setting that would raise the rate or shorten the requests; empty when none would."""
     load = seen.load
     if kind == ROUND_TRIPS and not load.is_open:
-        cycle_ns = path.rtt_ns + load.think_ns
-        full = math.ceil(request_figures.line_ceiling(load, path) * cycle_ns / NS)
+        cycle_ns = paths.rtt_ns + load.think_ns
+        full = math.ceil(request_figures.line_ceiling(load, paths) * cycle_ns / NS)
         return f"more in flight: the rate grows with connections x in flight until about {full} fill the line"
     if kind == ROUND_TRIPS:
-        needed = math.ceil((load.offered_per_s or 0) * path.rtt_ns / NS)
+        needed = math.ceil((load.offered_per_s or 0) * paths.rtt_ns / NS)
         return f"more in flight: this offered rate needs connections x in flight of at least {needed}"
     if kind == verdict.SLOW_START:
         return "keep connections open and busy, or a larger initial window (initcwnd): each answer pays for its growth"
@@ -191,20 +190,22 @@ def _advice(path: TcpPath, seen: RequestEvidence, kind: str) -> str:
     return ""
 
 
-def _own(path: TcpPath, seen: RequestEvidence) -> Iterator[Caveat]:
+def _own(paths: RequestPaths, seen: RequestEvidence) -> Iterator[Caveat]:
     for name, fatal, look in REQUEST_DETECTORS:
-        if text := look(path, seen):
+        if text := look(paths, seen):
             yield Caveat(name, text, fatal)
 
 
-def _least_rtt_ns(path: TcpPath, seen: RequestEvidence) -> int:
-    return max(0, path.rtt_ns - seen.rtt_tolerance_ns)
+def _least_rtt_ns(paths: RequestPaths, seen: RequestEvidence) -> int:
+    return max(0, paths.rtt_ns - seen.rtt_tolerance_ns)
 
 
-def _above_ceiling(path: TcpPath, seen: RequestEvidence) -> str:
-    """Each place answers one request a round trip, so this bound holds for every count, however short the run."""
-    least_ns, elapsed_ns = _least_rtt_ns(path, seen), seen.figures.elapsed_ns
-    possible = seen.load.places * elapsed_ns / least_ns if least_ns else math.inf
+def _above_ceiling(paths: RequestPaths, seen: RequestEvidence) -> str:
+    """Each place answers one request a round trip and thinks between two, so this bound holds for every count, however
+    short the run."""
+    think_ns, elapsed_ns = seen.load.think_ns, seen.figures.elapsed_ns
+    cycle_ns = _least_rtt_ns(paths, seen) + think_ns
+    possible = seen.load.places * (elapsed_ns + think_ns) / cycle_ns if cycle_ns else math.inf
     if seen.figures.answered <= possible:
         return ""
     return (
@@ -213,30 +214,28 @@ def _above_ceiling(path: TcpPath, seen: RequestEvidence) -> str:
     )
 
 
-def _below_rtt(path: TcpPath, seen: RequestEvidence) -> str:
+def _below_rtt(paths: RequestPaths, seen: RequestEvidence) -> str:
     least_ns = seen.figures.service.min_ns
-    if not seen.figures.answered or least_ns >= _least_rtt_ns(path, seen):
+    if not seen.figures.answered or least_ns >= _least_rtt_ns(paths, seen):
         return ""
-    return f"a request took {least_ns / 1e6:.3f} ms, less than the RTT of {path.rtt_ns / 1e6:.3f} ms"
+    return f"a request took {least_ns / 1e6:.3f} ms, less than the RTT of {paths.rtt_ns / 1e6:.3f} ms"
 
 
-def _above_line(path: TcpPath, seen: RequestEvidence) -> str:
-    load = seen.load
-    carried = seen.figures.answered * max(load.request_bytes, load.answer_bytes) * NS / max(1, seen.figures.elapsed_ns)
-    if carried <= TOLERANCE * path.line_bytes_per_s:
+def _above_line(paths: RequestPaths, seen: RequestEvidence) -> str:
+    possible = request_figures.line_ceiling(seen.load, paths) * seen.figures.elapsed_ns / NS
+    if seen.figures.answered <= TOLERANCE * possible:
         return ""
-    found, possible = map(units.throughput_text, (carried, path.line_bytes_per_s))
-    return f"{found} of messages exceed the possible {possible}"
+    return f"{seen.figures.answered} requests exceed the {possible:.0f} that the line carries in that time"
 
 
-def _unanswered(_: TcpPath, seen: RequestEvidence) -> str:
+def _unanswered(_: RequestPaths, seen: RequestEvidence) -> str:
     left = seen.figures.unanswered
     if not left:
         return ""
     return f"{left} requests were not answered in time; they count with the time that they had waited"
 
 
-def _overload(_: TcpPath, seen: RequestEvidence) -> str:
+def _overload(_: RequestPaths, seen: RequestEvidence) -> str:
     if not seen.figures.overloaded:
         return ""
     return (
@@ -245,33 +244,33 @@ def _overload(_: TcpPath, seen: RequestEvidence) -> str:
     )
 
 
-def _overhead(_: TcpPath, seen: RequestEvidence) -> str:
+def _overhead(_: RequestPaths, seen: RequestEvidence) -> str:
     own_ns, median_ns = seen.figures.overhead_ns, seen.figures.service.p50_ns
     if own_ns <= OWN_SHARE * median_ns:
         return ""
     return f"the request program itself takes {own_ns / 1000:.0f} us of the median {median_ns / 1000:.0f} us"
 
 
-def _late(_: TcpPath, seen: RequestEvidence) -> str:
+def _late(_: RequestPaths, seen: RequestEvidence) -> str:
     late_ns, median_ns = seen.figures.late.p99_ns, seen.figures.times.p50_ns
     if late_ns <= OWN_SHARE * median_ns:
         return ""
     return f"the client itself began requests up to {late_ns / 1000:.0f} us late (p99)"
 
 
-def _program_cpu(path: TcpPath, seen: RequestEvidence) -> str:
-    found = _cpu(path, seen)
+def _program_cpu(paths: RequestPaths, seen: RequestEvidence) -> str:
+    found = _cpu(paths, seen)
     return f"{found[2]}: the CPU may be the limit" if found else ""
 
 
-def _few(_: TcpPath, seen: RequestEvidence) -> str:
+def _few(_: RequestPaths, seen: RequestEvidence) -> str:
     each = seen.figures.answered / seen.load.places
-    if each >= FEW:
+    if each >= request_figures.FEW:
         return ""
     return f"only {each:.1f} requests at each place: a longer duration would show the steady state"
 
 
-REQUEST_DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, RequestEvidence], str]], ...] = (
+REQUEST_DETECTORS: tuple[tuple[str, bool, Callable[[RequestPaths, RequestEvidence], str]], ...] = (
     ("above-ceiling", True, _above_ceiling),
     ("below-rtt", True, _below_rtt),
     ("above-line", True, _above_line),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from emulator.analysis.observed import MachineUse, Queues
+from emulator.analysis import request_verdict
+from emulator.analysis.observed import Delays, MachineUse, Queues
 from emulator.analysis.request_figures import RequestFigures
 from emulator.analysis.request_verdict import RequestEvidence
+from emulator.experiment.requests_result import RequestsResult, paths_of
 from emulator.hosts.requests.wire import DurationCounts
+from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.model.request_load import RequestLoad
+from support.made_results import cell_spec
 
 MS = 10**6
 NOTHING_SENT_AGAIN = {"retransmits": 0, "busy_us": 1000, "rwnd_limited_us": 0, "sndbuf_limited_us": 0}
@@ -59,3 +64,21 @@ def evidence(load: RequestLoad | None = None, found: RequestFigures | None = Non
     }
     sound = figures([80 * MS] * 125)
     return RequestEvidence(load or RequestLoad(), found or sound, queues, machine, **values)
+
+
+def result(load: RequestLoad, rtt_ns: int = 80 * MS, times: Sequence[int] = (), **changes: Any) -> RequestsResult:
+    """A sound cell over 1 Gbit/s: every place answers once a round trip, or in `times`."""
+    spec = replace(cell_spec(rtt_ns), workload=RequestsWorkload(load))
+    each = times or [rtt_ns + 1000] * 125 * load.places
+    found = figures(each, elapsed_ns=sum(each) // load.places, **changes)
+    seen = evidence(load, found, rtt_before_ns=rtt_ns)
+    return RequestsResult(
+        spec=spec,
+        requests=found,
+        queues=seen.queues,
+        machine=seen.machine,
+        delays=Delays(rtt_ns, None, None),
+        judgement=request_verdict.judge(paths_of(spec), seen),
+        notes=(),
+        repeats=(found.per_s(load),),
+    )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.made_requests import counted, figures
 
 from emulator.analysis import request_figures
-from emulator.analysis.request_figures import RequestTimes, SocketSums
+from emulator.analysis.request_figures import RequestPaths, RequestTimes, SocketSums
 from emulator.analysis.tcp_path import TcpPath
 from emulator.hosts.requests.wire import DurationCounts
 from emulator.model.request_load import RequestLoad
@@ -66,12 +66,18 @@ def test_the_rate_of_an_open_loop_is_the_offered_one_until_it_is_overloaded() ->
 
 def test_ceilings() -> None:
     path, load = TcpPath(10**9, 80 * MS), RequestLoad(8, 4, 256, 100_000, think_ns=20 * MS)
+    paths = RequestPaths(path, path)
     assert request_figures.round_trip_ceiling(load, path.rtt_ns) == 8 * 4 / 0.1
-    assert request_figures.line_ceiling(load, path) == path.line_bytes_per_s / 100_000
-    assert request_figures.ceiling(load, path) == 320
-    assert request_figures.ceiling(RequestLoad(8, 4, offered_per_s=7), path) == 7
+    assert request_figures.line_ceiling(load, paths) == path.line_bytes_per_s / 100_000
+    assert request_figures.ceiling(load, paths) == 320
+    assert request_figures.ceiling(RequestLoad(8, 4, offered_per_s=7), paths) == 7
+    slow_back = RequestPaths(path, TcpPath(10**8, 80 * MS))
+    assert request_figures.line_ceiling(load, slow_back) == pytest.approx(path.line_bytes_per_s / 10**6)
+    assert request_figures.line_ceiling(RequestLoad(request_bytes=10**7), slow_back) == pytest.approx(
+        path.line_bytes_per_s / 10**7
+    )
     assert math.isinf(request_figures.round_trip_ceiling(RequestLoad(), 0))
-    assert request_figures.ideal_ns(RequestLoad(), path) == pytest.approx(80 * MS + 1280 * 8 * 1514 / 1448, abs=2)
+    assert request_figures.ideal_ns(RequestLoad(), paths) == pytest.approx(80 * MS + 1280 * 8 * 1514 / 1448, abs=2)
 
 
 def test_shares_of_the_busy_time() -> None:

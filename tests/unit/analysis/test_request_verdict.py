@@ -9,11 +9,13 @@ import pytest
 from support.made_requests import MS, NOTHING_SENT_AGAIN, evidence, figures
 
 from emulator.analysis import request_verdict
+from emulator.analysis.request_figures import RequestPaths
 from emulator.analysis.request_verdict import RequestEvidence, judge
 from emulator.analysis.tcp_path import TcpPath
 from emulator.model.request_load import RequestLoad
 
 PATH = TcpPath(10**9, 80 * MS)
+PATHS = RequestPaths(PATH, PATH)
 BIG = RequestLoad(answer_bytes=2**20)
 
 
@@ -55,16 +57,16 @@ LIMITS: list[tuple[str, RequestEvidence, str]] = [
 
 @pytest.mark.parametrize(("kind", "seen", "text"), LIMITS, ids=[f"{one[0]}-{n}" for n, one in enumerate(LIMITS)])
 def test_what_limited(kind: str, seen: RequestEvidence, text: str) -> None:
-    found = judge(PATH, seen)
+    found = judge(PATHS, seen)
     assert (found.kind, text in found.evidence) == (kind, True), found
     assert kind in request_verdict.KINDS
 
 
 def test_loss() -> None:
     again = {**NOTHING_SENT_AGAIN, "retransmits": 9}
-    found = judge(replace(PATH, loss=0.01), of([100 * MS] * 20, sockets=again))
+    found = judge(RequestPaths(PATH, replace(PATH, loss=0.01)), of([100 * MS] * 20, sockets=again))
     assert (found.kind, found.evidence) == ("loss", "9 segments sent again at a loss of 1.0000%")
-    found = judge(PATH, of([100 * MS] * 20, sockets=again, drops_buffer=9))
+    found = judge(PATHS, of([100 * MS] * 20, sockets=again, drops_buffer=9))
     assert (found.kind, found.limiter) == ("loss", "loss (buffer drops)")
 
 
@@ -80,7 +82,7 @@ def test_loss() -> None:
     ],
 )
 def test_what_would_help(seen: RequestEvidence, advice: str) -> None:
-    assert judge(PATH, seen).advice.startswith(advice)
+    assert judge(PATHS, seen).advice.startswith(advice)
 
 
 CHECKS: list[tuple[str, RequestEvidence, str]] = [
@@ -89,8 +91,17 @@ CHECKS: list[tuple[str, RequestEvidence, str]] = [
         of([80 * MS] * 130, elapsed_ns=10**10),
         "130 answers in 10.000 s are more than 1 connections x 1 in flight / RTT allow: 125",
     ),
+    (
+        "above-ceiling",
+        of([80 * MS] * 101, RequestLoad(think_ns=20 * MS), elapsed_ns=9_980 * MS),
+        "are more than 1 connections x 1 in flight / RTT allow: 100",
+    ),
     ("below-rtt", of([79 * MS, *[80 * MS] * 100], elapsed_ns=9 * 10**9), "took 79.000 ms, less than the RTT of 80.000"),
-    ("above-line", of([90 * MS] * 2000, replace(BIG, connections=64), elapsed_ns=10**10), "exceed the possible 114"),
+    (
+        "above-line",
+        of([90 * MS] * 2000, replace(BIG, connections=64), elapsed_ns=10**10),
+        "2000 requests exceed the 1140 that the line carries",
+    ),
     ("unanswered", of([80 * MS] * 125, unanswered=3), "3 requests were not answered in time"),
     (
         "overload",
@@ -109,9 +120,11 @@ CHECKS: list[tuple[str, RequestEvidence, str]] = [
 FATAL = {name for name, fatal, _ in request_verdict.REQUEST_DETECTORS if fatal}
 
 
-@pytest.mark.parametrize(("check", "seen", "text"), CHECKS, ids=[case[0] for case in CHECKS])
+@pytest.mark.parametrize(
+    ("check", "seen", "text"), CHECKS, ids=[f"{case[0]}-{number}" for number, case in enumerate(CHECKS)]
+)
 def test_each_check_speaks_alone(check: str, seen: RequestEvidence, text: str) -> None:
-    found = judge(PATH, seen)
+    found = judge(PATHS, seen)
     assert [one.partition(": ")[0] for one in found.findings] == [check]
     assert text in found.findings[0]
     assert bool(found.invalid) == (check in FATAL)
@@ -119,17 +132,19 @@ def test_each_check_speaks_alone(check: str, seen: RequestEvidence, text: str) -
 
 def test_every_check_has_a_case_and_a_sound_cell_has_no_finding() -> None:
     assert {name for name, _, _ in request_verdict.REQUEST_DETECTORS} == {case[0] for case in CHECKS}
-    found = judge(PATH, evidence())
+    found = judge(PATHS, evidence())
     assert (found.invalid, found.findings) == ((), ())
     assert (found.round_trips_per_s, found.line_per_s) == (12.5, pytest.approx(116_749, rel=1e-4))
 
 
 def test_the_checks_of_the_lane_hold_for_requests_too() -> None:
-    found = judge(PATH, evidence(drift=("port x: limit 1",), cached_metrics=2, rtt_before_ns=81 * MS))
+    found = judge(PATHS, evidence(drift=("port x: limit 1",), cached_metrics=2, rtt_before_ns=81 * MS))
     assert [one.partition(": ")[0] for one in found.findings] == ["rtt-not-as-set", "changed", "cached-metrics"]
     assert len(found.invalid) == 3
 
 
 def test_without_delay_there_is_no_ceiling_of_round_trips() -> None:
-    found = judge(TcpPath(10**9, 0), evidence(found=figures([50_000] * 1000), rtt_before_ns=0))
+    found = judge(
+        RequestPaths(TcpPath(10**9, 0), TcpPath(10**9, 0)), evidence(found=figures([50_000] * 1000), rtt_before_ns=0)
+    )
     assert (found.round_trips_per_s, found.invalid) == (None, ())
