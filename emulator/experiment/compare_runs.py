@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from emulator.analysis import statistics
 from emulator.experiment import results
 from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
 
 
@@ -27,6 +28,8 @@ class CellComparison:
     @property
     def unit(self) -> str:
         """What the figure is counted in."""
+        if isinstance(self.after, RequestsResult):
+            return "requests_per_s"
         return "s" if isinstance(self.after, ProgramResult) else "bytes_per_s"
 
     @property

@@ -8,11 +8,13 @@ from dataclasses import replace
 from itertools import product
 
 from emulator import units
-from emulator.analysis import tcp_path
+from emulator.analysis import request_figures, tcp_path
 from emulator.errors import InputError, Mistake, no_such
 from emulator.experiment.build_result import wanted_duration_s
 from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
+from emulator.experiment.requests_result import load_of, paths_of
 from emulator.hosts import tcp_profiles
+from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools import workloads
 from emulator.hosts.tools.workload import Workload
 from emulator.model import sweep_axes
@@ -24,6 +26,8 @@ from emulator.model.topology import Lane, Topology
 SHORTEST_S, LONGEST_S = 10, 40
 MOST_CELLS = 10_000
 """Of a sweep: more than a month of measuring."""
+REQUEST_S = 1e-4
+"""The real time of one request in a lab, without its bytes."""
 ECHOES_S = 6.0
 """The real time of a cell besides its streams: the echoes before them, and the set-up."""
 DEFAULT_PROFILES = (tcp_profiles.DEFAULT.name, tcp_profiles.MAXIMUM)
@@ -44,20 +48,25 @@ def cells(
     known: Mapping[str, Profile],
     at: Callable[[str], tuple[str, str]] = by_option,
     algorithms: Collection[str] | None = None,
-    workload: Workload = workloads.STREAMS,
+    loads: Sequence[Workload] = (workloads.STREAMS,),
 ) -> list[CellSpec]:
     """Every combination, lane by lane. Raises InputError with all unknown names and impossible values.
 
-    `at` returns where an axis was given, for mistakes; `algorithms` are the hosts' congestion controls, None when they
-    are unknown.
+    Each cell is measured with every workload of `loads`. `at` returns where an axis was given, for mistakes;
+    `algorithms` are the hosts' congestion controls, None when they are unknown.
     """
-    if (count := axes.combinations * len(axes.lane or base.lanes)) > MOST_CELLS:
+    if (count := axes.combinations * len(axes.lane or base.lanes) * len(loads)) > MOST_CELLS:
         # Before they are made: the product of all axes has no end that a machine would reach.
         raise InputError.single(f"{count} cells are too many: {MOST_CELLS} at most", "sweep")
     lanes, impossible = _lanes(base, axes)
     if wrong := [*_unknown(base, axes, known, algorithms), *impossible]:
         raise InputError([Mistake(*at(key), text) for key, text in wrong])
-    specs = [replace(spec, workload=workload) for lane in lanes for spec in _of_lane(base.alone(lane), axes, known)]
+    specs = [
+        _carrying(spec, workload, axes)
+        for lane in lanes
+        for spec in _of_lane(base.alone(lane), axes, known)
+        for workload in loads
+    ]
     for spec in specs:
         try:
             spec.workload.check(spec.load)
@@ -66,6 +75,14 @@ def cells(
     if twice := sorted(name for name, count in Counter(spec.id for spec in specs).items() if count > 1):
         raise InputError.single(f"named twice: {', '.join(twice)}", "sweep")
     return specs
+
+
+def _carrying(spec: CellSpec, workload: Workload, axes: Axes) -> CellSpec:
+    """The cell with this workload, and, where the user names no duration, long enough for it."""
+    if axes.duration or not isinstance(workload, RequestsWorkload):
+        return replace(spec, workload=workload)
+    least_s = request_figures.least_duration_s(workload.requests, spec.lane.rtt_ns)
+    return replace(spec, workload=workload, duration_s=min(max(spec.duration_s, least_s), sweep_axes.LONGEST_S))
 
 
 def _unknown(
@@ -194,7 +211,16 @@ def cost_s(specs: Iterable[CellSpec], repeats: int, *, in_lab: bool = True) -> f
     displayed time left uses it."""
     if not in_lab:
         return sum(repeats * (ECHOES_S + spec.duration_s) for spec in specs)
-    return sum(repeats * (3.0 + spec.expected_bytes_per_s * spec.duration_s / 3e9) for spec in specs)
+    return sum(repeats * (3.0 + _carried_s(spec)) for spec in specs)
+
+
+def _carried_s(spec: CellSpec) -> float:
+    """How long a lab takes to carry what the cell sends, about."""
+    if not isinstance(spec.workload, RequestsWorkload):
+        return spec.expected_bytes_per_s * spec.duration_s / 3e9
+    load, paths = load_of(spec), paths_of(spec)
+    count = min(load.count, request_figures.ceiling(load, paths) * spec.duration_s)
+    return count * (REQUEST_S + (load.request_bytes + load.answer_bytes) / 3e9)
 
 
 def virtual_s(specs: Sequence[CellSpec], repeats: int) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from emulator.analysis.observed import Queues
 from emulator.analysis.verdict import Buffers
+from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellSpec
 from emulator.hosts.host import Host
 from emulator.hosts.tools import nstat
@@ -13,6 +15,8 @@ from emulator.model.sweep_axes import OUTBOUND
 
 if TYPE_CHECKING:
     from emulator.control.status import DirectionCounters, Status
+
+_TIMEOUT_S = 30.0
 
 
 def address(spec: CellSpec, host: Host) -> str:
@@ -36,6 +40,37 @@ def counters(hub: Host, site: Host) -> dict[str, int]:
     """The TCP counters of both hosts together."""
     ends = [host.counters() for host in (hub, site)]
     return {name: sum(end[name] for end in ends) for name in nstat.WATCHED}
+
+
+def cached(host: Host) -> int:
+    """The number of peers whose TCP metrics the host's kernel remembers. Raises MeasureError."""
+    return len(json.loads(host.run(["ip", "-j", "tcp_metrics", "show"], _TIMEOUT_S).checked().stdout or "[]"))
+
+
+def short_of_memory(host: Host) -> bool:
+    """Whether TCP is short of tcp_mem now. Raises MeasureError."""
+    protocols = host.run(["cat", nstat.PROTOCOLS], _TIMEOUT_S).checked().stdout
+    try:
+        return nstat.short_of_memory(protocols, host.read_sysctl("net.ipv4.tcp_mem"))
+    except MissingError:  # a container's namespace does not show it: use only the flag
+        return nstat.short_of_memory(protocols, "0")
+
+
+def both_increases(spec: CellSpec, before: Status, after: Status) -> Queues:
+    """The drops of both directions of the cell's lane in between, together."""
+    old, new = (status.lane(spec.lane.name) for status in (before, after))
+    there = increase(old.outbound.counters, new.outbound.counters, after.datapath)
+    back = increase(old.inbound.counters, new.inbound.counters, after.datapath)
+    return Queues(
+        _both(there.drops_limit, back.drops_limit),
+        there.drops_buffer + back.drops_buffer,
+        _both(there.drops_loss, back.drops_loss),
+        after.datapath,
+    )
+
+
+def _both(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def increase(before: DirectionCounters, after: DirectionCounters, datapath: str) -> Queues:

@@ -6,29 +6,35 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from emulator.analysis import statistics
-from emulator.experiment import merge, program_result
+from emulator.experiment import merge, program_result, requests_result
 from emulator.experiment.cell_result import CellResult
 from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.result_migrations import migrated
 
-Result = CellResult | ProgramResult
-R = TypeVar("R", CellResult, ProgramResult)
+Result = CellResult | ProgramResult | RequestsResult
+R = TypeVar("R", CellResult, ProgramResult, RequestsResult)
 
 
 def from_json(value: Mapping[str, Any]) -> Result:
     """A result of any kind and format. Raises KeyError, TypeError, ValueError, InputError on anything else."""
+    if "requests" in value:
+        return RequestsResult.from_json(value)
     return ProgramResult.from_json(value) if "program" in value else CellResult.from_json(migrated(dict(value)))
 
 
 def figure(result: Result) -> float:
-    """What the repeats of a cell are compared by: throughput in bytes/s, or a program's completion time in s."""
-    return result.figure if isinstance(result, ProgramResult) else result.steady_bytes_per_s
+    """What the repeats of a cell are compared by: throughput in bytes/s, a program's completion time in s, or requests
+    a second."""
+    return result.steady_bytes_per_s if isinstance(result, CellResult) else result.figure
 
 
 def merged(results: Sequence[Result]) -> Result:
     """The repeats of one cell as one result."""
     if isinstance(results[0], ProgramResult):
         return program_result.merged(cast("Sequence[ProgramResult]", results))
+    if isinstance(results[0], RequestsResult):
+        return requests_result.merged(cast("Sequence[RequestsResult]", results))
     return merge.merge(cast("Sequence[CellResult]", results))
 
 

@@ -23,8 +23,8 @@ from emulator.analysis.observed import Delays, MachineUse, Sockets
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
 from emulator.control.capture import capturing
-from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
-from emulator.experiment import engine_lateness, observe_cell, program_cell
+from emulator.errors import LonghaulError, MeasureError, RefusedError
+from emulator.experiment import engine_lateness, observe_cell, program_cell, requests_cell
 from emulator.experiment.attempts import NO_IRTT, NO_LOADED_RTT, NO_SOCKET_FIGURES, Attempts
 from emulator.experiment.build_result import Measured, conclude
 from emulator.experiment.cell_result import CellSpec
@@ -32,6 +32,7 @@ from emulator.experiment.merge import joined
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import resolve, tcp_profiles
 from emulator.hosts.host import Host
+from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools import cpu_load, machine_facts, nstat, ping, rtt_prober, ss, time_tolerance
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.rtt_prober import Prober
@@ -148,11 +149,11 @@ def _measure(
         "the RTT before the run",
         lambda patience: ping.echoes(sender, address, PING_COUNT, spec.lane.rtt_ns, precise, patience),
     )
-    cached = [_cached(one) for one, _ in ends]
+    cached = [observe_cell.cached(one) for one, _ in ends]
     with rtt_prober.between(sender, receiver, address, spec.lane.rtt_ns, precise) as prober:
         probes, idle = _idle(prober, attempts)
         before, status = observe_cell.counters(hub, site), appliance.status()
-        short = any(_short_of_memory(host) for host in ends[0])
+        short = any(observe_cell.short_of_memory(host) for host in ends[0])
         with probes.beside(spec.duration_s) as loaded:
             transfers, answer, watched = _stream(spec, sender, receiver, attempts)
     if loaded.latency is None:
@@ -244,18 +245,6 @@ def _stream(
         return work.wait(), work.raw(), watched
 
 
-def _cached(host: Host) -> int:
-    return len(json.loads(host.run(["ip", "-j", "tcp_metrics", "show"], _TIMEOUT_S).checked().stdout or "[]"))
-
-
-def _short_of_memory(host: Host) -> bool:
-    protocols = host.run(["cat", nstat.PROTOCOLS], _TIMEOUT_S).checked().stdout
-    try:
-        return nstat.short_of_memory(protocols, host.read_sysctl("net.ipv4.tcp_mem"))
-    except MissingError:  # a container's namespace does not show it: use only the flag
-        return nstat.short_of_memory(protocols, "0")
-
-
 def _cores(*hosts: Host) -> list[dict[str, tuple[int, int]]]:
     return [cpu_load.parse(host.run(["cat", cpu_load.FILE], _TIMEOUT_S).checked().stdout) for host in hosts]
 
@@ -294,6 +283,7 @@ def _watch(spec: CellSpec, ends: Ends, work: RunningWorkload) -> _Watched:
 
 MEASURES: dict[str, Callable[[CellSpec, Appliance, Host, Host, tuple[str, ...]], Execution]] = {
     ProgramWorkload.kind: program_cell.measure,
+    RequestsWorkload.kind: requests_cell.measure,
 }
 """How a cell is measured whose workload is no streams."""
 

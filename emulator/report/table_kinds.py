@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.compare_runs import CellComparison
+from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools.program import ProgramWorkload
-from emulator.report import program_report, tables
+from emulator.report import program_report, request_table, tables
 from emulator.report.tables import Table
 
 
@@ -60,7 +61,7 @@ def comparison(changes: Sequence[CellComparison]) -> Table:
     return Table("compared", ("cell", "before", "after", "change", ""), tuple(rows), ("cell", ""))
 
 
-KINDS: dict[str, Tables] = {ProgramWorkload.kind: program_report}
+KINDS: dict[str, Tables] = {ProgramWorkload.kind: program_report, RequestsWorkload.kind: request_table}
 
 
 def tables_of(specs: Sequence[CellSpec]) -> Tables:

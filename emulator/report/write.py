@@ -9,6 +9,7 @@ from emulator.errors import MissingError
 from emulator.experiment import results
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import RunFolder
 from emulator.report import program_report, published_results, summary, tables
@@ -44,8 +45,11 @@ def write_all(
     from emulator.report import html
     from emulator.report.figures import draw
 
-    programs = program_report.rows(specs, results.of_kind(ProgramResult, found))
-    figures = draw.draw(specs, results.of_kind(CellResult, found)) + draw.draw_programs(programs)
+    figures = [
+        *draw.draw(specs, results.of_kind(CellResult, found)),
+        *draw.draw_programs(program_report.rows(specs, results.of_kind(ProgramResult, found))),
+        *draw.draw_requests(list(results.of_kind(RequestsResult, found).values())),
+    ]
     (folder.path / "figures").mkdir(exist_ok=True)
     written = []
     for figure in figures:

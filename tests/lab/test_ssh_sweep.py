@@ -81,7 +81,8 @@ def swept(args: list[str], appliance: Appliance, capsys: pytest.CaptureFixture[s
     code = main(["sweep", "--lane", "far", "--duration", "5", "--json", *args], obj=appliance)
     answer = json.loads(capsys.readouterr().out)
     cells: list[dict[str, Any]] = answer["cells"]
-    assert (code, answer["failures"], [cell["judgement"]["invalid"] for cell in cells]) == (0, {}, [[]])
+    assert (code, answer["failures"], [cell["judgement"]["invalid"] for cell in cells]) == (0, {}, [[]] * len(cells))
+    assert cells
     return cells
 
 
@@ -144,3 +145,31 @@ def test_a_sweep_that_is_killed_leaves_the_lanes_as_the_user_had_them(
         have = kernel.observe()
     assert (appliance.topology(), have) == (topology, wanted(topology, have))
     assert [change.summary.split()[0] for change in appliance.history() if change.before != change.after] == ["up"]
+
+
+REQUESTS = """
+sweep:
+  workload: {requests: {connections: 4, answer: [1KiB, 64KiB]}}
+"""
+
+
+def test_requests_over_ssh_equal_those_over_namespaces(
+    appliance: Appliance,
+    topology: Topology,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
+    grid = ["--tcp-profile", "founding", "--runs", str(tmp_path), "--repeats", "1"]
+    appliance.up(topology)
+    over_ssh = swept([*grid, "--connections", "4", "--answer", "1KiB,64KiB"], appliance, capsys)
+    appliance.down()
+    alike = tmp_path / "alike.yaml"
+    alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY) + REQUESTS)
+    in_namespaces = swept([*grid, str(alike)], appliance, capsys)
+    for name in ("p50_ns", "p99_9_ns", "count"):
+        got, want = ([cell["requests"]["times"][name] for cell in cells] for cells in (over_ssh, in_namespaces))
+        assert got == pytest.approx(want, rel=0.01), name
+    assert [cell["judgement"]["kind"] for cell in over_ssh] == ["round trips"] * 2
+    assert [cell["requests"]["answered"] for cell in over_ssh] == [252, pytest.approx(244, abs=8)]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.report.figures import completion, delays, matrix, ramp, style, throughput
+from emulator.experiment.requests_result import RequestsResult
+from emulator.report.figures import completion, delays, matrix, ramp, requests, style, throughput
 from emulator.report.program_table import ProgramRow, Series, series_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ def draw_programs(rows: Sequence[ProgramRow]) -> list[Figure]:
     return _drawn([_completion(completion.drawable(all)), _parts(all)])
 
 
+def draw_requests(cells: Sequence[RequestsResult]) -> list[Figure]:
+    """Every figure that these cells of requests allow. Raises MissingError without matplotlib."""
+    return _drawn([_concurrency(cells), *(_users(*one) for one in enumerate(requests.matrices(cells).items(), 1))])
+
+
 def _drawn(drawings: Sequence[Drawing | None]) -> list[Figure]:
     try:
         import matplotlib as mpl
@@ -75,6 +81,29 @@ def _rendered(drawing: Drawing) -> Figure:
     canvas.set_layout_engine("none")
     canvas.savefig(png, format="png", dpi=150, metadata={"Software": None})
     return Figure(drawing.name, drawing.title, drawing.caption, svg.getvalue(), png.getvalue())
+
+
+def _concurrency(cells: Sequence[RequestsResult]) -> Drawing | None:
+    caption = (
+        "Answered requests a second against connections x in flight, both axes logarithmic. The dotted lines are the "
+        "ceilings: connections x in flight / (RTT + think time), and what the line carries. A red cross is a cell that "
+        "is invalid: a rate above its ceiling is impossible."
+    )
+    if not requests.lines(cells):
+        return None
+    title = "Requests against concurrency"
+    return Drawing("concurrency", title, caption, 5.2, lambda canvas: requests.against_concurrency(cells, canvas))
+
+
+def _users(number: int, matrix_of: tuple[str, requests.Matrix]) -> Drawing:
+    name, group = matrix_of
+    caption = (
+        f"{name}: histograms of the time of a request, by how many are in flight and by the size of the answer. The "
+        "colour says how many round trips a request took. With an offered rate a request counts from when it was due."
+    )
+    height = 1.2 + 1.25 * min(requests.MOST_ROWS, len({places for places, _ in group}))
+    title = "Users by size"
+    return Drawing(f"users-{number}", title, caption, height, lambda canvas: requests.users_by_size(group, canvas))
 
 
 def _throughput(cells: Sequence[CellResult]) -> Drawing:

@@ -1,0 +1,90 @@
+"""Measures one cell whose workload is requests, over an active lane."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from emulator.analysis import request_verdict, tcp_path
+from emulator.analysis.observed import Delays, MachineUse
+from emulator.analysis.request_figures import RequestFigures
+from emulator.analysis.request_verdict import RequestEvidence
+from emulator.errors import MeasureError
+from emulator.experiment import engine_lateness, observe_cell
+from emulator.experiment.attempts import Attempts
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
+from emulator.experiment.run_folder import Execution
+from emulator.hosts import tcp_profiles
+from emulator.hosts.host import Host
+from emulator.hosts.requests import load as request_load
+from emulator.hosts.requests.load import RequestReports, RequestTest
+from emulator.hosts.tools import machine_facts, nstat, ping, time_tolerance
+from emulator.model.sweep_axes import OUTBOUND
+
+if TYPE_CHECKING:
+    from emulator.control.appliance import Appliance
+
+PING_COUNT = 3
+
+
+def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()) -> Execution:
+    """Send the requests over an active lane, between prepared hosts. Raises MeasureError with what to do next."""
+    attempts = Attempts()
+    with attempts.explained():
+        return _measure(spec, appliance, hub, site, unset, attempts)
+
+
+def _measure(
+    spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...], attempts: Attempts
+) -> Execution:
+    client, server = (hub, site) if spec.direction == OUTBOUND else (site, hub)
+    address, precise = observe_cell.address(spec, server), ping.is_precise(client)
+    echo = attempts(
+        "the RTT before the requests",
+        lambda patience: ping.echoes(client, address, PING_COUNT, spec.lane.rtt_ns, precise, patience),
+    )
+    cached, short = observe_cell.cached(client), any(observe_cell.short_of_memory(host) for host in (client, server))
+    counters, status = observe_cell.counters(hub, site), appliance.status()
+    test = RequestTest(load_of(spec), spec.duration_s, spec.lane.rtt_ns, spec.congestion_control)
+    reports = request_load.run(test, client, server, address)
+    after, increase = appliance.status(), nstat.increase(counters, observe_cell.counters(hub, site))
+    tolerance_ns = time_tolerance.rtt_tolerance_ns()
+    jitter_ns = spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns
+    seen = RequestEvidence(
+        load=test.load,
+        figures=_figures(reports),
+        queues=observe_cell.both_increases(spec, status, after),
+        machine=MachineUse(os.uname().release, increase, 0.0),
+        memory_short=short,
+        rtt_before_ns=min(echo.rtts_ns),
+        rtt_tolerance_ns=tolerance_ns + jitter_ns,
+        cached_metrics=cached,
+        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
+        initcwnd=spec.profile.initcwnd or tcp_path.INITCWND_SEGMENTS,
+    )
+    late = engine_lateness.between(status.lanes, after.lanes, max(tolerance_ns, spec.lane.rtt_ns // 100))
+    judgement = request_verdict.judge(paths_of(spec), seen, tuple(attempts.caveats))
+    result = RequestsResult(
+        spec=spec,
+        requests=seen.figures,
+        queues=seen.queues,
+        machine=seen.machine,
+        delays=Delays(seen.rtt_before_ns, None, None),
+        judgement=replace(judgement, invalid=(*judgement.invalid, *(str(one) for one in late if not one.passed))),
+        notes=(*tcp_profiles.notes(spec.profile), *unset),
+        repeats=(seen.per_s,),
+    )
+    raw = {"client": dict(reports.client), "server": dict(reports.server)}
+    return Execution(
+        result,
+        {spec.workload.kind: raw, "machine": machine_facts.record(client), "queues": machine_facts.queues()},
+    )
+
+
+def _figures(reports: RequestReports) -> RequestFigures:
+    try:
+        return RequestFigures.of(reports.client, reports.server)
+    except (KeyError, TypeError, ValueError) as error:
+        raise MeasureError(f"the request program's report cannot be read: {error!r}") from None
