@@ -15,6 +15,7 @@ from emulator import __version__
 from emulator.cli.options import snap_option
 from emulator.cli.output import count, emit_json, emit_table, json_option, width
 from emulator.cli.program_options import program_options
+from emulator.cli.request_options import request_options
 from emulator.cli.sweep_options import asked_for, axis_options
 from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
@@ -40,6 +41,7 @@ SNAP_BYTES = 128
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --duration 5s --repeats 1 --pcap\n"
     "  longhaul sweep --in-lab --rtt 10,80 --server 'python3 -m http.server 80' --ready tcp:80 \\\n"
     "      --client 'curl -so file http://{server}/file'      any program instead of streams\n"
+    "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --connections 1,8,64 --answer 1KiB,1MiB     requests instead\n"
     "  longhaul sweep --lane japan --tcp-profile default     between the SSH hosts of the topology that is up\n"
     "  longhaul sweep --scheduler tcp://cluster:8786 --rtt 0,32,80,346\n"
     "  longhaul sweep --resume runs/20260102-030405"
@@ -47,6 +49,7 @@ SNAP_BYTES = 128
 @click.argument("topology", type=click.Path(dir_okay=False), required=False, metavar="[FILE]")
 @axis_options
 @program_options
+@request_options
 @click.option(
     "--profiles", "profile_file", type=click.Path(dir_okay=False), help="YAML file with further TCP profiles."
 )

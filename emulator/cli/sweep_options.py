@@ -15,6 +15,7 @@ from emulator.cli.complete import lane_names
 from emulator.cli.impairment_options import renamed
 from emulator.cli.options import appliance_of
 from emulator.cli.program_options import program_of
+from emulator.cli.request_options import requests_of
 from emulator.cli.types import Axis, noted
 from emulator.errors import InputError, Mistake
 from emulator.model.sweep_axes import AXES, BY_KEY, OLD_WORDS, SweepAxis
@@ -72,6 +73,7 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
     from emulator.experiment import grid
     from emulator.experiment.run_folder import Asked
     from emulator.hosts import tcp_profiles
+    from emulator.hosts.requests.workload import RequestsWorkload
     from emulator.hosts.tools import workloads
     from emulator.hosts.tools.program import ProgramWorkload
 
@@ -82,7 +84,8 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         section, lines = loader.load_sweep(file, hints) if file else ({}, {})
         for text in hints:
             click.echo(text, err=True)
-        program = program_of(section, given, lines)
+        requests = requests_of(section, given, lines)
+        program = None if requests else program_of(section, given, lines)
         section.pop("workload", None)
         usual = 1 if program else statistics.MOST_REPEATS
         most_repeats = given["repeats"] or section.pop("repeats", usual)
@@ -93,8 +96,9 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         placed = grid.placed(base, axes.lane, in_lab=given["in_lab"])
         known = tcp_profiles.load_profiles(given["profile_file"])
         algorithms = None if placed.hub_host else _algorithms(given, axes, known)
-        workload = ProgramWorkload(program) if program else workloads.STREAMS
-        specs = grid.cells(placed, axes, known, _places(lines, given), algorithms, workload)
+        one = ProgramWorkload(program) if program else workloads.STREAMS
+        loads = tuple(map(RequestsWorkload, requests)) or (one,)
+        specs = grid.cells(placed, axes, known, _places(lines, given), algorithms, loads)
     order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
     snap_bytes = given["snap_bytes"] if given["pcap"] else None
     return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed, snap_bytes)

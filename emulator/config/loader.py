@@ -40,7 +40,7 @@ def load(path: str | Path, hints: list[str] | None = None) -> Topology:
 def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
     """The `sweep` section of a topology file: the given values by key, in the units of `Axes`, and their "file:line".
 
-    `workload` is a mapping, of the settings of `Program`; their places are `workload.KEY`.
+    `workload` is a mapping, of the settings of `Program`, or of `requests`; their places are `workload.KEY`.
     Appends hints about old words to `hints`. Raises InputError.
     """
     path = resolve(path)
@@ -56,6 +56,9 @@ def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[s
         given["workload"] = program_schema.settings(form.sweep.workload)
         keys = [*given["workload"], *(f"files.{name}" for name in given["workload"].get("files", ()))]
         places |= {f"workload.{key}": source.at(("sweep", "workload", *key.split(".", 1))) for key in keys}
+        if requests := form.sweep.workload.requests:
+            given["workload"]["requests"] = requests.model_dump(exclude_none=True)
+            places["workload.requests"] = source.at(("sweep", "workload", "requests"))
         places["workload"] = source.at(("sweep", "workload"))
     return given, places
 

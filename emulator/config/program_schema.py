@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from emulator import units
 from emulator.config.field_types import Count, Duration, Word, example_schema, text_field
+from emulator.config.request_schema import RequestsForm
 from emulator.config.schema import Form
 from emulator.model.program import DEFAULT_RUNS, DEFAULT_TIMEOUT_NS, Ready
 
@@ -85,11 +86,14 @@ class ProgramForm(Form):
     name: Annotated[Word, example_schema("page")] | None = Field(
         default=None, description="its name in tables; default: the client's first word"
     )
+    requests: RequestsForm | None = Field(
+        default=None, description="requests and answers instead of a program; the only key then"
+    )
 
 
 def settings(form: ProgramForm) -> dict[str, Any]:
     """The given settings, by the field of `Program`."""
-    given = {key: value for key, value in form if value is not None}
+    given = {key: value for key, value in form if value is not None and key != "requests"}
     if "timeout" in given:
         given["timeout_ns"] = given.pop("timeout")
     return given

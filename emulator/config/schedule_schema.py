@@ -13,6 +13,7 @@ from emulator import units
 from emulator.config import schema
 from emulator.config.field_types import Duration, Rtt, YesNo, not_text, one_of, text_field
 from emulator.config.program_schema import ProgramForm
+from emulator.config.request_schema import RequestsForm
 from emulator.config.schema import Form, TopologyForm, said, settings_form
 from emulator.config.sweep_schema import SweepForm
 from emulator.model import traces
@@ -135,7 +136,9 @@ class FileForm(TopologyForm):
 def form_at(path: tuple[str, ...]) -> type[Form]:
     """The form that a path of the file is read with."""
     if path[:1] == ("sweep",):
-        return ProgramForm if path[1:2] == ("workload",) else SweepForm
+        if path[1:2] != ("workload",):
+            return SweepForm
+        return RequestsForm if path[2:3] == ("requests",) else ProgramForm
     if path[:1] != ("schedule",):
         return schema.form_at(path) if path else FileForm
     return ScheduleForm if len(path) == 1 else TrackForm if len(path) == 3 else KeyframeForm

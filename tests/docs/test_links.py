@@ -83,6 +83,20 @@ def test_every_validity_check_is_explained() -> None:
     assert rows == [*checks, *((name, "note") for name in NOTES)]
 
 
+def test_every_check_of_requests_is_explained() -> None:
+    from emulator.analysis.request_verdict import REQUEST_DETECTORS
+    from emulator.analysis.validity_checks import LANE_DETECTORS
+    from emulator.model.sweep_axes import REQUEST_AXES
+
+    text = (DOCS / "requests.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| (invalid|note) \|", text, re.MULTILINE)
+    assert rows == [(name, "invalid" if fatal else "note") for name, fatal, _ in REQUEST_DETECTORS]
+    for name, _, _ in LANE_DETECTORS:
+        assert f"`{name}`" in text, name
+    keys = re.findall(r"^\| `([a-z_]+)` \| `--([a-z-]+)` \|", text, re.MULTILINE)
+    assert keys == [(axis.key, axis.option[2:]) for axis in REQUEST_AXES]
+
+
 def test_the_rooms_of_the_architecture_are_the_rooms() -> None:
     text = (DOCS / "architecture.md").read_text()
     rooms = {path.parent.name for path in (ROOT / "emulator").glob("*/__init__.py")} | {"engine"}

@@ -13,7 +13,7 @@ from support.generated_docs import key_rows
 
 from emulator.config import loader
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm
-from emulator.model import program
+from emulator.model import program, request_load
 from emulator.model.topology import Topology
 
 
@@ -29,11 +29,12 @@ SHOWN = shown("LaneForm") + shown("DirectionForm")
 
 def test_every_key_has_values() -> None:
     assert {key for key, _ in SHOWN} | COMPOSITE == LaneForm.model_fields.keys() | ONE_WAY
-    for form in ("TopologyForm", "MatchForm", "ScheduleForm", "TrackForm", "KeyframeForm", "SweepForm", "ProgramForm"):
+    forms = ("TopologyForm", "MatchForm", "ScheduleForm", "TrackForm", "KeyframeForm", "SweepForm", "ProgramForm")
+    for form in (*forms, "RequestsForm"):
         assert {key for key, _ in shown(form)} | {"tracks", "keys"} >= {key for key, _, _ in key_rows(form)} - NESTED
 
 
-NESTED = {"defaults", "lanes", "schedule", "sweep", "workload"}
+NESTED = {"defaults", "lanes", "schedule", "sweep", "workload", "requests"}
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +157,16 @@ def test_every_key_of_a_topology_is_in_the_table_or_an_example() -> None:
 
 def test_a_flow_has_the_keys_of_a_lane_and_a_match() -> None:
     assert FlowForm.model_fields.keys() - LaneForm.model_fields.keys() == {"match"}
+
+
+@pytest.mark.parametrize(("key", "value"), shown("RequestsForm"))
+def test_every_setting_of_requests_shown_is_read(tmp_path: Path, key: str, value: str) -> None:
+    file = tmp_path / "requests.yaml"
+    workload = f"{{requests: {{{key}: {value}}}}}"
+    file.write_text(f"{{name: x, hub: h, lanes: {{japan: {{rtt: 346ms}}}}, sweep: {{workload: {workload}}}}}")
+    given, places = loader.load_sweep(file)
+    read = given["workload"]["requests"]
+    assert read.keys() == {key}
+    several = value.count(",") + 1
+    assert len(list(request_load.loads(read))) == (1 if key == "count" else several)
+    assert places["workload.requests"].endswith("requests.yaml:1")
