@@ -20,7 +20,7 @@ from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Execution, RunFolder
 from emulator.hosts.tools import machine_facts
-from emulator.lab.boot_options import MOST_MEMORY_BYTES
+from emulator.lab.boot_options import MOST_MEMORY_BYTES, STALL_CPU_S
 from emulator.system import lateness
 
 LAB_MEMORY_BYTES = 8 << 30
@@ -28,6 +28,9 @@ MEMORY_PER_BDP = 16
 """Queued packets take up to 1.6 times their bytes, in both directions, and sockets hold as much again at each end."""
 LAB_TIMEOUT_S = 3600.0
 """Real time. A lab whose clock stands still ends long before; this is for one that a busy machine hardly lets run."""
+
+LAB_STALL_CPU_S = STALL_CPU_S
+"""CPU time of a lab whose clock stands still."""
 
 LAB_ALGORITHMS = ("reno", "cubic", "bbr", "htcp")
 """The congestion controls of the lab's kernel (lab/kernel.config)."""
@@ -92,7 +95,8 @@ def lab_answer(spec: CellSpec, cpu: int | None = None, captures: CellCaptures | 
     try:
         done = boot.capture(
             argv, cwd=folder, memory_bytes=lab_memory_bytes(spec), seed=spec.topology.seed, cpu=cpu,
-            timeout_s=LAB_TIMEOUT_S, env={machine_facts.LAB_SOURCE: build_kernel.source_version()},
+            timeout_s=LAB_TIMEOUT_S, stall_cpu_s=LAB_STALL_CPU_S,
+            env={machine_facts.LAB_SOURCE: build_kernel.source_version()},
         )  # fmt: skip
     except LabTimeout:
         raise LabTimeout(

@@ -38,6 +38,13 @@ _PLACEHOLDER = re.compile(r"\{\{|\}\}|(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,31}")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
+SHELL_WORDS = frozenset({
+    ".", "alias", "break", "case", "cd", "command", "continue", "eval", "exec", "exit", "export", "for", "if", "local",
+    "read", "readonly", "return", "set", "shift", "time", "trap", "umask", "ulimit", "unset", "until", "wait", "while",
+})  # fmt: skip
+"""What the shell does itself: POSIX.1-2024, 2.4 and 2.15."""
 _HOW = "tcp:PORT, file:PATH, output:REGEX or after:TIME"
 
 
@@ -198,13 +205,13 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def first_word(command: str) -> str:
-    """The program that a command of the shell starts first; "" when it begins with anything else than a name."""
+    """The program that a command of the shell starts first; "" when it begins with something else, such as a loop."""
     try:
         words = shlex.split(command, comments=True)
     except ValueError:
         return ""
-    word = next((one for one in words if not re.match(r"[A-Za-z_][A-Za-z0-9_]*=", one)), "")
-    return word if re.fullmatch(r"[A-Za-z0-9_./+-]+", word) else ""
+    words = [word for word in words if word != "exec" and not _ASSIGNMENT.match(word)]
+    return words[0] if words and _PLAIN.fullmatch(words[0]) and words[0] not in SHELL_WORDS else ""
 
 
 def of_settings(given: Mapping[str, Any]) -> Program:

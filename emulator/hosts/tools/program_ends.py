@@ -27,6 +27,7 @@ TAIL_BYTES = 64 << 10
 """Of each output that the run folder gets."""
 MOST_KEPT_BYTES = 16 << 20
 """Of the files that one end keeps."""
+FULL_KIB = 4
 _QUICK_S = 30.0
 
 _MAKE = "mktemp -d /tmp/longhaul-program-XXXXXX"
@@ -41,6 +42,8 @@ echo "$before $(date +%s%N) $code"
 """
 """The same, and when it began and ended by the host's own clock, which no connection to the host delays."""
 _WRITE = 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1"'
+_AS_USER = 'user=$1; shift; exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups -- "$@"'
+"""Not runuser: it needs PAM, which small systems lack."""
 _COPY = """mkdir "$2" && cd "$1" || exit 1
 for name in * .[!.]*; do
     case $name in
@@ -96,7 +99,7 @@ class ProgramEnd:
     def shell(self, command: str, **more: str) -> list[str]:
         """The arguments that run a command of the user, as the program's user and in its environment."""
         given = [f"{name}={value}" for name, value in self.program.environment.items()]
-        user = ["runuser", "-u", self.program.user, "--"] if self.program.user else []
+        user = ["sh", "-c", _AS_USER, "longhaul", self.program.user] if self.program.user else []
         return [*user, *(["env", *given] if given else []), "sh", "-c", filled(command, {**self.values, **more})]
 
     def last_words(self, *names: str) -> str:
@@ -105,7 +108,12 @@ class ProgramEnd:
             for suffix in ("err", "out"):
                 if lines := self.tail(f"{name}.{suffix}").strip().splitlines():
                     return lines[-1].strip()[:500]
-        return "it printed nothing"
+        return "the disk of its working folder is full" if self._is_full() else "it printed nothing"
+
+    def _is_full(self) -> bool:
+        """Whether the folder has no room, not even for a message."""
+        rows = self.host.run(["df", "-P", "-k", self.folder], _QUICK_S).stdout.splitlines()
+        return len(rows) > 1 and int(rows[-1].split()[3]) < FULL_KIB
 
     def tail(self, name: str) -> str:
         """The end of a file in the folder; "" when it is not there."""
