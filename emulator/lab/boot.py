@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import shutil
 import signal
@@ -24,6 +23,7 @@ from emulator.lab.build_cache import Progress
 from emulator.lab.cpu_usage import group_cpu_s
 from emulator.lab.lab_root import LabRoot, RootChoice
 from emulator.lab.landlock import Job
+from emulator.lab.reports import Reports
 from emulator.lab.runtime import cpu_of_its_own, runtime_folder
 
 POLL_MS = 50
@@ -120,7 +120,7 @@ def _boot(
         files = _allowed(root, runtime, folder)
         job = Job((str(root.linux), *parameters, *clock, *console), os.getpid(), files, pinned, lines)
         sinks = (stdout or _to(sys.stdout.fileno()), stderr or _to(sys.stderr.fileno()))
-        with _Guest(job, Exchange(runtime)) as guest:
+        with Reports(Exchange(runtime)) as reports, _Guest(job, reports, Exchange(runtime)) as guest:
             return guest.follow(sinks, timeout_s, None if real_time else stall_cpu_s, " ".join(argv))
 
 
@@ -140,12 +140,13 @@ def shell(folder: Path, root: LabRoot, memory_bytes: int = MEMORY_BYTES) -> int:
         import termios
 
         before = termios.tcgetattr(0)
-        try:
-            subprocess.run(job.command(), env=_host_env(exchange), check=False)
-        finally:
-            termios.tcsetattr(0, termios.TCSADRAIN, before)
-        code = _exit_code(exchange)
-        return 1 if code is None else code
+        with Reports(exchange) as reports:
+            try:
+                subprocess.run(job.command(), env=_host_env(exchange), check=False)
+            finally:
+                termios.tcsetattr(0, termios.TCSADRAIN, before)
+            code = reports.exit_code()
+            return 1 if code is None else code
 
 
 def built(progress: Progress = lambda *_: None, choice: RootChoice = IMAGE) -> LabRoot:
@@ -238,12 +239,6 @@ def _host_env(exchange: Exchange) -> dict[str, str]:
     return {"PATH": programs.PATH, "TMPDIR": str(exchange.kernel), "HOME": str(exchange.kernel)}
 
 
-def _exit_code(exchange: Exchange) -> int | None:
-    """What init.py reported; None when it did not come so far."""
-    text = (exchange.guest / "exit").read_text(errors="replace")
-    return int(text) if re.fullmatch(r"[0-9]{1,3}", text) else None
-
-
 def _to(fd: int) -> Sink:
     """All that comes goes to a descriptor."""
 
@@ -255,14 +250,13 @@ def _to(fd: int) -> Sink:
 
 
 class _Guest:
-    """The running lab: its process group, the files it writes, and the watch over it."""
+    """The running lab: its process group, what it reports, and the watch over it."""
 
-    def __init__(self, job: Job, exchange: Exchange) -> None:
-        self._exchange, self._offsets = exchange, {"stdout": 0, "stderr": 0}
+    def __init__(self, job: Job, reports: Reports, exchange: Exchange) -> None:
+        self._reports = reports
         self._beat_ns, self._beat_cpu_s = 0, 0.0
-        self._console = exchange.console.open("wb")
         self._process = subprocess.Popen(
-            job.command(), env=_host_env(exchange), stdin=subprocess.DEVNULL, stdout=self._console,
+            job.command(), env=_host_env(exchange), stdin=subprocess.DEVNULL, stdout=reports.console,
             stderr=subprocess.STDOUT, process_group=0,
         )  # fmt: skip
         self._pidfd = os.pidfd_open(self._process.pid)
@@ -275,7 +269,6 @@ class _Guest:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._pidfd)
-        self._console.close()
 
     def follow(self, sinks: tuple[Sink, Sink], timeout_s: float | None, stall_cpu_s: float | None, name: str) -> int:
         """Pass the output on until the lab is off. Returns the command's exit code."""
@@ -292,26 +285,21 @@ class _Guest:
                 self._check_stall(stall_cpu_s, name)
             ended.poll(POLL_MS)
         self._forward(sinks)
-        if (code := _exit_code(self._exchange)) is None:
-            console = self._exchange.console.read_text(errors="replace").splitlines()[-8:]
-            raise LabError("the lab ended before the command did:\n" + "\n".join(console))
+        if (code := self._reports.exit_code()) is None:
+            raise LabError(f"the lab ended before the command did:\n{self._reports.console_end()}")
         return code
 
     def _forward(self, sinks: tuple[Sink, Sink]) -> None:
-        for name, sink in zip(self._offsets, sinks, strict=True):
-            with (self._exchange.guest / name).open("rb") as file:
-                file.seek(self._offsets[name])
-                while data := file.read(1 << 20):
-                    self._offsets[name] += len(data)
-                    sink(data)
+        for name, sink in zip(("stdout", "stderr"), sinks, strict=True):
+            for data in self._reports.news(name):
+                sink(data)
 
     def _check_stall(self, stall_cpu_s: float, name: str) -> None:
-        path, used = self._exchange.guest / "heartbeat", group_cpu_s(self._process.pid)
-        beat_ns = path.stat().st_mtime_ns
+        used, beat_ns = group_cpu_s(self._process.pid), self._reports.beat_ns()
         if beat_ns != self._beat_ns:
             self._beat_ns, self._beat_cpu_s = beat_ns, used
         elif used - self._beat_cpu_s > stall_cpu_s:
-            wanted = "; ".join(path.read_text(errors="replace").rstrip(" \0").split("\n")) or name
+            wanted = "; ".join(self._reports.busy_programs()) or name
             raise LabStalled(
                 f"{name}: {used - self._beat_cpu_s:.0f} s of CPU went by and the virtual clock stood still.\n"
                 f"Wanting the CPU when it last moved: {wanted}.\nA program that waits must sleep, not spin; "

@@ -284,6 +284,26 @@ def test_without_a_folder_the_command_can_change_nothing_of_the_host() -> None:
     assert (done.stdout, done.stderr) == (b"/tmp\n", b"")
 
 
+REPLACED = """
+runtime=$(tr ' ' '\\n' < /proc/cmdline | sed -n 's,^longhaul_run=,,p')
+mkdir /mnt; mount -t hostfs none /mnt -o hostfs=$(dirname $runtime)
+for name in guest/stdout guest/stderr guest/heartbeat guest/exit console; do rm /mnt/$name; {put} /mnt/$name; done
+ls /mnt/guest /mnt | grep -c 'exit\\|console'
+exit 5
+"""
+
+
+@pytest.mark.parametrize("put", ["mkfifo", "ln -s /dev/zero", "ln -s {secret}", "mkdir"])
+def test_a_report_that_was_replaced_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: str) -> None:
+    """Where the host has no Landlock, root in the lab may put anything in the places of its reports."""
+    (secret := tmp_path / "secret").write_text("7")
+    monkeypatch.setattr(boot, "_allowed", lambda *_: None)
+    done = boot.capture(
+        ["sh", "-c", REPLACED.replace("{put}", put.replace("{secret}", str(secret)))], timeout_s=PATIENCE_S
+    )
+    assert (done.exit_code, done.stdout, done.stderr) == (5, b"2\n", b"")
+
+
 def test_a_report_that_was_tampered_with_is_no_traceback() -> None:
     """Root in the lab may write what it likes into its own reports: it is its own result that it spoils."""
     forged = "for fd in 3 4 5 6 7 8 9; do echo nonsense > /proc/1/fd/$fd; done"
