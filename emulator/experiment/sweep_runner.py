@@ -20,6 +20,7 @@ from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Execution, RunFolder
 from emulator.hosts.tools import machine_facts
+from emulator.hosts.tools.program import ProgramWorkload
 from emulator.lab.boot_options import MOST_MEMORY_BYTES, STALL_CPU_S
 from emulator.system import lateness
 
@@ -105,8 +106,14 @@ def lab_answer(spec: CellSpec, cpu: int | None = None, captures: CellCaptures | 
         ) from None
     except LabStalled as error:
         # The command is the whole cell as JSON: its name says more.
-        raise LabStalled(str(error).replace(" ".join(argv), spec.id)) from None
+        raise LabStalled(str(error).replace(" ".join(argv), _told(spec))) from None
     return done.stdout, done.stderr
+
+
+def _told(spec: CellSpec) -> str:
+    """The cell's name, and the commands that it runs where the user gave them."""
+    given = spec.workload.program.commands if isinstance(spec.workload, ProgramWorkload) else {}
+    return f"{spec.id} ({'; '.join(given.values())})" if given else spec.id
 
 
 def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> Execution:

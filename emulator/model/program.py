@@ -66,7 +66,9 @@ class Ready:
     @classmethod
     def parse(cls, text: str) -> Ready:
         """Read `tcp:873`, `file:PATH`, `output:REGEX` or `after:2s`. Raises ValueError."""
-        kind, _, argument = text.partition(":")
+        kind, colon, argument = text.partition(":")
+        if not colon:
+            raise ValueError(f"{text!r} does not say when the server is ready: use {_HOW}")
         return cls(kind.strip(), argument.strip())
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -156,7 +157,7 @@ def test_mistakes(longhaul: Said, args: list[str], said: str) -> None:
 @pytest.mark.parametrize("given", MISTAKES, ids=lambda path: path.stem)
 def test_what_cannot_be_measured_is_refused_before_anything_starts(longhaul: Said, tmp_path: Path, given: Path) -> None:
     shutil.copytree(given.parent, tmp_path, dirs_exist_ok=True)
-    code, out, err = longhaul("sweep", *given.read_text().split())
+    code, out, err = longhaul("sweep", *shlex.split(given.read_text()))
     assert (code, out, err) == (2, "", golden(given.with_suffix(".txt"), err))
     assert not (tmp_path / "runs").exists()
 
