@@ -31,11 +31,10 @@ CLIENT, SERVER = "client", "server"
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """What is known of one cell.
+    """What is known of one cell; it has what the checks of the lane examine (`validity_checks.LaneEvidence`).
 
     `path` has the rate and the loss of the direction with more data. `client` and `server` are the largest buffers of
-    their hosts. `law` is the law of the cell's column, where one is known. `rtt_before_ns` is the least echo before the
-    runs, `drift` what others changed on the lane.
+    their hosts. `law` is the law of the cell's column, where one is known.
     """
 
     program: ProgramRuns
@@ -43,12 +42,14 @@ class ProgramFacts:
     client: Buffers
     server: Buffers
     queues: Queues
+    machine: MachineUse
+    rtt_before_ns: int
+    rtt_tolerance_ns: int = 0
+    memory_short: bool = False
+    cached_metrics: int = 0
+    drift: tuple[str, ...] = ()
     law: ProgramLaw | None = None
     initcwnd: int = tcp_path.INITCWND_SEGMENTS
-    rtt_before_ns: int | None = None
-    rtt_tolerance_ns: int = 0
-    machine: MachineUse | None = None
-    drift: tuple[str, ...] = ()
 
     @property
     def run(self) -> ProgramRun:

@@ -209,27 +209,10 @@ def _faster_start(facts: ProgramFacts, saves: Saves, grown_ns: int) -> ProgramAd
 
 
 def find(facts: ProgramFacts) -> list[Caveat]:
-    """The findings of all checks; empty when nothing is wrong."""
+    """The findings of the checks of the lane, then of the program's own; empty when nothing is wrong."""
     said = ((name, look(facts), fatal) for name, fatal, look in PROGRAM_CHECKS)
-    return [Caveat(name, text, fatal) for name, text, fatal in said if text]
-
-
-def _limit(facts: ProgramFacts) -> str:
-    return validity_checks.dropped_by_limit(facts.queues)
-
-
-def _memory(facts: ProgramFacts) -> str:
-    return validity_checks.memory_pressure(facts.machine) if facts.machine else ""
-
-
-def _rtt(facts: ProgramFacts) -> str:
-    if facts.rtt_before_ns is None:
-        return ""
-    return validity_checks.not_as_set(facts.rtt_before_ns, facts.path.rtt_ns, facts.rtt_tolerance_ns)
-
-
-def _changed(facts: ProgramFacts) -> str:
-    return validity_checks.changed(facts.drift)
+    own = [Caveat(name, text, fatal) for name, text, fatal in said if text]
+    return [*validity_checks.of_lane(facts.path, facts), *own]
 
 
 def _least_ns(facts: ProgramFacts, run: program_runs.ProgramRun) -> int:
@@ -284,10 +267,6 @@ def _fewer_bytes(facts: ProgramFacts) -> str:
 
 
 PROGRAM_CHECKS: tuple[tuple[str, bool, Callable[[ProgramFacts], str]], ...] = (
-    ("drops-by-limit", True, _limit),
-    ("tcp-mem", True, _memory),
-    ("rtt-not-as-set", True, _rtt),
-    ("changed", True, _changed),
     ("impossible-time", True, _impossible),
     ("ended-early", True, _ended_early),
     ("retransmits-without-loss", True, _retransmits),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from emulator.analysis import lane_use, program_verdict
 from emulator.analysis.observed import Delays, MachineUse, Queues
-from emulator.analysis.program_runs import Frames, ProgramJudgement, ProgramRun, ProgramRuns
+from emulator.analysis.program_runs import Frames, ProgramRun, ProgramRuns
 from emulator.analysis.program_time import ProgramFacts
 from emulator.analysis.tcp_path import INITCWND_SEGMENTS, NS
 from emulator.control.frame_log import FrameLog
@@ -18,11 +18,11 @@ from emulator.errors import MeasureError
 from emulator.experiment import observe_cell
 from emulator.experiment.attempts import Attempts
 from emulator.experiment.cell_result import CellSpec
-from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.program_result import ProgramResult, busier_path
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
 from emulator.hosts.host import Host
-from emulator.hosts.tools import connection_log, machine_facts, nstat, ping, program_ends
+from emulator.hosts.tools import connection_log, machine_facts, nstat, ping, program_ends, time_tolerance
 from emulator.hosts.tools.connection_log import ConnectionLog
 from emulator.hosts.tools.nstat import RETRANSMITTED
 from emulator.hosts.tools.program import ProgramWorkload
@@ -55,19 +55,26 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
     program, raw, files = _run(spec, appliance, client, server)
     after = (observe_cell.counters(hub, site), _both_queues(spec, appliance))
     status = appliance.status()
-    drift = tuple(f"{step.why}; as asked again by: {step.op}" for step in status.drift)
-    queues = _dropped(before[1], after[1], status.datapath)
-    initcwnd = spec.profile.initcwnd or INITCWND_SEGMENTS
+    jitter_ns = spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns
     facts = ProgramFacts(
-        program, spec.path, observe_cell.buffers(client), observe_cell.buffers(server), queues, initcwnd=initcwnd
+        program=program,
+        path=busier_path(spec, program),
+        client=observe_cell.buffers(client),
+        server=observe_cell.buffers(server),
+        queues=_dropped(before[1], after[1], status.datapath),
+        machine=MachineUse(os.uname().release, nstat.increase(before[0], after[0]), 0.0),
+        rtt_before_ns=min(echo.rtts_ns),
+        rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns() + jitter_ns,
+        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in status.drift),
+        initcwnd=spec.profile.initcwnd or INITCWND_SEGMENTS,
     )
     result = ProgramResult(
         spec=spec,
         program=program,
-        queues=queues,
-        machine=MachineUse(os.uname().release, nstat.increase(before[0], after[0]), 0.0),
-        delays=Delays(min(echo.rtts_ns), None, None),
-        judgement=_judgement(facts, drift),
+        queues=facts.queues,
+        machine=facts.machine,
+        delays=Delays(facts.rtt_before_ns, None, None),
+        judgement=program_verdict.judge(facts),
         notes=(*tcp_profiles.notes(spec.profile), *unset, *(one.text for one in attempts.caveats)),
         repeats=(program.mean_completion_s,),
     )
@@ -206,9 +213,3 @@ def _carried_bytes(runs: tuple[ProgramRun, ...]) -> int | None:
     """The payload of the larger direction, of the median run; None when no TCP connection carried any."""
     run = ProgramRuns(runs, None, None).median
     return max(run.payload_sent_bytes, run.payload_received_bytes) or None
-
-
-def _judgement(facts: ProgramFacts, drift: tuple[str, ...]) -> ProgramJudgement:
-    """The verdict; a lane that changed meanwhile voids it."""
-    found = program_verdict.judge(facts)
-    return replace(found, invalid=(*found.invalid, *(f"the lane changed: {text}" for text in drift)))

@@ -10,7 +10,9 @@ from typing import Any
 
 from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues
 from emulator.analysis.program_runs import ProgramJudgement, ProgramRuns
+from emulator.analysis.tcp_path import TcpPath
 from emulator.experiment.cell_result import FORMAT, CellSpec
+from emulator.model.sweep_axes import INBOUND, OUTBOUND
 from emulator.system import dataclass_json
 
 
@@ -48,6 +50,13 @@ class ProgramResult:
         kinds = typing.get_type_hints(cls)
         groups = {f.name: dataclass_json.read(kinds[f.name], value[f.name]) for f in dataclasses.fields(cls)[1:]}
         return cls(CellSpec.from_json(value["spec"]), **groups)
+
+
+def busier_path(spec: CellSpec, program: ProgramRuns) -> TcpPath:
+    """The path of the direction that carried more in the median run, with the larger loss of both directions."""
+    run, paths = program.median, [replace(spec, direction=way).path for way in (OUTBOUND, INBOUND)]
+    away = (run.sent_bytes >= run.received_bytes) == (spec.direction == OUTBOUND)
+    return replace(paths[0 if away else 1], loss=max(path.loss for path in paths))
 
 
 def merged(results: Sequence[ProgramResult]) -> ProgramResult:

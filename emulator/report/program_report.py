@@ -10,7 +10,7 @@ from emulator.analysis import program_runs
 from emulator.analysis.program_law import seconds_text
 from emulator.analysis.tcp_path import NS
 from emulator.experiment.cell_result import CellSpec
-from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.program_result import ProgramResult, busier_path
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.model.program import Program
 from emulator.report import program_table
@@ -38,11 +38,11 @@ def rows(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> list[
 
 
 def _row(result: ProgramResult, *, named: bool) -> ProgramRow:
-    spec = result.spec
+    spec, path = result.spec, busier_path(result.spec, result.program)
     return ProgramRow(
         series=spec.series,
         rtt_ns=spec.lane.rtt_ns,
-        rate_bps=spec.path.rate_bps,
+        rate_bps=path.rate_bps,
         program=result.program,
         judgement=result.judgement,
         repeats=result.repeats,
@@ -54,7 +54,7 @@ def _row(result: ProgramResult, *, named: bool) -> ProgramRow:
             "profile": spec.profile.name,
             "congestion_control": spec.path.congestion_control,
             "direction": spec.direction,
-            "loss": spec.path.loss,
+            "loss": path.loss,
             "rtt_measured_ns": result.delays.rtt_ns,
         },
     )

@@ -281,6 +281,8 @@ def test_stated_bytes_that_the_lane_never_carried_are_a_note() -> None:
         ({"queues": Queues(4, 0, 0)}, "drops-by-limit"),
         ({"rtt_before_ns": 101 * MS, "rtt_tolerance_ns": 10_000}, "rtt-not-as-set"),
         ({"drift": ("the delay is 90 ms",)}, "changed"),
+        ({"memory_short": True}, "tcp-mem"),
+        ({"cached_metrics": 2}, "cached-metrics"),
         ({"machine": changed(SEEN.machine, counters={"TcpExtTCPMemoryPressures": 3})}, "tcp-mem"),
     ],
 )
