@@ -97,6 +97,24 @@ def test_every_check_of_requests_is_explained() -> None:
     assert keys == [(axis.key, axis.option[2:]) for axis in REQUEST_AXES]
 
 
+def test_every_check_of_programs_is_explained() -> None:
+    from emulator.analysis.program_verdict import PROGRAM_CHECKS
+    from emulator.analysis.validity_checks import LANE_DETECTORS
+
+    text = (DOCS / "programs.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| (invalid|note) \|", text, re.MULTILINE)
+    assert rows == [(name, "invalid" if fatal else "note") for name, fatal, _ in PROGRAM_CHECKS]
+    assert [name for name, _, _ in LANE_DETECTORS if f"`{name}`" not in text] == []
+
+
+def test_every_verdict_on_a_program_is_explained() -> None:
+    from emulator.analysis.program_time import KINDS
+
+    rows = (DOCS / "programs.md").read_text().partition("| limited by |")[2].partition("\n\n")[0]
+    cells = ", ".join(re.findall(r"^\| ([a-z ,]+) \|", rows, re.MULTILINE))
+    assert set(cells.split(", ")) == {*KINDS}
+
+
 def test_the_rooms_of_the_architecture_are_the_rooms() -> None:
     text = (DOCS / "architecture.md").read_text()
     rooms = {path.parent.name for path in (ROOT / "emulator").glob("*/__init__.py")} | {"engine"}
