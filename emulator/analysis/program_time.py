@@ -26,6 +26,8 @@ KINDS = (ROUND_TRIPS, HANDSHAKES, RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, LOSS,
 
 LEAST_TIMEOUT_NS = 200_000_000
 """What TCP's retransmission timeout adds to the RTT at the least (TCP_RTO_MIN, include/net/tcp.h)."""
+LATE_ACK_NS = 50_000_000
+"""A delayed ACK (40 ms, TCP_DELACK_MIN) and a tick of the kernel's clock keep an end busy after its data arrived."""
 CLIENT, SERVER = "client", "server"
 
 
@@ -142,7 +144,7 @@ def at_once(facts: ProgramFacts) -> float:
     if len(facts.run.connections) < 2:
         return 1.0
     # The FIN at the end, which counts as busy, takes as long as the handshake, which does not.
-    times = [max(facts.path.rtt_ns, *_busy_ns(one)) for one in facts.run.connections]
+    times = [max(facts.path.rtt_ns, max(_busy_ns(one)) - LATE_ACK_NS) for one in facts.run.connections]
     return max(1.0, sum(times) / max(1, facts.run.completion_ns - (facts.quiet_ns or 0)))
 
 

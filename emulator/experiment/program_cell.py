@@ -51,6 +51,8 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
             "the RTT before the run",
             lambda patience: ping.echoes(client, address, PING_COUNT, spec.lane.rtt_ns, precise, patience),
         )
+    cached = observe_cell.cached(hub) + observe_cell.cached(site)
+    short = any(observe_cell.short_of_memory(host) for host in (hub, site))
     before = (observe_cell.counters(hub, site), _both_queues(spec, appliance))
     program, raw, files = _run(spec, appliance, client, server)
     after = (observe_cell.counters(hub, site), _both_queues(spec, appliance))
@@ -65,6 +67,8 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
         machine=MachineUse(os.uname().release, nstat.increase(before[0], after[0]), 0.0),
         rtt_before_ns=min(echo.rtts_ns),
         rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns() + jitter_ns,
+        memory_short=short,
+        cached_metrics=cached,
         drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in status.drift),
         initcwnd=spec.profile.initcwnd or INITCWND_SEGMENTS,
     )

@@ -52,6 +52,14 @@ def test_a_connection_for_each_request() -> None:
     )
 
 
+def test_late_acknowledgements_do_not_look_like_connections_at_the_same_time() -> None:
+    """As measured at 80 ms: twelve connections in a row, a turn each; FIN and delayed ACK keep the ends busy."""
+    one = connection(client_ms=210, server_ms=160)
+    found = judged(runs(run(1920, *[one] * 12)), path=replace(PATH, rtt_ns=80 * MS))
+    assert found.kind == program_time.HANDSHAKES
+    assert "12.0 round trips for the handshakes of 12 connections (50%)" in found.evidence
+
+
 def test_connections_at_the_same_time_share_their_handshakes() -> None:
     """Six connections opened together, ten requests over each: eleven round trips, one of them a handshake."""
     found = judged(runs(run(1100, *[connection(client_ms=1100, server_ms=1100)] * 6)))
