@@ -138,7 +138,7 @@ def test_what_is_never_answered_counts_with_its_waiting(lane: Callable[[int], Op
 def test_a_closed_loop_hides_a_stall_that_an_open_one_shows(lane: Callable[[int], OpenLane]) -> None:
     """The coordinated omission: a user who waits asks once while the lane stands still for seconds."""
     found = {}
-    for load in (RequestLoad(), RequestLoad(1, 100, offered_per_s=50)):
+    for load in (RequestLoad(), RequestLoad(1, 2, offered_per_s=50)):
         one = lane(20)
         found[load.is_open] = _beside_a_stall(one, load)
         one.appliance.down()

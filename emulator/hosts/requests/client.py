@@ -195,9 +195,7 @@ class RequestClient:
         for _ in range(messages):
             self._answer(one, now_ns)
             # The rest of what was received belongs to the next answer.
-            one.first_ns = now_ns
-        if messages and not one.got:
-            one.first_ns = None
+            one.first_ns = now_ns if one.got else None
 
     def _answer(self, one: RequestConnection, now_ns: int) -> None:
         due_ns, sent_ns = one.flights.popleft()

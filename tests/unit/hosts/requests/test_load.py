@@ -14,6 +14,7 @@ import pytest
 from emulator.analysis.request_figures import RequestFigures
 from emulator.errors import MeasureError
 from emulator.hosts.requests import load as request_load
+from emulator.hosts.requests.client import RequestClient
 from emulator.hosts.requests.load import RequestTest
 from emulator.hosts.tools import process
 from emulator.hosts.tools.process import Completed, Running
@@ -73,6 +74,21 @@ def test_every_request_is_answered_and_counted(load: RequestLoad) -> None:
     assert found.times.min_ns <= found.times.p50_ns <= found.times.p99_9_ns <= found.times.max_ns
     assert found.times.max_ns <= found.elapsed_ns
     assert found.overhead_ns > 0, "in real time the program costs something"
+
+
+def test_the_rest_of_what_was_received_begins_the_next_answer() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        client = RequestClient({"answer": 10, "rate": None, "think_ns": 0, "count": 0, "duration_ns": 0}, lambda: 0)
+        one = client.add(near)
+        one.flights.extend([(0, 0), (50, 50)])
+        for size, now_ns in ((4, 100), (11, 120), (5, 300)):
+            far.send(bytes(size))
+            client._receive(one, now_ns)
+        report = client._report(400)
+    assert (report["answered"], report["unanswered"]) == (2, 0)
+    assert [ns for ns, _ in report["transfer"]["histogram"]] == [20, 180]
+    assert [ns for ns, _ in report["times"]["histogram"]] == [120, 250]
 
 
 def test_users_think() -> None:
