@@ -65,9 +65,8 @@ def details(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> l
     groups: dict[str, list[tuple[str, ...]]] = {}
     for spec in specs:
         title, first = (spec.column, label(spec, named)) if by_column else (label(spec, named), spec.column)
-        rows = groups.setdefault(title, [])
         if spec.id in found:
-            rows.append((first, *_row(found[spec.id])))
+            groups.setdefault(title, []).append((first, *_row(found[spec.id])))
     head = "RTT" if by_column else "requests"
     return [
         Table(title if by_column else f"RTT {title}", (head, *DETAILS[1:]), tuple(rows), (head, "limited by"))

@@ -134,3 +134,15 @@ def test_the_program_needs_nothing_but_an_old_python(name: str) -> None:
     carried = {f"emulator.hosts.requests.{one}" for one in ("wire", "server")}
     assert {name.partition(".")[0] for name in {*modules} - carried} <= sys.stdlib_module_names
     assert len(request_load.program_text()) < 100_000, "an argument of a program has at most 128 KiB"
+
+
+@pytest.mark.parametrize("users", [3000, 10**7])
+def test_more_connections_than_open_files_are_allowed(users: int) -> None:
+    """1024 by default, the hard limit by anybody, any number by root: up to the kernel's fs.nr_open."""
+    text = request_load.program_text().removesuffix("sys.exit(module.main(sys.argv[1:]))\n")
+    show = f"import resource\nmodule.allow_files({users})\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
+    done = process.run([sys.executable, "-c", text + show], 30)
+    if users == 3000:
+        assert int(done.stdout) >= users
+    else:
+        assert "and needs 10000000: use fewer connections, or ulimit -n" in done.stderr
