@@ -12,6 +12,7 @@ from emulator.analysis import program_law, program_time
 from emulator.analysis.program_law import LawPoint, ProgramLaw
 from emulator.control.appliance import Appliance
 from emulator.experiment import run_cell
+from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.program_result import ProgramResult
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.kernel.netlink import NetlinkKernel
@@ -57,7 +58,11 @@ def program(turns: int, *, connections: int = 1, size: int = 1, pause_s: float =
 
 def cell(folder: Path, what: Program, rtt_ms: int, profile: Profile | None = None) -> ProgramResult:
     """The result of the program over 1 Gbit/s at this RTT."""
-    one = replace(spec(1000, rtt_ms, profile), workload=ProgramWorkload(what))
+    return executed(folder, replace(spec(1000, rtt_ms, profile), workload=ProgramWorkload(what)))
+
+
+def executed(folder: Path, one: CellSpec) -> ProgramResult:
+    """The result of a cell on a machine of its own."""
     kernel = NetlinkKernel()
     try:
         found = run_cell.execute(one, Appliance(kernel, folder)).result
@@ -148,3 +153,106 @@ def test_slow_start_is_seen(tmp_path: Path) -> None:
     """1 MiB at 200 ms: far below rate x RTT."""
     found = cell(tmp_path, program(1, size=MIB), 200)
     assert (found.judgement.kind, found.judgement.invalid) == (program_time.SLOW_START, ())
+
+
+DATAGRAMS = {
+    "server.py": """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+    server.bind(("", 7000))
+    print("bound", flush=True)
+    while True:
+        server.sendto(*server.recvfrom(100))
+""",
+    "client.py": """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+    for _ in range(5):
+        client.sendto(b"?", (sys.argv[1], 7000))
+        client.recv(100)
+""",
+}
+
+
+def test_a_program_without_tcp_has_a_law_and_a_verdict(tmp_path: Path) -> None:
+    what = replace(program(1), files=DATAGRAMS, ready=Ready("output", "bound"))
+    found = {rtt_ms: cell(tmp_path, what, rtt_ms) for rtt_ms in (10, 80, 346)}
+    law = program_law.fit(points(found))
+    assert isinstance(law, ProgramLaw)
+    assert law.round_trips == pytest.approx(5, abs=0.05)
+    far = found[346]
+    assert (far.program.bytes, far.judgement.efficiency, far.judgement.invalid) == (None, None, ())
+    assert far.judgement.kind == program_time.ROUND_TRIPS
+    assert far.judgement.evidence.startswith("5.0 round trips in which each end waited for the other's answer")
+
+
+def test_at_no_rtt_there_are_no_round_trips(tmp_path: Path) -> None:
+    small, large = cell(tmp_path, program(7), 0), cell(tmp_path, program(1, size=16 * MIB), 0)
+    assert (small.judgement.kind, small.judgement.invalid) == (program_time.PROGRAM, ())
+    assert small.judgement.advice == ""
+    assert (large.judgement.kind, large.judgement.invalid) == (program_time.LINE, ())
+    assert large.judgement.efficiency == pytest.approx(0.95, abs=0.03)
+
+
+AT_ONCE = """
+import sys, threading, subprocess
+each = [subprocess.Popen([sys.executable, "one.py", *sys.argv[1:]]) for _ in range(6)]
+sys.exit(max(one.wait() for one in each))
+"""
+MANY = """
+import socket, threading
+
+def serve(connection):
+    with connection:
+        while asked := connection.recv(100):
+            connection.sendall(asked)
+
+server = socket.create_server(("", 7000))
+while True:
+    threading.Thread(target=serve, args=[server.accept()[0]], daemon=True).start()
+"""
+
+
+def test_connections_at_the_same_time_cost_one_handshake(tmp_path: Path) -> None:
+    """Six connections together, ten turns over each: eleven round trips."""
+    files = {"server.py": MANY, "client.py": AT_ONCE, "one.py": CLIENT.replace('b"?%d" % size', 'b"?"')}
+    what = replace(program(10), files=files)
+    found = cell(tmp_path, what, 80)
+    assert found.figure == pytest.approx(11 * 0.08, rel=0.02)
+    assert (found.judgement.kind, found.judgement.invalid) == (program_time.ROUND_TRIPS, ())
+    times = {part.kind: part.time_ns / (80 * MS) for part in found.judgement.shares}
+    assert times[program_time.HANDSHAKES] == pytest.approx(1, abs=0.1)
+    assert times[program_time.ROUND_TRIPS] == pytest.approx(10, abs=0.2)
+
+
+def test_loss_is_seen(tmp_path: Path) -> None:
+    one = spec(100, 80, loss=0.01)
+    found = executed(tmp_path, replace(one, workload=ProgramWorkload(program(1, size=4 * MIB))))
+    assert found.program.median.retransmits > 10
+    assert (found.judgement.kind, found.judgement.invalid) == (program_time.LOSS, ())
+    assert found.judgement.advice.startswith("congestion control bbr instead of cubic")
+
+
+UPLOAD = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 7000)) as connection:
+    connection.sendall(bytes(2 << 20))
+"""
+SINK = """
+import socket
+server = socket.create_server(("", 7000))
+while True:
+    connection, _ = server.accept()
+    with connection:
+        while connection.recv(1 << 20):
+            pass
+"""
+
+
+def test_a_client_that_does_not_wait_for_its_data_is_told_so(tmp_path: Path) -> None:
+    """2 MiB fit into the send buffer: the client is gone after the handshake."""
+    what = replace(program(1), files={"server.py": SINK, "client.py": UPLOAD}, bytes=2 * MIB)
+    roomy = Profile("roomy", (4096, 8 * MIB, 8 * MIB), (4096, 8 * MIB, 8 * MIB))
+    found = executed(tmp_path, replace(spec(100, 80, roomy), workload=ProgramWorkload(what)))
+    assert found.figure == pytest.approx(0.08, rel=0.1)
+    assert found.judgement.invalid[0].endswith("the client ended before its data arrived, let it wait for an answer")

@@ -96,6 +96,8 @@ def test_connections_are_counted_however_short_they_are(appliance: Appliance) ->
     assert [(one.sent_bytes, one.received_bytes) for one in run.connections] == [(4, 100)] * 12
     assert run.completion_ns / (80 * MS) == pytest.approx(24, abs=0.05)
     assert result.program.bytes == 1200
+    assert result.judgement.kind == "handshakes"
+    assert "12.0 round trips for the handshakes of 12 connections" in result.judgement.evidence
 
 
 def test_what_the_frames_show(appliance: Appliance) -> None:
