@@ -16,6 +16,7 @@ from emulator.cli.options import snap_option
 from emulator.cli.output import count, emit_json, emit_table, json_option, width
 from emulator.cli.program_options import program_options
 from emulator.cli.request_options import request_options
+from emulator.cli.root_options import root_options, warn
 from emulator.cli.sweep_options import asked_for, axis_options
 from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
@@ -42,6 +43,8 @@ SNAP_BYTES = 128
     "  longhaul sweep --in-lab --rtt 10,80 --server 'python3 -m http.server 80' --ready tcp:80 \\\n"
     "      --client 'curl -so file http://{server}/file'      any program instead of streams\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --connections 1,8,64 --answer 1KiB,1MiB     requests instead\n"
+    "  longhaul sweep --in-lab --with nginx,curl --rtt 10,80 --server 'nginx -g \"daemon off;\"' --ready tcp:80 \\\n"
+    "      --client 'curl -so file http://{server}/'\n"
     "  longhaul sweep --lane japan --tcp-profile default     between the SSH hosts of the topology that is up\n"
     "  longhaul sweep --scheduler tcp://cluster:8786 --rtt 0,32,80,346\n"
     "  longhaul sweep --resume runs/20260102-030405"
@@ -63,6 +66,7 @@ SNAP_BYTES = 128
     "--order-seed", type=click.IntRange(0, MOST_SEED), metavar="N", help="Seed of the cells' order; default: a new one."
 )
 @click.option("--in-lab", is_flag=True, help="Run each cell in its own lab, one lab per CPU.")
+@root_options
 @click.option(
     "--scheduler",
     metavar="ADDRESS",
@@ -94,6 +98,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         folder = RunFolder(Path(given["resume"]))
         asked = folder.asked()
         _writable_by(given["scheduler"], asked)
+        _prepared(asked, given["scheduler"])
     else:
         base, asked = asked_for(ctx, given)
         if given["dry_run"]:
@@ -101,6 +106,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
             return
         _comparable(asked, old, given["baseline"])
         _writable_by(given["scheduler"], asked)
+        _prepared(asked, given["scheduler"])
         folder = _new_folder(Path(given["runs"]), base, asked)
     found, failures = folder.finished(asked), dict[str, str]()
     try:
@@ -124,6 +130,20 @@ def _writable_by(scheduler: str | None, asked: Asked) -> None:
     if scheduler and asked.snap_bytes is not None:
         text = "a cluster cannot write captures (--pcap) into the run folder; use --in-lab without --scheduler"
         raise InputError.single(text, "--scheduler", scheduler)
+    if scheduler and (asked.root.host or asked.root.folder):
+        text = f"{asked.root.option} is of this machine, and a cluster has others: use --with PACKAGE"
+        raise InputError.single(text, "--scheduler", scheduler)
+
+
+def _prepared(asked: Asked, scheduler: str | None) -> None:
+    """Build what the labs of this machine lack, and refuse what names a program that is not there."""
+    from emulator.cli.build_progress import build_progress
+    from emulator.experiment import lab_programs
+
+    if asked.in_lab and not scheduler:
+        warn(asked.root)
+        with build_progress() as building:
+            lab_programs.built(asked.specs, asked.root, building)
 
 
 def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
@@ -147,11 +167,11 @@ def _labs(asked: Asked, folder: RunFolder, scheduler: str | None) -> Iterator[tu
     if scheduler and not asked.in_lab:
         raise InputError.single("this run measures on one machine itself, not in labs", "--scheduler", scheduler)
     if scheduler:
-        with dask_runner.farm(scheduler) as labs:
+        with dask_runner.farm(scheduler, asked.root) as labs:
             yield labs
     elif asked.in_lab:
         cpus = sweep_runner.cpus()
-        yield sweep_runner.in_lab(cpus, captures), len(cpus)
+        yield sweep_runner.in_lab(cpus, captures, asked.root), len(cpus)
     else:
         yield sweep_runner.here(captures=captures), 1
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from emulator.cli import root_options
 from emulator.cli.complete import lane_names
 from emulator.cli.impairment_options import renamed
 from emulator.cli.options import appliance_of
@@ -18,6 +19,7 @@ from emulator.cli.program_options import program_of
 from emulator.cli.request_options import requests_of
 from emulator.cli.types import Axis, noted
 from emulator.errors import InputError, Mistake
+from emulator.lab.boot_options import Reader
 from emulator.model.sweep_axes import AXES, BY_KEY, OLD_WORDS, SweepAxis
 
 if TYPE_CHECKING:
@@ -77,7 +79,11 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
     from emulator.hosts.tools import workloads
     from emulator.hosts.tools.program import ProgramWorkload
 
-    with _beside(noted(ctx)):
+    reader = Reader()
+    choice = root_options.chosen(given, reader)
+    if choice.asked and not given["in_lab"]:
+        reader.mistakes.append(Mistake(choice.asked, "", "it is for the lab: add --in-lab"))
+    with _beside([*noted(ctx), *reader.mistakes]):
         file = given["topology"]
         base = loader.load(file) if file else None
         hints: list[str] = []
@@ -101,7 +107,7 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         specs = grid.cells(placed, axes, known, _places(lines, given), algorithms, loads)
     order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
     snap_bytes = given["snap_bytes"] if given["pcap"] else None
-    return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed, snap_bytes)
+    return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed, snap_bytes, choice)
 
 
 @contextmanager

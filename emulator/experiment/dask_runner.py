@@ -16,6 +16,8 @@ from emulator.errors import LonghaulError, MeasureError, MissingError
 from emulator.experiment import sweep_runner
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Execution
+from emulator.lab.lab_root import RootChoice
+from emulator.system import dataclass_json
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
@@ -26,7 +28,7 @@ _PATIENCE_S = 10
 
 
 @contextmanager
-def farm(scheduler: str) -> Iterator[tuple[sweep_runner.Runner, int]]:
+def farm(scheduler: str, choice: RootChoice = sweep_runner.IMAGE) -> Iterator[tuple[sweep_runner.Runner, int]]:
     """A runner on the cluster at an address such as tcp://host:8786, and how many labs it runs at once.
 
     Raises MissingError when Dask, the scheduler or its workers are missing.
@@ -37,15 +39,17 @@ def farm(scheduler: str) -> Iterator[tuple[sweep_runner.Runner, int]]:
         except TimeoutError:
             text = f"{scheduler} has no workers: start some with dask worker {scheduler} --nthreads 1"
             raise MissingError(text) from None
-        yield _runner(client), sum(client.nthreads().values())
+        yield _runner(client, choice), sum(client.nthreads().values())
 
 
-def _runner(client: Client) -> sweep_runner.Runner:
+def _runner(client: Client, choice: RootChoice) -> sweep_runner.Runner:
     from distributed import KilledWorker
+
+    root = json.dumps(dataclass_json.to_plain(choice))
 
     def run(spec: CellSpec) -> Execution:
         # Impure: Dask must not reuse the answer of an earlier sweep.
-        future = client.submit(_answer, __version__, json.dumps(spec.to_json()), pure=False)
+        future = client.submit(_answer, __version__, json.dumps(spec.to_json()), root, pure=False)
         try:
             return sweep_runner.read_answer(spec, *future.result())
         except LonghaulError:
@@ -84,8 +88,9 @@ def _local_cluster() -> LocalCluster:
     )
 
 
-def _answer(version: str, spec: str) -> tuple[bytes, bytes]:
+def _answer(version: str, spec: str, root: str) -> tuple[bytes, bytes]:
     """Run the cell's lab at the worker and return its output."""
     if version != __version__:
         raise MissingError(f"a worker has Longhaul {__version__}, this is {version}: install the same one there")
-    return sweep_runner.lab_answer(CellSpec.from_json(json.loads(spec)))
+    choice = dataclass_json.from_plain(RootChoice, json.loads(root))
+    return sweep_runner.lab_answer(CellSpec.from_json(json.loads(spec)), choice=choice)

@@ -25,8 +25,9 @@ from emulator.errors import InputError, MeasureError
 from emulator.experiment import results
 from emulator.experiment.cell_result import FORMAT, CellSpec
 from emulator.experiment.results import Result
+from emulator.lab.lab_root import RootChoice
 from emulator.model.program import check_path
-from emulator.system import atomic_file, bounded_file, kept_file
+from emulator.system import atomic_file, bounded_file, dataclass_json, kept_file
 
 log = logging.getLogger("longhaul")
 
@@ -48,7 +49,8 @@ class Execution:
 class Asked:
     """What a run must do: its cells, where, the most repeats of each, and the seed of their order.
 
-    `snap_bytes` is how much of each frame it captures (0: all); None means that it captures nothing.
+    `snap_bytes` is how much of each frame it captures (0: all); None means that it captures nothing. `root` is where
+    the programs of its labs come from.
     """
 
     specs: tuple[CellSpec, ...]
@@ -56,6 +58,7 @@ class Asked:
     most_repeats: int = 1
     order_seed: int = 0
     snap_bytes: int | None = None
+    root: RootChoice = field(default_factory=RootChoice)
 
 
 def write_atomically(path: Path, text: str, *, clearing: bool = False) -> None:
@@ -89,6 +92,7 @@ class RunFolder:
             "most_repeats": asked.most_repeats,
             "order_seed": asked.order_seed,
             "snap_bytes": asked.snap_bytes,
+            "root": dataclass_json.to_plain(asked.root),
             "cells": [spec.to_json() for spec in asked.specs],
         }
         write_atomically(path / "run.json", json.dumps(value, indent=1) + "\n")
@@ -105,7 +109,8 @@ class RunFolder:
         try:
             specs = tuple(CellSpec.from_json(cell) for cell in value["cells"])
             rest = (value.get("most_repeats", 1), value.get("order_seed", 0), value.get("snap_bytes"))
-            return Asked(specs, value["in_lab"], *rest)
+            root = dataclass_json.from_plain(RootChoice, value.get("root", {}))
+            return Asked(specs, value["in_lab"], *rest, root)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise InputError.single(f"cannot be read as a run: {error}", str(file)) from None
 

@@ -14,14 +14,14 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
-from emulator.experiment import grid, results
+from emulator.experiment import grid, lab_programs, results
 from emulator.experiment.cell_captures import CellCaptures
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Execution, RunFolder
-from emulator.hosts.tools import machine_facts
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.lab.boot_options import MOST_MEMORY_BYTES, STALL_CPU_S
+from emulator.lab.lab_root import RootChoice
 from emulator.system import lateness
 
 LAB_MEMORY_BYTES = 8 << 30
@@ -36,6 +36,7 @@ LAB_STALL_CPU_S = STALL_CPU_S
 LAB_ALGORITHMS = ("reno", "cubic", "bbr", "htcp")
 """The congestion controls of the lab's kernel (lab/kernel.config)."""
 
+IMAGE = RootChoice()
 Runner = Callable[[CellSpec], Execution]
 
 
@@ -65,7 +66,7 @@ def lab_memory_bytes(spec: CellSpec) -> int:
     return min(max(LAB_MEMORY_BYTES, wanted_gib << 30), MOST_MEMORY_BYTES)
 
 
-def in_lab(cpus: Sequence[int], captures: CellCaptures | None = None) -> Runner:
+def in_lab(cpus: Sequence[int], captures: CellCaptures | None = None, choice: RootChoice = IMAGE) -> Runner:
     """A runner that boots a lab for every cell, each on its own CPU."""
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
     for cpu in cpus:
@@ -74,7 +75,7 @@ def in_lab(cpus: Sequence[int], captures: CellCaptures | None = None) -> Runner:
     def run(spec: CellSpec) -> Execution:
         cpu = free.get()
         try:
-            answer = lab_answer(spec, cpu, captures)
+            answer = lab_answer(spec, cpu, captures, choice)
         finally:
             free.put(cpu)
         done = read_answer(spec, *answer)
@@ -83,21 +84,23 @@ def in_lab(cpus: Sequence[int], captures: CellCaptures | None = None) -> Runner:
     return run
 
 
-def lab_answer(spec: CellSpec, cpu: int | None = None, captures: CellCaptures | None = None) -> tuple[bytes, bytes]:
+def lab_answer(
+    spec: CellSpec, cpu: int | None = None, captures: CellCaptures | None = None, choice: RootChoice = IMAGE
+) -> tuple[bytes, bytes]:
     """The output of the cell's lab on stdout and stderr; without `cpu` it takes one that no other lab has.
 
     Raises LabError.
     """
-    from emulator.lab import boot, build_kernel
+    from emulator.lab import boot, lab_root
 
     # The lab can write only to its current folder.
     snap, folder = ([str(captures.snap_bytes)], captures.folder(spec)) if captures else ([], None)
-    argv = ["python3", "-P", "-m", "emulator.experiment.run_cell", json.dumps(spec.to_json()), *snap]
+    argv = [lab_root.own_python(choice), "-P", "-m", "emulator.experiment.run_cell", json.dumps(spec.to_json()), *snap]
     try:
         done = boot.capture(
             argv, cwd=folder, memory_bytes=lab_memory_bytes(spec), seed=spec.topology.seed, cpu=cpu,
-            timeout_s=LAB_TIMEOUT_S, stall_cpu_s=LAB_STALL_CPU_S,
-            env={machine_facts.LAB_SOURCE: build_kernel.source_version()},
+            timeout_s=LAB_TIMEOUT_S, stall_cpu_s=LAB_STALL_CPU_S, choice=choice, own=True,
+            env=lab_programs.environment([spec], boot.built(choice=choice)),
         )  # fmt: skip
     except LabTimeout:
         raise LabTimeout(

@@ -55,6 +55,11 @@ class RootChoice:
         return self.kernel_config or (FULL if WANT_FULL.intersection(self.packages) else STANDARD)
 
     @property
+    def asked(self) -> str:
+        """The option that differs from the usual, for a message; "" when none does."""
+        return self.option.partition(" ")[0] or ("--kernel-config" if self.kernel_config else "")
+
+    @property
     def option(self) -> str:
         """The option that asks for this root; "" for the image."""
         if self.host:

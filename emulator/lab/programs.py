@@ -14,6 +14,13 @@ from emulator.lab.lab_root import OWN_BIN, LabRoot, shown
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_LINKS = 40
 """Links in one path; the kernel follows no more."""
+SHELL_WORDS = frozenset(
+    (".", ":", "[", "alias", "bg", "break", "case", "cd", "command", "continue", "do", "done", "echo", "elif", "else",
+     "esac", "eval", "exec", "exit", "export", "false", "fi", "for", "if", "kill", "local", "printf", "pwd", "read",
+     "readonly", "return", "set", "shift", "test", "then", "times", "trap", "true", "type", "ulimit", "umask", "unset",
+     "until", "wait", "while")
+)  # fmt: skip
+"""What sh(1) does by itself."""
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")
 """Folders that the lab makes: what they hold of a root file system is not seen."""
 

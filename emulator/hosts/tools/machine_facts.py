@@ -24,6 +24,8 @@ SYSCTLS = (
 )  # fmt: skip
 LAB_SOURCE = "LONGHAUL_LAB_SOURCE"
 """Holds, in the lab of a cell, the version of the package that its kernel was built from."""
+LAB_ROOT = "LONGHAUL_LAB_ROOT"
+"""Holds, in the lab of a cell, the JSON of what its kernel and its programs were made of."""
 ALGORITHMS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _TIMEOUT_S = 30.0
 
@@ -53,7 +55,8 @@ def algorithms(wanted: Iterable[str]) -> tuple[str, ...]:
 
 def record(host: InspectedHost) -> dict[str, Any]:
     """All facts. A fact that no tool can report stays empty: the facts inform readers and decide nothing."""
-    return {
+    lab = json.loads(os.environ.get(LAB_ROOT, "{}"))
+    return ({"lab": lab} if lab else {}) | {
         "kernel": platform.uname()._asdict(),
         "cpus": len(os.sched_getaffinity(0)),
         "virtual_time": clock.here_is_virtual(),

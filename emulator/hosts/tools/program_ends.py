@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from emulator import units
 from emulator.errors import MeasureError
 from emulator.hosts.host import Host
+from emulator.hosts.tools import program_root
 from emulator.hosts.tools.process import Completed, Running
 from emulator.model.program import Program, Ready, filled
 from emulator.system.lateness import Deadline
@@ -100,7 +101,8 @@ class ProgramEnd:
         """The arguments that run a command of the user, as the program's user and in its environment."""
         given = [f"{name}={value}" for name, value in self.program.environment.items()]
         user = ["sh", "-c", _AS_USER, "longhaul", self.program.user] if self.program.user else []
-        return [*user, *(["env", *given] if given else []), "sh", "-c", filled(command, {**self.values, **more})]
+        shell = [*user, *(["env", *given] if given else []), "sh", "-c", filled(command, {**self.values, **more})]
+        return program_root.inside(shell)
 
     def last_words(self, *names: str) -> str:
         """The last line that a command printed, on stderr if it can be; for a message."""

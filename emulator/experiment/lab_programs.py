@@ -1,0 +1,55 @@
+"""What the cells of a sweep need of their labs: built, with every program there, before the first one boots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from emulator.experiment.cell_result import CellSpec
+from emulator.hosts.tools import machine_facts, program_root
+from emulator.hosts.tools.program import ProgramWorkload
+
+if TYPE_CHECKING:
+    from emulator.lab.build_cache import Progress
+    from emulator.lab.lab_root import LabRoot, RootChoice
+
+OF_THE_HOST = ("ip", "iperf3", "ping", "sh", "ss", "tc")
+"""What Longhaul itself runs; the lab's image has it."""
+
+
+def built(specs: Sequence[CellSpec], choice: RootChoice, progress: Progress) -> LabRoot:
+    """Build what the labs boot with. Raises LabError, and MissingError that names every program that is not there."""
+    from emulator.lab import boot, programs
+
+    root = boot.built(progress, choice)
+    own = needed_of_host(specs) if choice.host else ()
+    programs.check([*own, *used(specs)], root)
+    return root
+
+
+def used(specs: Sequence[CellSpec]) -> tuple[str, ...]:
+    """The programs that the users' commands start by a name, each once; not words of the shell, nor own files."""
+    from emulator.lab.programs import SHELL_WORDS
+
+    loads = [spec.workload.program for spec in specs if isinstance(spec.workload, ProgramWorkload)]
+    names = dict.fromkeys(name for load in loads for name in load.programs if "PATH" not in load.environment)
+    return tuple(name for name in names if name not in SHELL_WORDS and ("/" not in name or name.startswith("/")))
+
+
+def needed_of_host(specs: Sequence[CellSpec]) -> tuple[str, ...]:
+    """What Longhaul runs of this machine's own programs."""
+    streams = not all(isinstance(spec.workload, ProgramWorkload) for spec in specs)
+    return tuple(name for name in OF_THE_HOST if name != "iperf3" or streams)
+
+
+def environment(specs: Sequence[CellSpec], root: LabRoot) -> dict[str, str]:
+    """What the lab of a cell is told: the kernel's source, where its programs are and came from."""
+    from emulator.lab import build_kernel, lab_facts, lab_root
+
+    facts = lab_facts.of_root(root, [*used(specs), *(needed_of_host(specs) if root.choice.host else ())])
+    told = {
+        machine_facts.LAB_SOURCE: build_kernel.source_version(root.choice.config),
+        machine_facts.LAB_ROOT: json.dumps(facts),
+    }
+    return told | ({program_root.LAB_PROGRAMS: lab_root.PROGRAMS} if root.choice.folder else {})
