@@ -126,7 +126,7 @@ def _comparable(asked: Asked, old: dict[str, Result], baseline: str | None) -> N
 
 
 def _writable_by(scheduler: str | None, asked: Asked) -> None:
-    """Refuse to capture on a cluster, whose machines may not see the run folder."""
+    """Refuse on a cluster what its machines may not have: the run folder, to capture; this machine's folders."""
     if scheduler and asked.snap_bytes is not None:
         text = "a cluster cannot write captures (--pcap) into the run folder; use --in-lab without --scheduler"
         raise InputError.single(text, "--scheduler", scheduler)

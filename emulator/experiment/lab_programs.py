@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from emulator.experiment.cell_result import CellSpec
-from emulator.hosts.tools import machine_facts, program_root
+from emulator.hosts.tools import machine_facts, program_root, workloads
 from emulator.hosts.tools.program import ProgramWorkload
 
 if TYPE_CHECKING:
     from emulator.lab.build_cache import Progress
     from emulator.lab.lab_root import LabRoot, RootChoice
 
-OF_THE_HOST = ("ip", "iperf3", "ping", "sh", "ss", "tc")
+OF_THE_HOST = ("ip", "ping", "sh", "ss", "tc")
 """What Longhaul itself runs; the lab's image has it."""
 
 
@@ -39,8 +39,8 @@ def used(specs: Sequence[CellSpec]) -> tuple[str, ...]:
 
 def needed_of_host(specs: Sequence[CellSpec]) -> tuple[str, ...]:
     """What Longhaul runs of this machine's own programs."""
-    streams = not all(isinstance(spec.workload, ProgramWorkload) for spec in specs)
-    return tuple(name for name in OF_THE_HOST if name != "iperf3" or streams)
+    streams = workloads.STREAMS.kind  # which is the name of their tool, too
+    return (*OF_THE_HOST, *([streams] if any(spec.workload.kind == streams for spec in specs) else []))
 
 
 def environment(specs: Sequence[CellSpec], root: LabRoot) -> dict[str, str]:

@@ -20,6 +20,7 @@ from emulator.experiment.cell_captures import CellCaptures
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.hosts.tools import machine_facts
+from emulator.lab.lab_root import RootChoice
 
 MISTAKES = sorted((GOLDEN / "sweeps").glob("*.args"))
 RATE = "use a rate such as 10Gbit or 100Mbit"
@@ -218,19 +219,31 @@ def test_a_resumed_run_captures_as_the_first_part_did(
     longhaul: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     longhaul(
-        "sweep", "--in-lab", "--rtt", "0,8", "--tcp-profile", "default", "--repeats", "1", "--pcap", "--snap", "64"
+        "sweep",
+        "--in-lab",
+        "--rtt",
+        "0,8",
+        "--tcp-profile",
+        "default",
+        "--repeats",
+        "1",
+        "--pcap",
+        "--snap",
+        "64",
+        "--kernel-config",
+        "standard",
     )
     run = newest(tmp_path)
     sorted((run / "cells").iterdir())[0].unlink()
     seen: list[object] = []
 
-    def runner(_: object, captures: object) -> Callable[[CellSpec], Execution]:
-        seen.append(captures)
+    def runner(_: object, captures: object, choice: RootChoice) -> Callable[[CellSpec], Execution]:
+        seen.extend((captures, choice))
         return execution
 
     monkeypatch.setattr(sweep_runner, "in_lab", runner)
     assert main.main(["sweep", "--resume", str(run)]) == 0
-    assert seen == [CellCaptures(run.resolve(), 64)]
+    assert seen == [CellCaptures(run.resolve(), 64), RootChoice(kernel_config="standard")]
 
 
 def test_the_lab_writes_captures_below_the_current_folder_only(longhaul: Said) -> None:

@@ -45,7 +45,7 @@ def test_two_workers_leave_the_same_bytes_as_one_lab_after_another(tmp_path: Pat
 
 
 def test_a_cluster_of_its_own_runs_a_lab_on_every_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(spec: CellSpec) -> tuple[bytes, bytes]:
+    def refused(spec: CellSpec, **_: object) -> tuple[bytes, bytes]:
         raise MissingError(f"no lab for {spec.id} here")
 
     monkeypatch.setattr(sweep_runner, "lab_answer", refused)
@@ -53,14 +53,14 @@ def test_a_cluster_of_its_own_runs_a_lab_on_every_cpu(monkeypatch: pytest.Monkey
         assert workers == len(sweep_runner.cpus())
         with pytest.raises(MissingError, match=r"^no lab for near-2ms-default-1-10Mbit here$"):
             runner(SPECS[0])
-        monkeypatch.setattr(sweep_runner, "lab_answer", lambda _: 1 / 0)
+        monkeypatch.setattr(sweep_runner, "lab_answer", lambda *_, **__: 1 / 0)
         with pytest.raises(MissingError, match="could not measure near-2ms-default-1-10Mbit: ZeroDivisionError"):
             runner(SPECS[0])
 
 
 def test_workers_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingError, match=r"a worker has Longhaul .*, this is 0.0: install the same one there"):
-        dask_runner._answer("0.0", "{}")
+        dask_runner._answer("0.0", "{}", "{}")
 
 
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
