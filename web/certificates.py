@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import re
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from emulator.experiment.run_folder import write_atomically
 from emulator.hosts.tools import time_tolerance
 from emulator.model.topology import Topology
 from emulator.system import atomic_file, bounded_file, kept_file
+from web import dated_names
 from web.api.schemas import Answer
 
 KEPT = 100
@@ -78,7 +79,7 @@ class Certificates:
     """The certificates in one folder."""
 
     def __init__(self, folder: Path, measure: Measure = rtt_certificate.measure) -> None:
-        self._folder, self._measure = folder, measure
+        self._folder, self._measure, self._writing = folder, measure, threading.Lock()
 
     def make(self, look: Callable[[], Status], count: int) -> CertificateAnswer:
         """Measure now; read the kernel's state before and after. Raises InputError when nothing is up, MeasureError."""
@@ -88,13 +89,14 @@ class Certificates:
         allowed_ns = time_tolerance.rtt_tolerance_ns()
         pairs = tuple(self._measure(status.topology, count, allowed_ns))
         made = rtt_certificate.certificate(status, look(), count, allowed_ns, pairs)
-        now = datetime.now(UTC)
-        name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
-        value = {"id": name, "created": now.isoformat(timespec="seconds"), **made.to_json()}
-        atomic_file.folder(self._folder)
-        write_atomically(self._folder / f"{name}.json", json.dumps(value, indent=1) + "\n")
-        for old in self._names()[KEPT:]:
-            (self._folder / f"{old}.json").unlink()
+        with self._writing:
+            now = datetime.now(UTC)
+            name = dated_names.free(self._folder, now, ".json")
+            value = {"id": name, "created": now.isoformat(timespec="seconds"), **made.to_json()}
+            atomic_file.folder(self._folder)
+            write_atomically(self._folder / f"{name}.json", json.dumps(value, indent=1) + "\n")
+            for old in self._names()[KEPT:]:
+                (self._folder / f"{old}.json").unlink()
         return CertificateAnswer.model_validate(value)
 
     def all(self) -> CertificatesAnswer:
@@ -110,7 +112,7 @@ class Certificates:
     def get(self, name: str) -> CertificateAnswer:
         """One certificate. Raises KeyError, or InputError when its file is spoilt."""
         path = self._folder / f"{name}.json"
-        if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9]{3}", name) or not path.exists():
+        if not dated_names.PATTERN.fullmatch(name) or not path.exists():
             raise KeyError(name)
         try:
             return CertificateAnswer.model_validate_json(kept_file.read(path, bounded_file.CERTIFICATE))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import secrets
 import shutil
 import threading
@@ -27,6 +26,7 @@ from emulator.model.topology import Lane, Topology
 from emulator.report import write
 from emulator.report.table_kinds import tables_of
 from emulator.system import bounded_file
+from web import dated_names
 from web.api.run_form import RunForm
 from web.service import UseCases
 
@@ -105,7 +105,7 @@ class Runs:
         with self._lock:
             self._refuse(form.in_lab, specs)
             now = datetime.now(UTC)
-            name = now.strftime("%Y%m%d-%H%M%S-%f")[:-3]
+            name = dated_names.free(self._folder, now)
             facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
             asked = Asked(tuple(specs), form.in_lab, form.most_repeats, self._order_seed())
             folder = RunFolder.create(self._folder / name, facts, asked)
@@ -272,7 +272,7 @@ class Runs:
 
     def _at(self, name: str) -> RunFolder:
         path = self._folder / name
-        if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9]{3}", name) or not (path / "run.json").exists():
+        if not dated_names.PATTERN.fullmatch(name) or not (path / "run.json").exists():
             raise KeyError(name)
         return RunFolder(path)
 

@@ -21,8 +21,8 @@ from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
 from emulator.control.status_document import etag_of
 from emulator.errors import InputError
-from emulator.model.timeline import overruled
 from emulator.model.topology import Lane, Topology
+from emulator.plan.change_warnings import of_change
 from emulator.plan.ops import Step
 from emulator.plan.repair import RepairOutcome
 from emulator.system.timer import Alarm
@@ -150,7 +150,7 @@ class UseCases:
             changed = lane_patch.patched(topology, lane, patch, hints=hints)
             if dry_run:
                 done = self._up(changed, dry_run, confirm_s)
-                hints += overruled(topology, changed)
+                hints += of_change(topology, changed)
             else:
                 steps = self._appliance.set_lane(changed.lane(lane), **self._unless_confirmed(confirm_s))
                 done = self._done(f"{lane} is changed", steps, False)

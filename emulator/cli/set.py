@@ -149,13 +149,13 @@ def _patched(lane: Lane, patch: LanePatch) -> Lane:
 
 def _planned(appliance: Appliance, topology: Topology | None, changed: Sequence[Lane]) -> tuple[list[Step], list[str]]:
     """The steps of the change, and what to warn of."""
-    from emulator.model.timeline import overruled
+    from emulator.plan.change_warnings import of_change
 
     assert topology is not None
     wanted = topology
     for lane in changed:
         wanted = wanted.with_lane(lane)
-    return appliance.plan(wanted), overruled(topology, wanted)
+    return appliance.plan(wanted), of_change(topology, wanted)
 
 
 def _subject(changed: Sequence[Lane], flow: str | None, delete: bool, dry_run: bool) -> str:

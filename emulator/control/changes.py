@@ -9,8 +9,8 @@ from emulator.control.confirmations import Confirmations
 from emulator.control.machine_context import MachineContext
 from emulator.control.transaction import Transaction
 from emulator.errors import InputError, Mistake, no_such
-from emulator.model.timeline import overruled
 from emulator.model.topology import Lane, Topology
+from emulator.plan.change_warnings import of_change
 from emulator.plan.ops import Step
 
 UNCONFIRMED = "undo what waited for confirmation"
@@ -77,7 +77,7 @@ class Changes:
                 self._confirmations.waiting(old, confirm_s),
             )
             steps = Transaction(topology, f"set {' '.join(names)}", pending, only=names).run(self._machine)
-            for text in overruled(old.topology, topology):
+            for text in of_change(old.topology, topology):
                 self._machine.note(text)
             self._confirmations.restart(confirm_s)
             return steps

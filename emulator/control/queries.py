@@ -11,7 +11,7 @@ from emulator.control.machine_context import MachineContext
 from emulator.control.schedule_player import noted
 from emulator.control.status import Status, lane_status
 from emulator.model.topology import Topology
-from emulator.plan import nic_inventory, preconditions
+from emulator.plan import change_warnings, nic_inventory, preconditions
 from emulator.plan.desired_state import datapath, nothing
 from emulator.plan.nic_inventory import NicRow
 from emulator.plan.ops import Step
@@ -47,9 +47,10 @@ class Queries:
         return plan(nothing(have := self._kernel.observe()), have)
 
     def warnings(self, topology: Topology) -> list[str]:
-        """What `up` would do although the user likely does not mean it; virtual lanes cause no warning."""
+        """What `up` would do although the user likely does not mean it."""
+        told = change_warnings.of_topology(topology)
         virtual = all(lane.ports is None for lane in topology.lanes)
-        return [] if virtual else preconditions.warnings(topology, self._kernel.observe())
+        return told if virtual else told + preconditions.warnings(topology, self._kernel.observe())
 
     def nics(self) -> list[NicRow]:
         """Every interface that could be a port, or why it cannot."""

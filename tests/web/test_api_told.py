@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, tzinfo
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -116,6 +118,22 @@ def test_certificates_are_made_kept_and_shown(up: House) -> None:
     assert up.client.get(f"/api/certificates/{made.json['id']}").json == made.json
     problem(up.client.get("/api/certificates/20260102-030405-000"), 404)
     problem(up.client.get("/api/certificates/..%2Ftoken"), 404)
+
+
+def test_certificates_of_the_same_moment_do_not_replace_one_another(up: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Still(datetime):
+        """A clock that stands still."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Still:
+            return cls(2026, 1, 2, 3, 4, 5, 999_000, tzinfo=tz)
+
+    monkeypatch.setattr("web.certificates.datetime", Still)
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(lambda _: up.client.post("/api/certificates?count=1").json["id"], range(4)))
+    names = [f"20260102-03040{second}" for second in ("5-999", "6-000", "6-001", "6-002")]
+    assert sorted(made) == names
+    assert [one["id"] for one in up.client.get("/api/certificates").json["certificates"]] == names[::-1]
 
 
 @given(spoils)
