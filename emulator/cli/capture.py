@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from emulator.cli.complete import lane_names
-from emulator.cli.options import TIME, appliance_of, snap_option
+from emulator.cli.options import TIME, appliance_of, need_up, snap_option
 from emulator.cli.output import count, emit_json, emit_table, json_option
 from emulator.cli.types import progress
 from emulator.errors import InputError, Mistake, no_such
@@ -75,9 +75,7 @@ def capture(
 
 
 def _check(appliance: Appliance, lanes: Sequence[str]) -> None:
-    topology = appliance.topology()
-    if topology is None:
-        raise InputError.single("nothing is up: longhaul up FILE, or give a COMMAND that brings lanes up")
+    topology = need_up(appliance.topology(), or_else=", or give a COMMAND that brings lanes up")
     if unknown := [name for name in lanes if name not in topology.sites]:
         raise InputError([Mistake("--lane", "", no_such("lane", name, topology.sites)) for name in unknown])
 

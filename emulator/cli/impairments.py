@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from emulator.analysis.impairment_statistics import ImpairmentCheck
+from emulator.cli.options import need_up
 from emulator.cli.output import emit_json, emit_table
 from emulator.control.appliance import Appliance
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
@@ -20,9 +21,7 @@ COLUMNS = ("lane", "direction", "impairment", "asked", "measured", "99.9 % inter
 
 def run(ctx: click.Context, appliance: Appliance, lanes: Sequence[str], packets: int | None, as_json: bool) -> None:
     """Measure these lanes, or all lanes; print the table; exit with 8 when a value differs from its setting."""
-    topology = appliance.topology()
-    if topology is None:
-        raise InputError.single("nothing is up: longhaul up FILE")
+    topology = need_up(appliance.topology())
     if not topology.virtual_lanes:
         raise InputError.single(f"{topology.name} has no virtual lane, so no host here can send packets")
     for lane in lanes:

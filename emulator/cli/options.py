@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from emulator import units
+from emulator.errors import InputError
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
+    from emulator.model.topology import Topology
 
 
 class Quantity(click.ParamType):  # type: ignore[type-arg]
@@ -60,6 +62,16 @@ def appliance_of(ctx: click.Context, command: str | None = None) -> Appliance:
     appliance = local(command=command)
     ctx.call_on_close(appliance.close)
     return appliance
+
+
+NOTHING_UP = "nothing is up: longhaul up FILE"
+
+
+def need_up(topology: Topology | None, where: str = "", path: str = "", or_else: str = "") -> Topology:
+    """The topology that is up. Without one raises InputError at `where` and `path`; `or_else` is a further cure."""
+    if topology is None:
+        raise InputError.single(NOTHING_UP + or_else, where, path)
+    return topology
 
 
 def confirm_s(ctx: click.Context, confirm_ns: int | None, dry_run: bool) -> float | None:

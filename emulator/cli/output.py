@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from emulator import units
+from emulator.cli.options import NOTHING_UP
 from emulator.control.schedule_lateness import BUCKETS_NS, Lateness
 from emulator.model.loss_model import P32, FourState, GilbertElliott
 
@@ -77,7 +78,7 @@ def emit_status(status: Status) -> None:
     A line below the two rows shows the settings that have no column.
     """
     if status.topology is None:
-        click.echo("nothing is up: longhaul up FILE")
+        click.echo(NOTHING_UP)
     else:
         blocks = [block for one in status.lanes for block in _blocks(one)]
         rows = [row for block, _ in blocks for row in block]

@@ -13,7 +13,7 @@ import click
 from emulator import units
 from emulator.analysis.statistics import Estimate
 from emulator.cli.complete import lane_names
-from emulator.cli.options import TIME, appliance_of
+from emulator.cli.options import TIME, appliance_of, need_up
 from emulator.cli.output import emit_json, emit_table, json_option
 from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MeasureError
@@ -117,9 +117,8 @@ def _ends(ctx: click.Context, host: str | None, lane: str | None, by: str) -> It
         with recording.to_host(host, by) as ends:
             yield ends
         return
-    topology = appliance_of(ctx).topology()
-    if topology is None or lane is None:
-        raise InputError.single("nothing is up: longhaul up FILE", "--lane", lane or "")
+    assert lane is not None
+    topology = need_up(appliance_of(ctx).topology(), "--lane", lane)
     with recording.over_lane(topology, lane, by) as ends:
         yield ends
 

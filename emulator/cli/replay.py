@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from emulator.cli.complete import lane_names
-from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, until_confirmed
+from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, need_up, until_confirmed
 from emulator.cli.output import count, emit_lateness, emit_steps, json_option
 from emulator.errors import InputError, no_such
 
@@ -71,8 +71,7 @@ def replay(
 
 
 def _with_lane(topology: Topology | None, lane: str) -> Topology:
-    if topology is None:
-        raise InputError.single("nothing is up: longhaul up FILE", path=lane)
+    topology = need_up(topology, path=lane)
     if lane not in topology.sites:
         raise InputError.single(no_such("lane", lane, topology.sites))
     return topology

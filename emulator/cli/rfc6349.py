@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.cli.complete import lane_names
-from emulator.cli.options import appliance_of
+from emulator.cli.options import appliance_of, need_up
 from emulator.cli.output import emit_json, emit_table, json_option
 from emulator.cli.sweep_options import old_option
 from emulator.cli.types import SECONDS
@@ -54,9 +54,7 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, tcp_prof
         raise click.BadParameter(
             f"{duration} s is too short: use at least {LEAST_DURATION_S}s", param_hint="--duration"
         )
-    topology = appliance_of(ctx).topology()
-    if topology is None:
-        raise InputError.single("nothing is up: longhaul up FILE", path=lane)
+    topology = need_up(appliance_of(ctx).topology(), path=lane)
     if lane not in topology.sites:
         raise InputError.single(no_such("lane", lane, topology.sites))
     measured = topology.lane(lane)

@@ -9,7 +9,7 @@ import click
 from emulator import units
 from emulator.cli.complete import lane_names
 from emulator.cli.impairment_options import given, impairment_options, renamed
-from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, until_confirmed
+from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, need_up, until_confirmed
 from emulator.cli.output import count, emit_steps, json_option
 from emulator.errors import InputError, no_such
 from emulator.model import flow_match
@@ -87,7 +87,7 @@ def change(
     if flow:
         patch = LanePatch(flows={flow: None if delete else patch})
     appliance = appliance_of(ctx)
-    topology = appliance.topology()
+    topology = need_up(appliance.topology(), path="" if every else lanes[0])
     changed = _changed(topology, lanes, every, patch)
     steps, warned = _planned(appliance, topology, changed) if dry_run else (appliance.set_lanes(changed, seconds), [])
     what = count(len(steps), "step") if steps else "nothing to change"
@@ -124,9 +124,7 @@ def _patch(values: dict[str, Any], direction: str, match: flow_match.Match | Non
     return LanePatch(rtt_ns, outbound, inbound, off, vars(match) if match else None)
 
 
-def _changed(topology: Topology | None, names: Sequence[str], every: bool, patch: LanePatch) -> list[Lane]:
-    if topology is None:
-        raise InputError.single("nothing is up: longhaul up FILE", path="" if every else names[0])
+def _changed(topology: Topology, names: Sequence[str], every: bool, patch: LanePatch) -> list[Lane]:
     found = []
     for name in topology.sites if every else names:
         if name not in topology.sites:
@@ -147,11 +145,10 @@ def _patched(lane: Lane, patch: LanePatch) -> Lane:
     return patch.apply(lane)
 
 
-def _planned(appliance: Appliance, topology: Topology | None, changed: Sequence[Lane]) -> tuple[list[Step], list[str]]:
+def _planned(appliance: Appliance, topology: Topology, changed: Sequence[Lane]) -> tuple[list[Step], list[str]]:
     """The steps of the change, and what to warn of."""
     from emulator.plan.change_warnings import of_change
 
-    assert topology is not None
     wanted = topology
     for lane in changed:
         wanted = wanted.with_lane(lane)

@@ -10,7 +10,7 @@ import click
 
 from emulator import units
 from emulator.cli.complete import lane_names
-from emulator.cli.options import TIME, appliance_of
+from emulator.cli.options import TIME, appliance_of, need_up
 from emulator.cli.output import emit_json, emit_table, json_option
 from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, no_such
@@ -62,16 +62,15 @@ def verify(
     from emulator.system import clock
 
     status = appliance_of(ctx).status()
-    if status.topology is None:
-        raise InputError.single("nothing is up: longhaul up FILE")
+    topology = need_up(status.topology)
     allowed_ns = time_tolerance.rtt_tolerance_ns() if tolerance_ns is None else tolerance_ns
     for lane in lanes:
-        if lane not in status.topology.sites:
-            raise InputError.single(no_such("lane", lane, status.topology.sites), "LANE")
+        if lane not in topology.sites:
+            raise InputError.single(no_such("lane", lane, topology.sites), "LANE")
     pairs = []
-    with progress(len(rtt_certificate.pairs(status.topology, lanes)), "ping") as advance:
+    with progress(len(rtt_certificate.pairs(topology, lanes)), "ping") as advance:
         at_once = 1 if clock.here_is_virtual() else rtt_certificate.AT_ONCE
-        for pair in rtt_certificate.measure(status.topology, count, allowed_ns, at_once, lanes):
+        for pair in rtt_certificate.measure(topology, count, allowed_ns, at_once, lanes):
             pairs.append(pair)
             advance(1, f"{pair.one} - {pair.other}")
     certificate = rtt_certificate.certificate(status, appliance_of(ctx).status(), count, allowed_ns, pairs)

@@ -8,9 +8,9 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-ETH_P_ALL = 3
+from emulator.kernel.packet_socket import ETH_P_ALL, packet_socket, stamp_ns
+
 SOL_PACKET, PACKET_STATISTICS, PACKET_AUXDATA = 263, 6, 8
-SO_TIMESTAMPNS, SO_RCVBUFFORCE = 35, 33
 PACKET_OUTGOING = 4
 VLAN_VALID, VLAN_TPID_VALID = 1 << 4, 1 << 6
 """TP_STATUS_VLAN_VALID and TP_STATUS_VLAN_TPID_VALID (include/uapi/linux/if_packet.h)."""
@@ -46,12 +46,9 @@ class PacketTap:
 
     def __init__(self, port: str, snap_bytes: int) -> None:
         self.port, self._most = port, snap_bytes or LONGEST_FRAME
-        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        self._socket = packet_socket(QUEUE_BYTES)
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, QUEUE_BYTES)
-            self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-            self._socket.setblocking(False)
             # Bound last: the first frame has its time and its tag.
             self._socket.bind((port, ETH_P_ALL))
             self._index = socket.if_nametoindex(port)
@@ -92,15 +89,12 @@ class PacketTap:
         return int(struct.unpack("=II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[1])
 
     def _frame(self, data: bytes, control: list[tuple[int, int, bytes]], *, sent: bool) -> TappedFrame:
-        at_ns, length = 0, len(data)
+        length = len(data)
         for level, kind, value in control:
-            if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
-                seconds, ns = struct.unpack("=qq", value[:16])
-                at_ns = seconds * 10**9 + ns
-            elif (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
+            if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
                 status, length, _, _, _, tag, protocol = _AUXDATA.unpack(value[: _AUXDATA.size])
                 if status & VLAN_VALID:
                     tagged = struct.pack(">HH", protocol if status & VLAN_TPID_VALID else VLAN, tag)
                     data = data[:ADDRESSES_BYTES] + tagged + data[ADDRESSES_BYTES:]
                     length += 4
-        return TappedFrame(at_ns, sent, data[: self._most], length)
+        return TappedFrame(stamp_ns(control), sent, data[: self._most], length)

@@ -16,7 +16,7 @@ def of_topology(topology: Topology) -> list[str]:
 
 
 def of_change(old: Topology, new: Topology) -> list[str]:
-    """Rounded rates, and values that the schedule sets as well, in the lanes of `new` that differ from those of `old`."""
+    """Rounded rates, and values that the schedule sets as well, in the lanes that the change is about."""
     changed = tuple(lane for lane in new.lanes if lane not in old.lanes)
     return overruled(old, new) + of_topology(replace(new, lanes=changed, schedule=None))
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import sys
-import traceback
 from collections.abc import Callable
+
+from support.forked import ended, fork
 
 TRACEME, PEEKDATA, PEEKUSER, SYSCALL, SETOPTIONS = 0, 2, 3, 24, 0x4200
 SYSGOOD, TRACE_CLONE, EXIT_KILL = 0x1, 0x8, 0x100000
@@ -40,39 +40,22 @@ def killed(work: Callable[[], object], at: int) -> str | None:
     Raises AssertionError when the work fails.
     """
     read, write = os.pipe()
-    tracer = os.fork()
-    if tracer == 0:  # it waits for any process: in a process of its own, that is the traced one alone
-        os.close(read)
-        code = 1
-        try:
-            os.write(write, (_traced(work, at) or "").encode())
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-        finally:
-            os._exit(code)
+    # The tracer waits for any process: in a process of its own, that is the traced one alone.
+    tracer = fork(lambda: os.write(write, (_traced(work, at) or "").encode()))
     os.close(write)
     with os.fdopen(read) as pipe:
         name = pipe.read()
-    assert os.waitstatus_to_exitcode(os.waitpid(tracer, 0)[1]) == 0, "the work failed"
+    assert ended(tracer) == 0, "the work failed"
     return name or None
 
 
 def _traced(work: Callable[[], object], at: int) -> str | None:
-    process = os.fork()
-    if process == 0:
-        code = 1
-        try:
-            _ptrace(TRACEME, 0, 0, 0)
-            os.kill(os.getpid(), signal.SIGSTOP)
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-        finally:
-            os._exit(code)
+    def stopped() -> None:
+        _ptrace(TRACEME, 0, 0, 0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        work()
+
+    process = fork(stopped)
     os.waitpid(process, WALL)
     _ptrace(SETOPTIONS, process, 0, SYSGOOD | TRACE_CLONE | EXIT_KILL)
     _ptrace(SYSCALL, process, 0, 0)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
-import traceback
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -24,6 +22,7 @@ from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.desired_state import wanted
 from emulator.plan.ops import Op
 from support import oracle
+from support.forked import ended, fork
 
 MS = 10**6
 NICS = {"nic0": 1500, "nic1": 1500, "nic2": 9000, "nic3": 9000}
@@ -71,21 +70,14 @@ class MinedKernel(NetlinkKernel):
 
 def in_a_process(folder: Path, work: Callable[[Appliance], object], kill_at: int | None, disk: bool = True) -> bool:
     """Do the work in a process of its own that dies at a point; whether it died. Any other failure is an error."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            bomb = Bomb(kill_at)
-            if disk:
-                bomb.wire()
-            work(Appliance(MinedKernel(bomb), folder))
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-        finally:
-            os._exit(code)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def mined() -> None:
+        bomb = Bomb(kill_at)
+        if disk:
+            bomb.wire()
+        work(Appliance(MinedKernel(bomb), folder))
+
+    status = ended(fork(mined))
     assert status in (0, -signal.SIGKILL), f"a process ended with {status}"
     return status != 0
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -19,12 +18,11 @@ from emulator.hosts.tools import probe_frame
 from emulator.hosts.tools.probe_frame import PLAIN, FrameTemplate
 from emulator.hosts.tools.sample_packet import Packet
 from emulator.kernel import netns
+from emulator.kernel.packet_socket import ETH_P_ALL, packet_socket, stamp_ns
 from emulator.model.device_names import namespace_of
 from emulator.model.topology import Topology
 from emulator.plan.state import HOST_PORT
 
-ETH_P_ALL = 3
-SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 SMALLEST = probe_frame.smallest_bytes(PLAIN)
 """The smallest plain frame, in bytes."""
@@ -91,12 +89,9 @@ class Stream:
 
     def _open(self, host: str) -> socket.socket:
         with netns.inside(namespace_of(host)):
-            one = self._stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)))
-        one.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
-        one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            one = self._stack.enter_context(packet_socket(RECEIVE_BUFFER_BYTES))
         one.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         one.bind((HOST_PORT, ETH_P_ALL))
-        one.setblocking(False)
         return one
 
     def run(self, settle_ns: int, sleep: Callable[[float], None] = time.sleep) -> list[list[Arrival]]:
@@ -140,8 +135,7 @@ class Stream:
 def _received(one: socket.socket) -> Iterator[tuple[bytes, int]]:
     while True:
         try:
-            frame, ancillary, _, _ = one.recvmsg(65536, 64)
+            frame, control, _, _ = one.recvmsg(65536, 64)
         except BlockingIOError:
             return
-        seconds, nanoseconds = struct.unpack("=qq", ancillary[0][2])
-        yield frame, seconds * 10**9 + nanoseconds
+        yield frame, stamp_ns(control)
