@@ -157,8 +157,10 @@ def _slow_start(paths: RequestPaths, seen: RequestEvidence) -> Found:
     if larger <= seen.initcwnd * tcp_path.mss_bytes(paths.lane.mtu) or extra_ns < paths.rtt_ns / 10:
         return None
     trips = extra_ns / paths.rtt_ns if paths.rtt_ns else 0
-    text = f"a request took {trips:.1f} round trips longer than the lane needs, while its window grew"
-    return verdict.SLOW_START, "slow start", text
+    text = f"a request took {trips:.1f} round trips longer than the lane needs"
+    if paths.there.congestion_control.startswith("bbr"):
+        return verdict.SLOW_START, "slow start (pacing)", f"{text}: bbr paces it at the rate that it has seen so far"
+    return verdict.SLOW_START, "slow start", f"{text}, while its window grew"
 
 
 def _unknown(paths: RequestPaths, seen: RequestEvidence) -> Found:

@@ -14,19 +14,20 @@ from emulator.analysis.statistics import half_width
 from emulator.experiment import grid
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
+from emulator.report.figures.style import names_of
 from emulator.report.tables import INVALID_MARK, Table, label, several_lanes
 
 TITLE = "Requests over the lane"
 ADVICE = "what would help a cell:"
 LEGEND = (
-    "requests: answered requests a second, ± at 99 % confidence; of ceiling: as a share of connections x in flight / "
+    "answered: requests a second, ± at 99 % confidence; of ceiling: as a share of connections x in flight / "
     "(RTT + think time); p50 to p99.9: the time of a request until the last byte of its answer, with an offered rate "
     "from when it was due; set-up: of a connection; transfer: from the first byte of an answer to its last; own: what "
     "sending and receiving takes the program itself, without any network, of each time. In the lab computing takes no "
     f"time: these are the costs of the network alone. {INVALID_MARK}: invalid, reasons below."
 )
 DETAILS = (
-    "RTT", "requests", "±", "of ceiling", "p50", "p90", "p99", "p99.9", "longest", "set-up", "transfer", "own",
+    "RTT", "answered", "±", "of ceiling", "p50", "p90", "p99", "p99.9", "longest", "set-up", "transfer", "own",
     "again", "limited by",
 )  # fmt: skip
 
@@ -43,35 +44,45 @@ def time_text(ns: int) -> str:
 
 def overview(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> Table:
     """Requests a second and their median time: one row for each RTT, one column for each other combination."""
-    columns = list(dict.fromkeys(spec.column for spec in specs))
+    columns, names, shared = _columns(specs)
     rows: dict[str, dict[str, str]] = {}
     for spec in specs:
         text = _short(found[spec.id]) if spec.id in found else "-"
         rows.setdefault(label(spec, several_lanes(specs)), {})[spec.column] = text
-    title = "requests a second, and their median time"
+    title = ": ".join(part for part in ("requests a second, and their median time", shared) if part)
     body = tuple((row, *(cells.get(column, "-") for column in columns)) for row, cells in rows.items())
     if len(columns) <= len(body):
-        return Table(title, ("RTT", *columns), body)
+        return Table(title, ("RTT", *(names[column] for column in columns)), body)
     # Users and sizes make many columns: they stand better as rows.
-    turned = tuple((column, *(row[n + 1] for row in body)) for n, column in enumerate(columns))
+    turned = tuple((names[column], *(row[n + 1] for row in body)) for n, column in enumerate(columns))
     return Table(title, ("requests", *(row[0] for row in body)), turned, ("requests",))
 
 
 def details(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> list[Table]:
     """One table for each RTT of a lane, with every figure of its cells, or one for each column if those are fewer."""
-    named = several_lanes(specs)
-    rtts, columns = (dict.fromkeys(map(of, specs)) for of in (lambda one: label(one, named), lambda one: one.column))
-    by_column = len(columns) <= len(rtts)
+    named, (columns, names, shared) = several_lanes(specs), _columns(specs)
+    by_column = len(columns) <= len({label(spec, named) for spec in specs})
     groups: dict[str, list[tuple[str, ...]]] = {}
     for spec in specs:
-        title, first = (spec.column, label(spec, named)) if by_column else (label(spec, named), spec.column)
+        title, first = (spec.column, label(spec, named)) if by_column else (label(spec, named), names[spec.column])
         if spec.id in found:
             groups.setdefault(title, []).append((first, *_row(found[spec.id])))
     head = "RTT" if by_column else "requests"
     return [
-        Table(title if by_column else f"RTT {title}", (head, *DETAILS[1:]), tuple(rows), (head, "limited by"))
+        Table(
+            title if by_column else ", ".join(part for part in (f"RTT {title}", shared) if part),
+            (head, *DETAILS[1:]),
+            tuple(rows),
+            (head, "limited by"),
+        )
         for title, rows in groups.items()
     ]
+
+
+def _columns(specs: Sequence[CellSpec]) -> tuple[list[str], dict[str, str], str]:
+    """The columns, what distinguishes each, and what all share."""
+    columns = list(dict.fromkeys(spec.column for spec in specs))
+    return columns, *names_of(columns)
 
 
 def _rate(result: RequestsResult) -> str:

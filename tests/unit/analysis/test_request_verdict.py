@@ -70,6 +70,12 @@ def test_loss() -> None:
     assert (found.kind, found.limiter) == ("loss", "loss (buffer drops)")
 
 
+def test_bbr_paces_what_it_has_seen_little_of() -> None:
+    path = replace(PATH, congestion_control="bbr")
+    found = judge(RequestPaths(path, path), of([120 * MS] * 20, BIG))
+    assert (found.kind, found.limiter) == ("slow start", "slow start (pacing)")
+
+
 @pytest.mark.parametrize(
     ("seen", "advice"),
     [

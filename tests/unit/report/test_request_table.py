@@ -36,12 +36,16 @@ def test_rows_of_rtt_or_of_requests(found: dict[str, RequestsResult]) -> None:
     specs = [cell.spec for cell in found.values()]
     table = request_table.overview(specs, found)
     assert table.header == ("requests", "20 ms", "80 ms")
-    assert table.rows[0] == ("default, 1 connection, 256 B for 1 KiB", "50/s, 20.001 ms", "12.5/s, 80.001 ms")
+    assert table.title.endswith("time: default")
+    assert table.rows[0] == ("1 connection, 256 B for 1 KiB", "50/s, 20.001 ms", "12.5/s, 80.001 ms")
     assert table.rows[3][1].startswith("✗")
     few = [spec for spec in specs if spec.workload == specs[0].workload]
     assert request_table.overview(few, found).header == ("RTT", "default, 1 connection, 256 B for 1 KiB")
     assert request_table.overview(few, {}).rows == (("20 ms", "-"), ("80 ms", "-"))
-    assert [table.title for table in request_table.details(specs, found)] == ["RTT 20 ms", "RTT 80 ms"]
+    assert [table.title for table in request_table.details(specs, found)] == [
+        "RTT 20 ms, default",
+        "RTT 80 ms, default",
+    ]
     assert len(request_table.details(specs, found)[0].rows) == 6
     assert [table.title for table in request_table.details(few, found)] == ["default, 1 connection, 256 B for 1 KiB"]
 
@@ -50,7 +54,7 @@ def test_every_figure_of_a_cell() -> None:
     cell = result(RequestLoad(4, 2), times=[80 * MS] * 1998 + [2000 * MS] * 2)
     header, (row,) = (table := request_table.details([cell.spec], {cell.spec.id: cell})[0]).header, table.rows
     assert dict(zip(header, row, strict=True)) == {
-        "RTT": "80 ms", "requests": "97.66/s", "±": "-", "of ceiling": "97.7%", "p50": "80.001 ms",
+        "RTT": "80 ms", "answered": "97.66/s", "±": "-", "of ceiling": "97.7%", "p50": "80.001 ms",
         "p90": "80.001 ms", "p99": "80.001 ms", "p99.9": "80.001 ms", "longest": "2.000 s", "set-up": "80.000 ms",
         "transfer": "0.000 ms", "own": "1 us", "again": "0", "limited by": "round trips",
     }  # fmt: skip
