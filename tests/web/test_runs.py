@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import made_requests
 from support.made_results import execution
 from support.waiting import PATIENCE_S
 from support.web_daemon import House, asked, star, until
@@ -17,7 +18,8 @@ from emulator.config import loader
 from emulator.errors import MeasureError, MissingError
 from emulator.experiment import run_cell
 from emulator.experiment.cell_result import CellResult, CellSpec
-from emulator.experiment.run_folder import Execution
+from emulator.experiment.run_folder import Asked, Execution, RunFolder
+from emulator.model.request_load import RequestLoad
 
 ASKED = {"rtt": ["1ms", "32ms"], "tcp_profile": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
 CELLS = [f"lane-{rtt}ms-{profile}-1-100Mbit" for rtt in (1, 32) for profile in ("default", "max")]
@@ -101,6 +103,21 @@ def test_the_report_with_figures_is_a_page_without_scripts_and_drawn_once(
     assert "sandbox" in first.headers["Content-Security-Policy"] and "script" not in first.text
     (tmp_path / "runs" / name / "report.html").write_text("as it was drawn")
     assert house.client.get(f"/api/runs/{name}/report?format=html").text == "as it was drawn"
+
+
+def test_a_run_of_requests_that_the_command_line_made(house: House, tmp_path: Path) -> None:
+    cells = [made_requests.result(RequestLoad(users)) for users in (1, 8)]
+    wanted = Asked(tuple(cell.spec for cell in cells), in_lab=True)
+    folder = RunFolder.create(
+        tmp_path / "runs" / "20260102-030405-000", {"created": "2026-01-02T03:04:05+00:00"}, wanted
+    )
+    for cell in cells:
+        folder.save(Execution(cell, {}))
+    answer = house.client.get("/api/runs/20260102-030405-000").json["cells"]
+    assert [round(cell["requests_per_s"], 1) for cell in answer] == [12.5, 100.0]
+    assert {cell["request_p50_ns"] // 10**6 for cell in answer} == {80}
+    assert {(cell["steady_bytes_per_s"], cell["limiter"]) for cell in answer} == {(None, "round trips")}
+    assert "12.5/s" in house.client.get("/api/runs/20260102-030405-000/report").text
 
 
 def test_what_is_planned_is_told_before(house: House, gate: Gate) -> None:
@@ -205,7 +222,7 @@ def test_a_run_is_forgotten_when_it_has_ended(house: House, gate: Gate, tmp_path
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["..", "20260102-030405-000", "x", "%2e%2e%2ftoken"])
+@pytest.mark.parametrize("name", ["..", "20260102-030405-000-000", "x", "%2e%2e%2ftoken"])
 def test_what_is_no_run(house: House, name: str) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/report"), ("POST", "/resume"), ("POST", "/cancel")):
         assert house.client.open(f"/api/runs/{name}{path}", method=method).status_code in (404, 405)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from emulator.experiment import attempts
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.requests_result import RequestsResult
 from web.api.schemas import Answer
 from web.runs import Run
 
@@ -28,6 +31,9 @@ class CellAnswer(Answer):
     steady_bytes_per_s: float | None = None
     settled: bool | None = None
     completion_s: float | None = Field(default=None, description="of a program: its mean completion time")
+    requests_per_s: float | None = Field(default=None, description="of requests: how many were answered a second")
+    request_p50_ns: int | None = Field(default=None, description="of requests: the median time of one")
+    request_p99_9_ns: int | None = Field(default=None, description="of requests: the 99.9th percentile of their times")
     limiter: str | None = None
     invalid: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -64,6 +70,11 @@ def run_answer(run: Run) -> RunAnswer:
     )  # fmt: skip
 
 
+def _of_requests(result: RequestsResult) -> dict[str, Any]:
+    times = result.requests.times
+    return {"requests_per_s": result.figure, "request_p50_ns": times.p50_ns, "request_p99_9_ns": times.p99_9_ns}
+
+
 def _cell(spec: CellSpec, run: Run) -> CellAnswer:
     result, failure = run.found.get(spec.id), run.failures.get(spec.id)
     return CellAnswer(
@@ -78,6 +89,7 @@ def _cell(spec: CellSpec, run: Run) -> CellAnswer:
         steady_bytes_per_s=result.steady_bytes_per_s if isinstance(result, CellResult) else None,
         settled=result.throughput.settled if isinstance(result, CellResult) else None,
         completion_s=result.figure if isinstance(result, ProgramResult) else None,
+        **(_of_requests(result) if isinstance(result, RequestsResult) else {}),
         limiter=result.judgement.limiter if result else None,
         invalid=result.judgement.invalid if result else (),
         notes=tuple(attempts.noted(result.judgement.findings)) if result else (),
