@@ -40,6 +40,23 @@ lanes:
 """
 
 
+ECHO = """
+import socket
+with socket.create_server(("", 7)) as server:
+    while True:
+        with server.accept()[0] as connection:
+            while data := connection.recv(100):
+                connection.sendall(data)
+"""
+ASK = """
+import socket
+with socket.create_connection(("{server}", 7)) as connection:
+    connection.sendall(b"hello")
+    assert connection.recv(5) == b"hello"
+"""
+PROGRAM = ("--server", f"exec python3 -c '{ECHO}'", "--ready", "tcp:7", "--client", f"exec python3 -c '{ASK}'")
+
+
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     with machines(tmp_path_factory.mktemp("keys"), "hub", ("near", "far")) as made:
@@ -78,7 +95,7 @@ def test_verify_of_one_lane(appliance: Appliance, topology: Topology, capsys: py
 
 
 def swept(args: list[str], appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    code = main(["sweep", "--lane", "far", "--duration", "5", "--json", *args], obj=appliance)
+    code = main(["sweep", "--lane", "far", "--json", *args], obj=appliance)
     answer = json.loads(capsys.readouterr().out)
     cells: list[dict[str, Any]] = answer["cells"]
     assert (code, answer["failures"], [cell["judgement"]["invalid"] for cell in cells]) == (0, {}, [[]] * len(cells))
@@ -97,7 +114,7 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
     # Its own: the cells run in another thread, and pyroute2 opens a socket in every thread that uses one.
     monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
     before = three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0")
-    grid = ["--tcp-profile", "founding", "--runs", str(tmp_path)]
+    grid = ["--tcp-profile", "founding", "--duration", "5", "--runs", str(tmp_path)]
     appliance.up(topology)
     over_ssh = swept(grid, appliance, capsys)
     assert appliance.topology() == topology, "the lane was not returned"
@@ -109,6 +126,33 @@ def test_a_cell_over_ssh_equals_one_over_namespaces(
         got, want = ([cell[group][name] for cell in cells] for cells in (over_ssh, in_namespaces))
         assert got == pytest.approx(want, rel=0.01), name
     assert three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0") == before
+
+
+def test_a_program_over_ssh_takes_as_long_as_between_namespaces(
+    three: Machines,
+    appliance: Appliance,
+    topology: Topology,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The clock of the client's own machine counts, so that the way to it over SSH does not."""
+    monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
+    given = ["--tcp-profile", "default", "--runs", str(tmp_path), "--repeat", "2", *PROGRAM]
+    appliance.up(topology)
+    (over_ssh,) = swept(given, appliance, capsys)
+    assert appliance.topology() == topology, "the lane was not returned"
+    appliance.down()
+    assert three.inside("far", "ls -d /tmp/longhaul-program-* 2>/dev/null || true; ss -tlnH 'sport = :7'") == ""
+    alike = tmp_path / "alike.yaml"
+    alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY))
+    (in_namespaces,) = swept([*given, str(alike)], appliance, capsys)
+    got, want = ([run["completion_ns"] for run in cell["program"]["runs"]] for cell in (over_ssh, in_namespaces))
+    assert got == pytest.approx(want, abs=10**6)
+    assert got == pytest.approx([80_000_000 * 2] * 2, abs=5 * 10**6)
+    connections = [cell["program"]["runs"][0]["connections"] for cell in (over_ssh, in_namespaces)]
+    assert [(len(one), one[0]["sent_bytes"], one[0]["received_bytes"]) for one in connections] == [(1, 5, 5)] * 2
+    assert (over_ssh["program"]["frames"], bool(in_namespaces["program"]["frames"])) == (None, True)
 
 
 def test_the_web_measures_over_the_lanes_that_are_up(
