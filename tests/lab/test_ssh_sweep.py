@@ -171,9 +171,38 @@ def test_the_web_measures_over_the_lanes_that_are_up(
     assert (appliance.topology(), appliance.status().as_asked) == (topology, True)
 
 
+REQUESTS = """
+sweep:
+  workload: {requests: {connections: 4, answer: [1KiB, 64KiB]}}
+"""
+
+
+def test_requests_over_ssh_equal_those_over_namespaces(
+    appliance: Appliance,
+    topology: Topology,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
+    grid = ["--tcp-profile", "founding", "--duration", "5", "--runs", str(tmp_path), "--repeats", "1"]
+    appliance.up(topology)
+    over_ssh = swept([*grid, "--connections", "4", "--answer", "1KiB,64KiB"], appliance, capsys)
+    appliance.down()
+    alike = tmp_path / "alike.yaml"
+    alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY) + REQUESTS)
+    in_namespaces = swept([*grid, str(alike)], appliance, capsys)
+    for name in ("p50_ns", "p99_9_ns", "count"):
+        got, want = ([cell["requests"]["times"][name] for cell in cells] for cells in (over_ssh, in_namespaces))
+        assert got == pytest.approx(want, rel=0.01), name
+    assert [cell["judgement"]["kind"] for cell in over_ssh] == ["round trips"] * 2
+    assert [cell["requests"]["answered"] for cell in over_ssh] == [252, pytest.approx(244, abs=8)]
+
+
 def test_a_sweep_that_is_killed_leaves_the_lanes_as_the_user_had_them(
     appliance: Appliance, topology: Topology, tmp_path: Path
 ) -> None:
+    """The last test of this file: the guards of the machines wait a while for the sweep that was killed."""
     appliance.up(topology)
     argv = ["sweep", "--lane", "far", "--tcp-profile", "founding", "--mtu", "1400", "--duration", "60", "--runs"]
     env = {**os.environ, "LONGHAUL_STATE": str(tmp_path)}
@@ -189,31 +218,3 @@ def test_a_sweep_that_is_killed_leaves_the_lanes_as_the_user_had_them(
         have = kernel.observe()
     assert (appliance.topology(), have) == (topology, wanted(topology, have))
     assert [change.summary.split()[0] for change in appliance.history() if change.before != change.after] == ["up"]
-
-
-REQUESTS = """
-sweep:
-  workload: {requests: {connections: 4, answer: [1KiB, 64KiB]}}
-"""
-
-
-def test_requests_over_ssh_equal_those_over_namespaces(
-    appliance: Appliance,
-    topology: Topology,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
-    grid = ["--tcp-profile", "founding", "--runs", str(tmp_path), "--repeats", "1"]
-    appliance.up(topology)
-    over_ssh = swept([*grid, "--connections", "4", "--answer", "1KiB,64KiB"], appliance, capsys)
-    appliance.down()
-    alike = tmp_path / "alike.yaml"
-    alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY) + REQUESTS)
-    in_namespaces = swept([*grid, str(alike)], appliance, capsys)
-    for name in ("p50_ns", "p99_9_ns", "count"):
-        got, want = ([cell["requests"]["times"][name] for cell in cells] for cells in (over_ssh, in_namespaces))
-        assert got == pytest.approx(want, rel=0.01), name
-    assert [cell["judgement"]["kind"] for cell in over_ssh] == ["round trips"] * 2
-    assert [cell["requests"]["answered"] for cell in over_ssh] == [252, pytest.approx(244, abs=8)]
