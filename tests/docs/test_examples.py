@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -24,6 +25,8 @@ HOST = [example for example in EXAMPLES if example.place == "host"]
 LAB = [example for example in EXAMPLES if example.place == "lab"]
 MARK = "----- longhaul docs -----"
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+READ = ("topologies", "tests/golden/errors")
+"""Folders of a clone that examples read."""
 FENCE = re.compile(r"(?P<before>[^\n]*)\n^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 NEED_NO_MARK = {"yaml", "python"}
 """Other tests read these."""
@@ -41,28 +44,39 @@ def lab_script() -> str:
     return "\n".join(lines)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the examples read of a clone: what they write stays out of this one."""
+    made = tmp_path_factory.mktemp("examples")
+    for name in READ:
+        shutil.copytree(ROOT / name, made / name)
+    return made
+
+
 @cache
-def lab_outputs() -> dict[Example, str]:
+def lab_outputs(folder: Path) -> dict[Example, str]:
     """What all lab examples print, from one boot."""
     command = ["longhaul", "lab", "run", "--", "sh", "-c", lab_script()]
-    ran = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=3600, check=False)
+    ran = subprocess.run(
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=3600, check=False
+    )
     outputs = ran.stdout.split(f"{MARK}\n")[1:]
     assert len(outputs) == len(LAB), ran.stdout + ran.stderr
     return dict(zip(LAB, outputs, strict=True))
 
 
 @pytest.mark.parametrize("example", HOST, ids=lambda example: example.where)
-def test_host_example(example: Example) -> None:
+def test_host_example(example: Example, folder: Path) -> None:
     command = ["bash", "-c", f"exec 2>&1; {example.command}"]
     ran = subprocess.run(
-        command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert agrees(example.output, ran.stdout), f"{example.where} shows something else than\n{ran.stdout}"
 
 
 @pytest.mark.parametrize("example", LAB, ids=lambda example: example.where)
-def test_lab_example(example: Example) -> None:
-    real = lab_outputs()[example]
+def test_lab_example(example: Example, folder: Path) -> None:
+    real = lab_outputs(folder)[example]
     assert agrees(example.output, real), f"{example.where} shows something else than\n{real}"
 
 
