@@ -77,11 +77,14 @@ def merged(results: Sequence[RequestsResult]) -> RequestsResult:
     if len(results) == 1:
         return middle
     invalid = dict.fromkeys(reason for result in results for reason in result.judgement.invalid)
-    findings = dict.fromkeys(said for result in results for said in result.judgement.findings)
+    findings: dict[str, str] = {}
+    for said in (said for result in (middle, *results) for said in result.judgement.findings):
+        # One for each check: the numbers in it differ from repeat to repeat.
+        findings.setdefault(said.partition(": ")[0], said)
     return replace(
         middle,
         requests=middle.requests.with_times_of([result.requests for result in results]),
-        judgement=replace(middle.judgement, invalid=tuple(invalid), findings=tuple(findings)),
+        judgement=replace(middle.judgement, invalid=tuple(invalid), findings=tuple(findings.values())),
         repeats=tuple(result.figure for result in results),
         captures=tuple(file for result in results for file in result.captures),
     )

@@ -131,8 +131,12 @@ def objections(
 
 
 def advice(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> list[str]:  # noqa: ARG001
-    """For each cell that something would help: that."""
-    return [f"{id}: {result.judgement.advice}" for id, result in found.items() if result.judgement.advice]
+    """What would help, and the first cell that it helps."""
+    helped: dict[str, list[str]] = {}
+    for id, result in found.items():
+        helped.setdefault(result.judgement.advice, []).append(id)
+    helped.pop("", None)
+    return [f"{ids[0]}{f' and {len(ids) - 1} more' * (len(ids) > 1)}: {text}" for text, ids in helped.items()]
 
 
 def findings(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> list[str]:  # noqa: ARG001

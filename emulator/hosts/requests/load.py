@@ -6,6 +6,7 @@ The program's text travels as an argument of python3, so that a host needs Pytho
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -105,11 +106,12 @@ def run(test: RequestTest, client: Host, server: Host, address: str) -> RequestR
 
 @contextmanager
 def _told_shortly(text: str) -> Iterator[None]:
-    """Leave the program's text out of messages, which name the whole command."""
+    """Leave the program's text out of messages, which name the whole command, and the JSON of its report."""
     try:
         yield
     except MeasureError as error:
-        raise MeasureError(str(error).replace(text, "REQUEST-PROGRAM")) from None
+        said = str(error).replace(text, "REQUEST-PROGRAM")
+        raise MeasureError(re.sub(r'\{"error": "(.*)"\}', r"\1", said)) from None
 
 
 def _report(done: Completed, host: Host) -> Mapping[str, Any]:

@@ -65,7 +65,9 @@ def test_problems_and_what_helps(found: dict[str, RequestsResult]) -> None:
     said = request_table.objections(specs, found, {specs[0].id: "the lab burned down"})
     assert [one for one in said if "invalid" in one and "less than the RTT" in one]
     assert f"{specs[0].id} failed: the lab burned down" in said
-    assert all("more in flight" in one for one in request_table.advice(specs, found))
+    said = request_table.advice(specs, found)
+    assert len(said) == 4, "one for each RTT and size"
+    assert said[0].startswith("lane-20ms-default-c1-k1-256B-1KiB and 2 more: more in flight: the rate grows")
     assert not any("less than the RTT" in one for one in request_table.findings(specs, found))
 
 
@@ -130,6 +132,13 @@ def test_repeats_of_a_cell() -> None:
     assert both.figure == pytest.approx(100 / 9)
     assert results.enough(cells, 3) and not results.enough(cells[:2], 3)
     assert results.from_json(json.loads(json.dumps(both.to_json()))) == both
+
+
+def test_repeats_name_each_finding_once() -> None:
+    cells = [result(RequestLoad(), times=[80 * MS] * 9 + [ns * MS], overhead_ns=ns * MS) for ns in (90, 100, 110)]
+    both = merged(cells)
+    assert [said.partition(": ")[0] for said in both.judgement.findings] == ["program-overhead"]
+    assert "takes 100000 us" in both.judgement.findings[0], "that of the median measurement"
 
 
 def test_two_runs_are_compared_by_their_rate() -> None:
