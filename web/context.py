@@ -10,6 +10,7 @@ from typing import cast
 from flask import current_app
 
 from emulator.control.status import Status
+from emulator.lab import landlock
 from web.certificates import Certificates
 from web.live import Live
 from web.runs import Runs
@@ -29,6 +30,8 @@ class ServerContext:
     clock: Callable[[], float] = time.monotonic
     watched_at: Callable[[], float | None] = lambda: None
     """When the watchdog last checked the lanes, by `clock`."""
+    confines: Callable[[], bool] = lambda: landlock.abi() > 0
+    """Whether this machine's kernel keeps the programs of a lab from its files."""
     started: float = field(init=False)
     last_status: tuple[Status, str] | None = None
     """The latest status as JSON; clients that ask at about the same time share it."""

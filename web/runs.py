@@ -15,7 +15,7 @@ from pathlib import Path
 
 from emulator import __version__
 from emulator.errors import InputError, LonghaulError, Mistake, RefusedError, no_such
-from emulator.experiment import grid, sweep_runner
+from emulator.experiment import grid, lab_programs, sweep_runner
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
@@ -97,7 +97,7 @@ class Runs:
         placed = grid.placed(self._base(axes), axes.lane, _by_field, in_lab=form.in_lab)
         here = None if placed.hub_host else machine_facts.algorithms(axes.cc)
         algorithms = sweep_runner.LAB_ALGORITHMS if form.in_lab else here
-        return grid.cells(placed, axes, tcp_profiles.load_profiles(), _by_field, algorithms)
+        return grid.cells(placed, axes, tcp_profiles.load_profiles(), _by_field, algorithms, form.loads)
 
     def start(self, form: RunForm) -> Run:
         """Start a run. Raises InputError, and RefusedError when a run is active or a topology is in the way."""
@@ -294,5 +294,12 @@ def _objections(run: Run) -> list[str]:
 def local_runners(in_lab: bool, *, instead: bool = False) -> tuple[sweep_runner.Runner, int]:
     """What `longhaul sweep` uses on this machine; `instead` of lanes that are up, which come back after each cell."""
     if in_lab:
-        return sweep_runner.in_lab(sweep_runner.cpus()), len(sweep_runner.cpus())
+        cpus = sweep_runner.cpus()
+        boot = sweep_runner.in_lab(cpus)
+
+        def checked(spec: CellSpec) -> Execution:
+            lab_programs.built([spec], sweep_runner.IMAGE, lambda *_: None)
+            return boot(spec)
+
+        return checked, len(cpus)
     return sweep_runner.here(instead=instead), 1

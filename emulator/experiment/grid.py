@@ -16,6 +16,7 @@ from emulator.experiment.requests_result import load_of, paths_of
 from emulator.hosts import tcp_profiles
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools import workloads
+from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import Workload
 from emulator.model import sweep_axes
 from emulator.model.lane_patch import LanePatch
@@ -28,6 +29,8 @@ MOST_CELLS = 10_000
 """Of a sweep: more than a month of measuring."""
 REQUEST_S = 1e-4
 """The real time of one request in a lab, without its bytes."""
+PROGRAM_ROUND_TRIPS = 10
+"""A guess at what a program costs, to estimate the time left."""
 ECHOES_S = 6.0
 """The real time of a cell besides its streams: the echoes before them, and the set-up."""
 DEFAULT_PROFILES = (tcp_profiles.DEFAULT.name, tcp_profiles.MAXIMUM)
@@ -210,17 +213,26 @@ def cost_s(specs: Iterable[CellSpec], repeats: int, *, in_lab: bool = True) -> f
     """Estimate the duration of cells: in a lab it depends on the bytes carried, elsewhere on the clock. Only the
     displayed time left uses it."""
     if not in_lab:
-        return sum(repeats * (ECHOES_S + spec.duration_s) for spec in specs)
+        return sum(repeats * (ECHOES_S + _traffic_s(spec)) for spec in specs)
     return sum(repeats * (3.0 + _carried_s(spec)) for spec in specs)
 
 
 def _carried_s(spec: CellSpec) -> float:
     """How long a lab takes to carry what the cell sends, about."""
     if not isinstance(spec.workload, RequestsWorkload):
-        return spec.expected_bytes_per_s * spec.duration_s / 3e9
+        return spec.expected_bytes_per_s * _traffic_s(spec) / 3e9
     load, paths = load_of(spec), paths_of(spec)
     count = min(load.count, request_figures.ceiling(load, paths) * spec.duration_s)
     return count * (REQUEST_S + (load.request_bytes + load.answer_bytes) / 3e9)
+
+
+def _traffic_s(spec: CellSpec) -> float:
+    """The time of a cell's traffic by its hosts' clocks; for a program, of which only the bytes are known, a guess."""
+    if not isinstance(spec.workload, ProgramWorkload):
+        return spec.duration_s
+    program, rtt_s = spec.workload.program, spec.lane.rtt_ns / tcp_path.NS
+    line_s = (program.bytes or 0) * 8 / spec.path.rate_bps
+    return (program.repeat + 1) * (PROGRAM_ROUND_TRIPS * rtt_s + line_s)
 
 
 def virtual_s(specs: Sequence[CellSpec], repeats: int) -> int:

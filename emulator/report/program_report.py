@@ -116,7 +116,7 @@ def planned(specs: Sequence[CellSpec]) -> Table:
     """The cells that would be measured, with the least time that the network allows, where the bytes are known."""
     lines = []
     for spec in specs:
-        program, ideal = _program(spec), _ideal_ns(spec)
+        program, ideal = _program(spec), ideal_ns(spec)
         lines.append((
             spec.id, units.format_duration(spec.lane.rtt_ns), units.format_rate(spec.path.rate_bps),
             units.format_size(program.bytes) if program.bytes else "-", str(program.repeat),
@@ -132,7 +132,7 @@ def plan_legend(specs: Sequence[CellSpec], repeats: int) -> str:  # noqa: ARG001
 
 def plan_json(specs: Sequence[CellSpec], repeats: int) -> dict[str, Any]:
     """The plan as JSON."""
-    cells = [{"id": spec.id, "runs": _program(spec).repeat, "ideal_ns": _ideal_ns(spec)} for spec in specs]
+    cells = [{"id": spec.id, "runs": _program(spec).repeat, "ideal_ns": ideal_ns(spec)} for spec in specs]
     return {"cells": cells, "least_repeats": repeats}
 
 
@@ -141,6 +141,7 @@ def _program(spec: CellSpec) -> Program:
     return spec.workload.program
 
 
-def _ideal_ns(spec: CellSpec) -> int | None:
+def ideal_ns(spec: CellSpec) -> int | None:
+    """The least time of a cell's program: one handshake, and its bytes at the line's rate; None without bytes."""
     carried = _program(spec).bytes
     return carried and program_runs.ideal_ns(carried, spec.path.rate_bps, spec.lane.rtt_ns)

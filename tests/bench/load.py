@@ -43,7 +43,7 @@ def serve(folder: str) -> None:
 
     appliance = Appliance(FakeKernel(), Path(folder))
     appliance.up(loader.load(ROOT / "topologies/wide-star.yaml"))
-    made = server(appliance, Path(folder), Guard(Tokens("w", "r")), "127.0.0.1:0")
+    made = server(appliance, Path(folder), Guard(Tokens("w", "r", "o")), "127.0.0.1:0")
     print(made.address.split(":")[1], flush=True)
     made.end_on_signals()
     made.run()

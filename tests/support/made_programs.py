@@ -12,6 +12,7 @@ from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.verdict import Buffers
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.program_result import ProgramResult
+from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.model.impairment import Impairment
@@ -105,3 +106,9 @@ def window_row(series: str, rtt_ms: int, windows: int, rate_bps: int = 10**9) ->
         120, 64 * MIB, client_ms=2 * rtt_ms, server_ms=time_ms - rtt_ms, server_rwnd_ms=(windows - 1) * rtt_ms
     )
     return row(series, rtt_ms, runs(run(time_ms, one)), rate_bps)
+
+
+def execution(spec: CellSpec, turns: int = 17) -> Execution:
+    """A cell of a program that takes so many turns at any RTT, and 5 ms of its own."""
+    row = turns_row(spec.series, spec.lane.rtt_ns // MS, turns)
+    return Execution(replace(result(row, "made"), spec=spec), {})

@@ -35,7 +35,7 @@ from web.runs import Run, Runs
 from web.service import UseCases
 
 STAR = ROOT / "topologies/new-york.yaml"
-TOKENS = Tokens("may-write", "may-read")
+TOKENS = Tokens("may-write", "may-read", "may-operate")
 MS = 10**6
 PROBLEM = "application/problem+json"
 AUTHOR = Author("root", 0, 1, "test")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,13 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from support import made_programs, made_requests
 from support.made_results import execution
 from support.web_daemon import TOKENS, House
+
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.run_folder import Execution
+from emulator.hosts.requests.workload import RequestsWorkload
 
 EXAMPLES = 12
 LEFT_OUT = ("/api/events",)
@@ -28,6 +34,13 @@ FEW = settings(
     max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
+
+
+def measured(spec: CellSpec) -> Execution:
+    """A result of the workload's kind."""
+    if isinstance(spec.workload, RequestsWorkload):
+        return Execution(replace(made_requests.result(spec.workload.requests), spec=spec), {})
+    return made_programs.execution(spec) if spec.workload.kind == "program" else execution(spec)
 
 
 def operations() -> list[tuple[str, str, GenerationMode]]:
@@ -45,7 +58,7 @@ def operations() -> list[tuple[str, str, GenerationMode]]:
 
 @pytest.mark.parametrize(("path", "method", "mode"), operations())
 def test_made_up_requests(path: str, method: str, mode: GenerationMode, tmp_path: Path) -> None:
-    house = House(tmp_path, runner=execution)
+    house = House(tmp_path, runner=measured)
     house.up()
     schema = schemathesis.openapi.from_wsgi("/api/openapi.json", house.app).include(path=path, method=method)
     operation = next(iter(schema.get_all_operations())).ok()

@@ -140,7 +140,7 @@ def test_one_run_at_a_time(house: House, gate: Gate) -> None:
 def test_a_run_cancelled_in_its_last_cell_is_done_for_nothing_is_left_to_resume(house: House, gate: Gate) -> None:
     name = begin(house, rtt=["1ms"])
     gate.open(1)
-    until(house, name, lambda run: run["finished"] == 1)
+    until(house, name, lambda run: (run["finished"], len(gate.begun)) == (1, 2))
     assert house.client.post(f"/api/runs/{name}/cancel").json["state"] == "running"
     gate.open(1)
     ended = until(house, name, lambda run: run["state"] != "running")
@@ -150,7 +150,7 @@ def test_a_run_cancelled_in_its_last_cell_is_done_for_nothing_is_left_to_resume(
 def test_cancelled_then_resumed_without_measuring_anything_twice(house: House, gate: Gate) -> None:
     name = begin(house)
     gate.open(1)
-    until(house, name, lambda run: run["finished"] == 1)
+    until(house, name, lambda run: (run["finished"], len(gate.begun)) == (1, 2))
     assert house.client.post(f"/api/runs/{name}/cancel").json["state"] == "running"
     gate.open(1)  # the cell at work ends
     stopped = until(house, name, lambda run: run["state"] != "running")

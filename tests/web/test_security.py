@@ -49,8 +49,9 @@ def test_what_is_loopback(listen: str, safe: bool) -> None:
 def test_tokens_are_made_once_long_different_and_private(tmp_path: Path) -> None:
     made = tokens.load(tmp_path / "state")
     assert tokens.load(tmp_path / "state") == made
-    assert made.write != made.read
-    assert min(len(made.write), len(made.read)) >= 43  # 256 bits
+    every = (made.write, made.read, made.operator)
+    assert len(set(every)) == 3
+    assert min(map(len, every)) >= 43  # 256 bits
     for name in tokens.FILES.values():
         assert stat.S_IMODE((tmp_path / "state" / name).stat().st_mode) == 0o600
 
@@ -72,7 +73,7 @@ def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(tokens.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
     assert TOKENS.role_of("may-write") == "write"
     assert TOKENS.role_of("nonsense ä") is None
-    assert len(compared) == 4  # both, whatever the first said
+    assert len(compared) == 6  # all, whatever the first said
 
 
 def endpoints(house: House) -> list[tuple[str, str]]:
@@ -161,7 +162,7 @@ def test_a_session_of_other_tokens_is_worth_nothing(house: House, tmp_path: Path
     browser, _ = log_in(house)
     cookie = browser.get_cookie("longhaul")
     assert cookie
-    house.app.secret_key = tokens.Tokens("another", "one").session_key
+    house.app.secret_key = tokens.Tokens("another", "one", "more").session_key
     assert browser.get("/api/status").status_code == 401
 
 

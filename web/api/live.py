@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from flask import Response
@@ -10,8 +11,9 @@ from werkzeug.exceptions import NotFound, ServiceUnavailable
 from emulator.errors import InputError, no_such
 from emulator.experiment import grid
 from emulator.experiment.cell_result import CellSpec
+from web.api import programs
 from web.api.routing import DRY_RUN, JSON, EndpointTable, Query, form_body, whole
-from web.api.run_form import MOST_CELLS, OLD_WORDS, AxesAnswer, RunForm, axes_answer
+from web.api.run_form import MOST_CELLS, OLD_WORDS, AxesAnswer, RunForm, axes_answer, program_mistakes
 from web.api.run_schemas import RunAnswer, RunsAnswer, run_answer
 from web.api.schemas import Answer
 from web.context import here
@@ -25,6 +27,7 @@ REPORTS = {
     "html": "text/html; charset=utf-8",
     "json": JSON,
 }
+LARGEST_RUN_BYTES = 64 << 20
 REPORT_CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
 """A report is one file with its styles and figures. It may run no script and cannot act as one of our pages."""
 
@@ -61,7 +64,12 @@ def past(name: str, seconds: int = 300) -> PastAnswer:
 def _run_schema() -> dict[str, Any]:
     """The form as JSON: texts with units, as in a topology file."""
     fields = {name: {"description": f.description} if f.description else {} for name, f in RunForm.model_fields.items()}
-    examples = [{"rtt": ["0ms", "32ms", "80ms"], "tcp_profile": ["default", "max"], "streams": [1], "in_lab": True}]
+    fields["workload"] |= programs.schema()
+    command = {key: programs.example(key) for key in ("server", "ready", "client", "prepare")}
+    examples = [
+        {"rtt": ["0ms", "32ms", "80ms"], "tcp_profile": ["default", "max"], "streams": [1], "in_lab": True},
+        {"rtt": ["10ms", "80ms"], "rate": "1Gbit", "workload": command, "in_lab": True},
+    ]
     return {"type": "object", "properties": fields, "additionalProperties": False, "examples": examples}
 
 
@@ -69,16 +77,29 @@ def _run_schema() -> dict[str, Any]:
 def start_run(dry_run: bool = False) -> RunAnswer:
     """Start a test run; dry_run only returns its cells and their expected duration."""
     daemon, hints = here(), list[str]()
-    form = form_body(RunForm, OLD_WORDS, hints)
+    form = form_body(RunForm, OLD_WORDS, hints, program_mistakes)
+    if (combinations := form.combinations) > MOST_CELLS:
+        raise InputError.single(f"{combinations} cells are too many: a run has at most {MOST_CELLS}", "request")
+    programs.check_allowed(form.loads[0], in_lab=form.in_lab)
     if form.in_lab and not daemon.lab:
         raise InputError.single("this server has no lab: omit in_lab", "request", "in_lab")
-    if (combinations := form.axes().combinations) > MOST_CELLS:
-        raise InputError.single(f"{combinations} cells are too many: a run has at most {MOST_CELLS}", "request")
     specs = daemon.runs.grid(form)
     if len(specs) > MOST_CELLS:
         raise InputError.single(f"{len(specs)} cells are too many: a run has at most {MOST_CELLS}", "request")
+    _check_size(specs)
     answer = _planned(specs, form.in_lab) if dry_run else run_answer(daemon.runs.start(form))
     return answer.model_copy(update={"warnings": hints})
+
+
+def _check_size(specs: list[CellSpec]) -> None:
+    """Every cell is kept with the whole program. Raises InputError when they are larger than a run may be."""
+    each_bytes = len(json.dumps(specs[0].to_json()))
+    if (all_bytes := each_bytes * len(specs)) > LARGEST_RUN_BYTES:
+        text = (
+            f"{len(specs)} cells of {each_bytes >> 10} KiB each are {all_bytes >> 20} MiB, more than "
+            f"{LARGEST_RUN_BYTES >> 20} MiB: make the files in prepare"
+        )
+        raise InputError.single(text, "request", "workload.files")
 
 
 def _planned(specs: list[CellSpec], in_lab: bool) -> RunAnswer:
@@ -126,7 +147,8 @@ def delete_run(name: str) -> str:
 @table("POST", "/api/runs/<name>/resume", RunAnswer, problems=(409, 503))
 def resume_run(name: str) -> RunAnswer:
     """Resume a stopped test run; finished cells are kept."""
-    _found(name)
+    run = _found(name)
+    programs.check_allowed(run.specs[0].workload, in_lab=run.in_lab)
     return run_answer(here().runs.resume(name))
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from flask import Flask, Response, current_app, request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from emulator import units
-from emulator.config import json_text, old_words, yaml_source
+from emulator.config import json_text, loader, old_words, yaml_source
 from emulator.control.intent_store import LONGEST_CONFIRM_S, SHORTEST_CONFIRM_S
 from emulator.errors import InputError, Mistake
 from web.auth.tokens import READ, WRITE
@@ -153,10 +153,14 @@ def json_body() -> Any:
     return json_text.read(request.get_data(), "request")
 
 
-def form_body(form: type[BaseModel], words: Mapping[str, str] | None = None, hints: list[str] | None = None) -> Any:
+def form_body(
+    form: type[BaseModel], words: Mapping[str, str] | None = None, hints: list[str] | None = None,
+    also: Callable[[Any, Set[str]], list[Mistake]] = lambda *_: [],
+) -> Any:  # fmt: skip
     """The body as a form of texts and lists of texts. Raises InputError with every mistake.
 
-    `words` are old names of keys, with their new ones; what is said of them goes to `hints`.
+    `words` are old names of keys, with their new ones; what is said of them goes to `hints`. `also` returns the
+    mistakes between fields: it takes the body as texts, and the paths of what is wrong by itself.
     """
     source = yaml_source.of_json(json_body(), "request")
     if words and isinstance(source.tree, dict):
@@ -164,13 +168,16 @@ def form_body(form: type[BaseModel], words: Mapping[str, str] | None = None, hin
     if hints is not None:
         hints += source.hints
     source.raise_mistakes()
+    value, found = None, list[Mistake]()
     try:
-        return TypeAdapter(form).validate_python(source.tree)
+        value = TypeAdapter(form).validate_python(source.tree)
     except ValidationError as invalid:
         found = [
             Mistake("request", ".".join(map(str, one["loc"])), _words(one, form)) for one in invalid.errors()
         ]  # fmt: skip
-        raise InputError(found) from None
+    if found := [*found, *also(source.tree, {one.path for one in found})]:
+        raise InputError(found)
+    return value
 
 
 def _words(error: Any, form: type[BaseModel]) -> str:
@@ -178,8 +185,16 @@ def _words(error: Any, form: type[BaseModel]) -> str:
         case "value_error":
             return str(error["ctx"]["error"])
         case "extra_forbidden":
-            return f"unknown key; the keys are {', '.join(form.model_fields)}"
+            return f"unknown key; the keys are {', '.join(_form_at(form, error['loc'][:-1]).model_fields)}"
         case "missing":
             return "is missing"
         case _:
-            return str(error["msg"])
+            return loader.not_a_mapping(error["input"]) if error["loc"] else str(error["msg"])
+
+
+def _form_at(form: type[BaseModel], path: Sequence[int | str]) -> type[BaseModel]:
+    """The form of a field that is a form itself, or may be absent."""
+    for key in path:
+        kinds = get_args(form.model_fields[str(key)].annotation)
+        form = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return form

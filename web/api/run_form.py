@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Set
+from typing import Any
+
 from pydantic import Field
 
+from emulator.config import program_schema
 from emulator.config.field_types import Switch
+from emulator.config.program_schema import ProgramForm
 from emulator.config.sweep_schema import SweepRequest
-from emulator.model import sweep_axes
-from emulator.model.sweep_axes import AXES, Axes, SweepAxis
+from emulator.errors import InputError, Mistake
+from emulator.hosts.requests.workload import RequestsWorkload
+from emulator.hosts.tools import workloads
+from emulator.hosts.tools.program import ProgramWorkload
+from emulator.hosts.tools.workload import Workload
+from emulator.model import program, request_load, sweep_axes
+from emulator.model.program import ProgramError
+from emulator.model.sweep_axes import AXES, BOTH, Axes, SweepAxis
 from web.api.schemas import Answer
 
 MOST_CELLS = 1000
@@ -26,14 +38,79 @@ class RunForm(SweepRequest):
 
     def axes(self) -> Axes:
         """The axes; without TCP profiles and windows, the default profile. Raises ValueError."""
-        given = self.model_dump(exclude={"in_lab", "repeats"}, exclude_none=True)
+        given = self.model_dump(exclude={"in_lab", "repeats", "workload"}, exclude_none=True)
         return Axes(**({} if given.get("window") else DEFAULTS) | given)
+
+    @property
+    def loads(self) -> tuple[Workload, ...]:
+        """What runs over every lane; of requests every combination. Raises ProgramError, InputError."""
+        if self.workload is None:
+            return (workloads.STREAMS,)
+        if self.workload.requests:
+            try:
+                return tuple(map(RequestsWorkload, request_load.loads(self._requests)))
+            except ValueError as error:
+                raise InputError.single(str(error), "request", "workload.requests") from None
+        return (ProgramWorkload(program.of_settings(program_schema.settings(self.workload))),)
+
+    @property
+    def combinations(self) -> int:
+        """The number of cells for one lane, or for each named lane."""
+        values = [value for value in self._requests.values() if isinstance(value, tuple)]
+        return self.axes().combinations * math.prod(map(len, values))
+
+    @property
+    def _requests(self) -> dict[str, Any]:
+        requests = self.workload.requests if self.workload else None
+        return requests.model_dump(exclude_none=True) if requests else {}
 
     @property
     def most_repeats(self) -> int:
         """Measurements of a cell at most; fewer when its mean is known to 2.5 % after three."""
         repeats: int | None = getattr(self, "repeats")  # noqa: B009  # the table's fields are not typed
         return repeats or 1
+
+
+STAND_INS = {"client": "true", "server": "true", "ready": "after:1s", "bytes": "1"}
+"""What a mistaken setting is taken for, so that those that depend on it are judged nevertheless."""
+
+
+def program_mistakes(tree: Any, wrong: Set[str]) -> list[Mistake]:
+    """The mistakes of a request's program beside those of single settings, whose paths are `wrong`."""
+    given = tree.get("workload") if isinstance(tree, Mapping) else None
+    if not isinstance(given, Mapping):
+        return []
+    if "requests" in given:
+        others = sorted({*given} - {"requests"})
+        text = f"beside requests there is a program ({', '.join(others)}): use one of them"
+        return [*([Mistake("request", "workload.requests", text)] if others else []), *_of_axes(tree, wrong)]
+    bad = {path.split(".")[1] for path in wrong if path.startswith("workload.")}
+    usable = {key: value for key, value in given.items() if key not in bad}
+    usable |= {key: text for key, text in STAND_INS.items() if key in bad}
+    return [*_of_program(usable, bad), *_of_axes(tree, wrong)]
+
+
+def _of_program(settings: Mapping[str, Any], bad: Set[str]) -> list[Mistake]:
+    try:
+        program.of_settings(program_schema.settings(ProgramForm(**settings)))
+    except ProgramError as error:
+        found = [(key, text) for key, text in error.mistakes if key.split(".")[0] not in bad]
+        return [Mistake("request", f"workload.{key}", text) for key, text in found]
+    return []
+
+
+def _of_axes(tree: Mapping[str, Any], wrong: Set[str]) -> list[Mistake]:
+    """The axes that programs and requests do not have."""
+    given = {key: RunForm(**{key: tree[key]}) for key in ("streams", "direction") if key in tree and key not in wrong}
+    found = []
+    if "streams" in given and getattr(given["streams"], "streams") not in (None, (1,)):  # noqa: B009
+        found.append(
+            Mistake("request", "streams", "programs and requests have connections of their own: remove streams")
+        )
+    if "direction" in given and BOTH in (getattr(given["direction"], "direction") or ()):  # noqa: B009
+        text = "programs and requests have one client: use outbound (the client at the hub) or inbound"
+        found.append(Mistake("request", "direction", text))
+    return found
 
 
 class AxisAnswer(Answer):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import Field
 
-from emulator.experiment import attempts
+from emulator.analysis.program_law import ProgramLaw
+from emulator.analysis.tcp_path import NS
+from emulator.experiment import attempts, results
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult
+from emulator.hosts.tools.program import ProgramWorkload
+from emulator.report import program_report
+from emulator.report.program_table import ProgramRow, series_of
 from web.api.schemas import Answer
 from web.runs import Run
 
@@ -34,14 +42,37 @@ class CellAnswer(Answer):
     requests_per_s: float | None = Field(default=None, description="of requests: how many were answered a second")
     request_p50_ns: int | None = Field(default=None, description="of requests: the median time of one")
     request_p99_9_ns: int | None = Field(default=None, description="of requests: the 99.9th percentile of their times")
+    completion_half_width_s: float | None = Field(default=None, description="its 99 % half-width; null after one run")
+    round_trips: float | None = Field(default=None, description="the completion time / the RTT; null at RTT 0")
+    efficiency: float | None = Field(default=None, description="the ideal time / the completion time")
+    connections: int | None = Field(default=None, description="the TCP connections of the median run")
+    law_completion_s: float | None = Field(default=None, description="what the law of its program says; null without")
+    ideal_s: float | None = Field(default=None, description="one handshake, and a program's bytes at the line's rate")
     limiter: str | None = None
     invalid: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     failure: str | None = None
 
 
+class WorkloadAnswer(Answer):
+    """The program of a run: its commands, "" for one that it does not have, and how often each cell runs its client."""
+
+    name: str
+    client: str
+    server: str
+    ready: str
+    prepare: str
+    prepare_client: str
+    bytes: int | None
+    repeat: int
+
+
 class RunAnswer(Answer):
-    """A run: running, done or stopped; `left_s` is an estimate, `warnings` name what to change in the request."""
+    """A run: running, done or stopped; `left_s` is an estimate, `warnings` name what to change in the request.
+
+    `workload` is null for streams. `laws` are sentences on what a program costs, one for each TCP profile and
+    whatever else was varied besides RTT and rate; `savings` say what would shorten it most.
+    """
 
     id: str
     state: str
@@ -50,7 +81,10 @@ class RunAnswer(Answer):
     total: int
     finished: int
     left_s: float
+    workload: WorkloadAnswer | None = None
     cells: list[CellAnswer]
+    laws: list[str] = Field(default_factory=list)
+    savings: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
 
 
@@ -60,13 +94,40 @@ class RunsAnswer(Answer):
     runs: list[str]
 
 
+@dataclass(frozen=True)
+class _Programs:
+    """What the cells of programs show together: their rows and what the law says of them, by cell, and sentences."""
+
+    rows: Mapping[str, ProgramRow] = field(default_factory=dict)
+    law_s: Mapping[str, float] = field(default_factory=dict)
+    laws: tuple[str, ...] = ()
+    savings: tuple[str, ...] = ()
+
+
+def _programs(run: Run) -> _Programs:
+    found = results.of_kind(ProgramResult, run.found)
+    ids = [spec.id for spec in run.specs if spec.id in found]
+    rows = dict(zip(ids, program_report.rows(run.specs, found), strict=True))
+    all = series_of(list(rows.values()))
+    laws = {one.name: one.law for one in all}
+    law_s = {}
+    for id, row in rows.items():
+        law = laws[row.series]
+        if isinstance(law, ProgramLaw) and row.point in law.points:
+            law_s[id] = law.completion_s(row.point)
+    said = tuple(f"{one.name}: {one.law_text}" for one in all)
+    return _Programs(rows, law_s, said, tuple(f"{one.name}, {one.advice}" for one in all if one.advice))
+
+
 def run_answer(run: Run) -> RunAnswer:
     """The answer about a run."""
-    cells = [_cell(spec, run) for spec in run.specs]
+    programs = _programs(run)
+    cells = [_cell(spec, run, programs) for spec in run.specs]
     finished = sum(cell.state != "waiting" for cell in cells)
     return RunAnswer(
         id=run.id, state=run.state, trouble=run.trouble, in_lab=run.in_lab, total=len(cells), finished=finished,
-        left_s=round(run.left_s, 1), cells=cells,
+        left_s=round(run.left_s, 1), workload=_workload(run.specs[0]) if run.specs else None, cells=cells,
+        laws=list(programs.laws), savings=list(programs.savings),
     )  # fmt: skip
 
 
@@ -75,7 +136,35 @@ def _of_requests(result: RequestsResult) -> dict[str, Any]:
     return {"requests_per_s": result.figure, "request_p50_ns": times.p50_ns, "request_p99_9_ns": times.p99_9_ns}
 
 
-def _cell(spec: CellSpec, run: Run) -> CellAnswer:
+def _of_program(row: ProgramRow) -> dict[str, Any]:
+    return {
+        "completion_s": row.mean_s,
+        "completion_half_width_s": row.half_s if math.isfinite(row.half_s) else None,
+        "round_trips": row.round_trips,
+        "efficiency": row.judgement.efficiency,
+        "connections": len(row.program.median.connections),
+    }
+
+
+def _workload(spec: CellSpec) -> WorkloadAnswer | None:
+    if not isinstance(spec.workload, ProgramWorkload):
+        return None
+    one = spec.workload.program
+    return WorkloadAnswer(
+        name=one.name,
+        client=one.client,
+        server=one.server,
+        ready=str(one.ready or ""),
+        prepare=one.prepare,
+        prepare_client=one.prepare_client,
+        bytes=one.bytes,
+        repeat=one.repeat,
+    )
+
+
+def _cell(spec: CellSpec, run: Run, programs: _Programs) -> CellAnswer:
+    row = programs.rows.get(spec.id)
+    ideal_ns = program_report.ideal_ns(spec) if isinstance(spec.workload, ProgramWorkload) else None
     result, failure = run.found.get(spec.id), run.failures.get(spec.id)
     return CellAnswer(
         id=spec.id,
@@ -88,8 +177,10 @@ def _cell(spec: CellSpec, run: Run) -> CellAnswer:
         rtt_measured_ns=result.delays.rtt_ns if result else None,
         steady_bytes_per_s=result.steady_bytes_per_s if isinstance(result, CellResult) else None,
         settled=result.throughput.settled if isinstance(result, CellResult) else None,
-        completion_s=result.figure if isinstance(result, ProgramResult) else None,
         **(_of_requests(result) if isinstance(result, RequestsResult) else {}),
+        **(_of_program(row) if row else {}),
+        law_completion_s=programs.law_s.get(spec.id),
+        ideal_s=ideal_ns / NS if ideal_ns else None,
         limiter=result.judgement.limiter if result else None,
         invalid=result.judgement.invalid if result else (),
         notes=tuple(attempts.noted(result.judgement.findings)) if result else (),

@@ -14,7 +14,7 @@ from flask import Flask, Response, g, request, session
 
 from web.api.problems import Denied
 from web.auth.throttle import Throttle
-from web.auth.tokens import READ, WRITE, Tokens
+from web.auth.tokens import MAY_CHANGE, READ, WRITE, Tokens
 
 TRUSTED = "longhaul.trusted"
 """Set in the WSGI environment of requests over the unix socket: the socket file's mode has authorized them."""
@@ -72,7 +72,7 @@ class Guard:
             return
         if g.role is None:
             raise Denied(401, "log in, or send the token as Authorization: Bearer TOKEN")
-        if needed == WRITE and g.role != WRITE:
+        if needed == WRITE and g.role not in MAY_CHANGE:
             raise Denied(403, "this token is read-only: use the token that may change things")
         if g.by_session and request.method not in SAFE:
             self.check_csrf(request.headers.get("X-CSRF-Token", ""))
@@ -124,7 +124,7 @@ class Guard:
                 raise Denied(401, "this token is unknown: the file 'token' in the state folder holds it")
             return role, False
         role = session.get("role")
-        return (role, True) if role in (READ, WRITE) else (None, False)
+        return (role, True) if role in (READ, *MAY_CHANGE) else (None, False)
 
     def _check_host(self) -> None:
         """Refuse an unknown host name: an attacker may have made it point to this server (DNS rebinding)."""

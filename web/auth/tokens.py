@@ -1,4 +1,7 @@
-"""The two tokens: one may change things, one may only read. The first start creates them, readable by root alone."""
+"""The three tokens, each for a role. The first start creates them, readable by root alone.
+
+A reader looks, a writer changes lanes and starts test runs, an operator also runs commands of its own on the machines.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from pathlib import Path
 from emulator.errors import MissingError
 from emulator.system import atomic_file, bounded_file, kept_file
 
-WRITE, READ = "write", "read"
-FILES = {WRITE: "token", READ: "token-read-only"}
+OPERATOR, WRITE, READ = "operator", "write", "read"
+MAY_CHANGE = (WRITE, OPERATOR)
+FILES = {OPERATOR: "token-operator", WRITE: "token", READ: "token-read-only"}
 LEAST_LENGTH = 16
 """Of a token that somebody wrote by hand; Longhaul's own have 43 characters."""
 log = logging.getLogger("longhaul.web")
@@ -25,24 +29,26 @@ class Tokens:
 
     write: str
     read: str
+    operator: str
 
     def role_of(self, token: str) -> str | None:
         """The role of a token; every comparison takes the same time."""
         given = token.encode()
         may_write = hmac.compare_digest(given, self.write.encode())
         may_read = hmac.compare_digest(given, self.read.encode())
-        return WRITE if may_write else READ if may_read else None
+        may_operate = hmac.compare_digest(given, self.operator.encode())
+        return OPERATOR if may_operate else WRITE if may_write else READ if may_read else None
 
     @property
     def session_key(self) -> bytes:
         """The key that signs session cookies: changing a token ends every session."""
-        return hashlib.sha256(f"longhaul session {self.write} {self.read}".encode()).digest()
+        return hashlib.sha256(f"longhaul session {self.write} {self.read} {self.operator}".encode()).digest()
 
 
 def load(folder: Path) -> Tokens:
     """Read the tokens in `folder` and create those that are missing or spoilt, with mode 0600. Raises MissingError."""
     atomic_file.folder(folder)
-    return Tokens(*(_load(folder / FILES[role]) for role in (WRITE, READ)))
+    return Tokens(*(_load(folder / FILES[role]) for role in (WRITE, READ, OPERATOR)))
 
 
 def _load(path: Path) -> str:

@@ -5,7 +5,7 @@ import { dropDraft } from './draft.js';
 
 const csrf = document.querySelector('meta[name="csrf"]').content;
 export const can = new Set(document.body.dataset.can.split(' ').filter(Boolean));
-export const mayWrite = document.body.dataset.role === 'write';
+export const mayWrite = document.body.dataset.role !== 'read';
 export const $ = (id) => document.getElementById(id);
 
 export class Problem extends Error {

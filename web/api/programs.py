@@ -1,0 +1,132 @@
+"""Programs in runs: what a request may name, the shipped presets, and who may run commands where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from flask import g
+from pydantic import Field
+
+from emulator.config import loader, shipped_topologies, yaml_source
+from emulator.config.program_schema import ProgramForm
+from emulator.config.request_schema import RequestsForm
+from emulator.hosts.tools.program import ProgramWorkload
+from emulator.hosts.tools.workload import Workload
+from emulator.system import bounded_file
+from emulator.units import format_duration
+from web.api.problems import Denied
+from web.api.routing import EndpointTable
+from web.api.schemas import Answer
+from web.auth.tokens import FILES, OPERATOR
+from web.context import here
+
+table = EndpointTable()
+
+
+class SettingAnswer(Answer):
+    """One setting of a program: its key in `workload`, and an example as JSON."""
+
+    key: str
+    help: str
+    example: Any
+
+
+class PresetAnswer(Answer):
+    """A shipped topology whose sweep runs a program: the axes and the program as a request has them."""
+
+    name: str
+    axes: dict[str, str]
+    workload: dict[str, Any]
+
+
+class ProgramsAnswer(Answer):
+    """The settings of a program in the order of the form, and the presets by name.
+
+    `outside_lab`: this client may run programs outside the lab. `refused` is why it may run none at all, else empty.
+    """
+
+    settings: list[SettingAnswer]
+    presets: list[PresetAnswer]
+    outside_lab: bool
+    refused: str = Field(description="why this client may run no program in a lab; empty when it may")
+
+
+@table("GET", "/api/programs", ProgramsAnswer)
+def programs() -> ProgramsAnswer:
+    """What a run's `workload` may hold, and the programs that come with Longhaul, ready to run."""
+    fields = {key: field for key, field in ProgramForm.model_fields.items() if key != "requests"}
+    settings = [
+        SettingAnswer(key=key, help=str(field.description), example=example(key)) for key, field in fields.items()
+    ]
+    refused = refusal(in_lab=True)
+    return ProgramsAnswer(settings=settings, presets=presets(), outside_lab=not refusal(in_lab=False), refused=refused)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a request's `workload`, complete in itself."""
+    made = ProgramForm.model_json_schema()
+    made.pop("$defs", None)
+    made["properties"]["requests"] = RequestsForm.model_json_schema()
+    return made
+
+
+def example(key: str) -> Any:
+    """An example of a setting."""
+    return _first_example(schema()["properties"][key])
+
+
+def _first_example(field: Mapping[str, Any]) -> Any:
+    kinds = [field, *field.get("anyOf", ())]
+    return next((kind["examples"][0] for kind in kinds if kind.get("examples")), "")
+
+
+@cache
+def presets() -> list[PresetAnswer]:
+    """The shipped topologies with a program."""
+    return [made for name in shipped_topologies.names() if (made := _preset(name)) is not None]
+
+
+def _preset(name: str) -> PresetAnswer | None:
+    path = shipped_topologies.shipped(name)
+    tree: Any = yaml_source.read(bounded_file.read_text(path, bounded_file.TOPOLOGY), name).tree
+    sweep = tree.get("sweep", {})
+    workload = sweep.pop("workload", {})
+    if "client" not in workload:
+        return None
+    axes = {key: ", ".join(value) if isinstance(value, list) else value for key, value in sweep.items()}
+    if "rtt" not in axes:
+        rtts = dict.fromkeys(lane.rtt_ns for lane in loader.load(path).lanes)
+        axes["rtt"] = ", ".join(map(format_duration, sorted(rtts)))
+    return PresetAnswer(name=name, axes={key: text for key, text in axes.items() if key != "lane"}, workload=workload)
+
+
+def check_allowed(workload: Workload, *, in_lab: bool) -> None:
+    """Raise Denied when the workload is a program that this client may not run there."""
+    if isinstance(workload, ProgramWorkload) and (reason := refusal(in_lab=in_lab)):
+        raise Denied(403, reason)
+
+
+def refusal(*, in_lab: bool) -> str:
+    """Why this client may run no program there; empty when it may.
+
+    Outside the lab a command runs as root of this machine, or over SSH on others. In the lab Landlock keeps it from
+    the machine's files.
+    """
+    daemon = here()
+    if daemon.demo:
+        return "the demo has no login, so it runs no programs: use longhaul sweep --in-lab, or longhaul serve"
+    if g.role == OPERATOR:
+        return ""
+    if not in_lab:
+        return (
+            f"outside the lab a program runs as root: log in with the token in the file {FILES[OPERATOR]} of the state "
+            "folder, or set in_lab"
+        )
+    if not daemon.confines():
+        return (
+            "this machine's kernel has no Landlock, so the lab does not keep a program from its files: log in with the "
+            f"token in the file {FILES[OPERATOR]} of the state folder"
+        )
+    return ""
