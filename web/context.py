@@ -10,7 +10,7 @@ from typing import cast
 from flask import current_app
 
 from emulator.control.status import Status
-from emulator.lab import landlock
+from emulator.experiment import sweep_runner
 from web.certificates import Certificates
 from web.live import Live
 from web.runs import Runs
@@ -30,7 +30,7 @@ class ServerContext:
     clock: Callable[[], float] = time.monotonic
     watched_at: Callable[[], float | None] = lambda: None
     """When the watchdog last checked the lanes, by `clock`."""
-    confines: Callable[[], bool] = lambda: landlock.abi() > 0
+    confines: Callable[[], bool] = sweep_runner.lab_is_confined
     """Whether this machine's kernel keeps the programs of a lab from its files."""
     started: float = field(init=False)
     last_status: tuple[Status, str] | None = None
