@@ -51,7 +51,8 @@ def serve(
     """Serve the API and the web pages, and watch the lanes as 'longhaul daemon' does, until Ctrl-C.
 
     TCP clients need a token. The first start writes the tokens to the state folder, mode 0600: 'token' may change
-    things, 'token-read-only' may read, 'token-operator' may also run programs outside the lab. The unix socket is open to everybody who may open its file.
+    things, 'token-read-only' may read, 'token-operator' may also run programs outside the lab. The unix socket is open
+    to everybody who may open its file.
     """
     if here and not demo:
         raise click.UsageError("--here needs --demo", ctx)

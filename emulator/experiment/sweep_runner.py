@@ -66,6 +66,13 @@ def lab_memory_bytes(spec: CellSpec) -> int:
     return min(max(LAB_MEMORY_BYTES, wanted_gib << 30), MOST_MEMORY_BYTES)
 
 
+def lab_is_confined() -> bool:
+    """Whether this machine's kernel keeps the programs of a cell in a lab from the machine's files (Landlock)."""
+    from emulator.lab import landlock
+
+    return landlock.abi() > 0
+
+
 def in_lab(cpus: Sequence[int], captures: CellCaptures | None = None, choice: RootChoice = IMAGE) -> Runner:
     """A runner that boots a lab for every cell, each on its own CPU."""
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
