@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from emulator import units
-from emulator.analysis import tcp_path, verdict
+from emulator.analysis import tcp_path, tuning_advice, verdict
 from emulator.analysis.observed import MachineUse, Queues
 from emulator.analysis.program_law import ProgramLaw, seconds_text
 from emulator.analysis.program_runs import ProgramRun, ProgramRuns, TcpConnection, TimeShare
@@ -129,6 +129,10 @@ def _waits(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
     else:
         yield ROUND_TRIPS, facts.path.rtt_ns
     yield SLOW_START, slow_start_wait_ns(facts, facts.initcwnd)
+    if one := facts.run.busiest:
+        # The kernel counts no wait for a send buffer while a part of a segment is left to send.
+        counted = max(0, _rwnd_ns(one) - facts.line_ns) + max(0, _sndbuf_ns(one) - facts.line_ns)
+        yield allowed_window(facts)[0], window_wait_ns(facts) - counted
 
 
 def _of_the_rest(facts: ProgramFacts) -> str:
@@ -156,10 +160,34 @@ def slow_start_wait_ns(facts: ProgramFacts, initcwnd: int) -> int:
     rtt, rate = facts.path.rtt_ns, facts.path.rate_bps
     window = initcwnd * tcp_path.mss_bytes(facts.path.mtu)
     left, wait = facts.streamed_bytes - window, 0
-    while left > 0 and (idle := rtt - window * 8 * NS // rate) > 0:
+    most = allowed_window(facts)[1]
+    while left > 0 and window < most and (idle := rtt - window * 8 * NS // rate) > 0:
         window, wait = 2 * window, wait + idle
         left -= window
     return wait
+
+
+def allowed_window(facts: ProgramFacts) -> tuple[str, int]:
+    """What lets the least of the busier direction be in flight, by the hosts' largest buffers, and how many bytes."""
+    from_client = _data_from(facts) == CLIENT
+    source, sink = (facts.client, facts.server) if from_client else (facts.server, facts.client)
+    allowed = tuning_advice.windows(source, sink)
+    receive, send = allowed.receive_bytes or 0, allowed.send_bytes or 0
+    return (RECEIVE_WINDOW, receive) if receive < send else (SEND_BUFFER, send)
+
+
+def window_wait_ns(facts: ProgramFacts) -> int:
+    """How long that leaves the line idle, after a slow start up to it; 0 where it holds rate x RTT."""
+    window = allowed_window(facts)[1]
+    idle = facts.path.rtt_ns - window * 8 * NS // facts.path.rate_bps
+    # A slow start up to a window sends twice as much.
+    left = facts.streamed_bytes - 2 * window
+    return max(0, left) * idle // window if idle > 0 else 0
+
+
+def _data_from(facts: ProgramFacts) -> str:
+    one = facts.run.busiest
+    return CLIENT if one and one.sent_bytes > one.received_bytes else SERVER
 
 
 def _turns_ns(one: TcpConnection, rtt_ns: int) -> int:
@@ -186,11 +214,14 @@ def _sndbuf_ns(one: TcpConnection) -> int:
 def sender(facts: ProgramFacts, kind: str) -> str:
     """Which end's data waited for a window or a buffer: the client's or the server's."""
     one = facts.run.busiest
-    if one is None:
-        return CLIENT
-    if kind == RECEIVE_WINDOW:
-        return CLIENT if one.client_rwnd_limited_ns >= one.server_rwnd_limited_ns else SERVER
-    return CLIENT if one.client_sndbuf_limited_ns >= one.server_sndbuf_limited_ns else SERVER
+    client = server = 0
+    if one and kind == RECEIVE_WINDOW:
+        client, server = one.client_rwnd_limited_ns, one.server_rwnd_limited_ns
+    elif one:
+        client, server = one.client_sndbuf_limited_ns, one.server_sndbuf_limited_ns
+    if client == server:
+        return _data_from(facts)
+    return CLIENT if client > server else SERVER
 
 
 def receiver(facts: ProgramFacts, kind: str) -> str:

@@ -71,8 +71,8 @@ class ProgramRow:
 
     @property
     def quiet_share(self) -> float | None:
-        """The share of the time with no frame on the lane; None when no frames were seen."""
-        frames = self.program.frames
+        """The share of the time with no frame on the lane; None when no frames were seen, and without a delay."""
+        frames = self.program.frames if self.rtt_ns else None
         return frames.quiet_ns / frames.completion_ns if frames and frames.completion_ns else None
 
 

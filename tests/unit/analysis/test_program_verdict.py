@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.made_programs import MIB, MS, PATH, RTT_NS, chatty, connection, facts, run, runs
+from support.made_programs import BUFFERS, MIB, MS, PATH, RTT_NS, chatty, connection, facts, run, runs
 from support.made_results import SEEN, changed
 
 from emulator.analysis import program_law, program_time, program_verdict
@@ -16,6 +16,8 @@ from emulator.analysis.program_law import LawPoint, ProgramLaw
 from emulator.analysis.program_runs import ProgramJudgement, ProgramRuns
 from emulator.analysis.program_time import ProgramFacts
 from emulator.analysis.verdict import Buffers
+
+LARGE = Buffers(64 * MIB, 64 * MIB)
 
 
 def judged(program: ProgramRuns, **changes: object) -> ProgramJudgement:
@@ -111,6 +113,31 @@ def test_a_window(side: str, kind: str, limiter: str, evidence: str, advice: str
     assert found.advice.startswith(advice)
 
 
+@pytest.mark.parametrize("up", [False, True])
+@pytest.mark.parametrize(
+    ("source", "took_ms", "limiter"),
+    [
+        (BUFFERS, 6237, "send buffer of the {source}, 4 MiB"),
+        (LARGE, 4450, "receive window of the {sink}, 6 MiB buffer"),
+    ],
+)
+def test_a_window_that_the_kernel_does_not_count_is_known_by_its_size(
+    up: bool, source: Buffers, took_ms: int, limiter: str
+) -> None:
+    """As measured: 64 MiB at 200 ms through 4 MiB of send buffer, and no time counted as limited by it."""
+    far = {"path": replace(PATH, rtt_ns=200 * MS), "rtt_before_ns": 200 * MS}
+    times = {"client_ms": took_ms - 200, "server_ms": 400} if up else {"client_ms": 400, "server_ms": took_ms - 200}
+    one = connection(*((64 * MIB, 122) if up else (122, 64 * MIB)), **times)
+    names = ("client", "server") if up else ("server", "client")
+    program = runs(run(took_ms, one))
+    found = judged(program, **far, **{names[0]: source})
+    assert found.limiter.startswith(limiter.format(source=names[0], sink=names[1]))
+    assert found.invalid == ()
+    assert found.kind != program_time.SLOW_START
+    held = judged(program, **far, client=LARGE, server=LARGE)
+    assert held.kind == program_time.SLOW_START, "buffers that hold rate x RTT do not limit"
+
+
 def test_a_window_below_what_the_host_allows_is_the_programs_own() -> None:
     one = connection(100, 64 * MIB, client_ms=200, server_ms=2900, server_rwnd_ms=2700)
     found = judged(runs(run(3000, one)), client=Buffers(64 * MIB, 64 * MIB))
@@ -178,9 +205,19 @@ def test_slow_start() -> None:
     found = judged(runs(run(1040, one)))
     assert (found.kind, found.limiter) == (program_time.SLOW_START, "slow start")
     assert "round trips until the congestion window had grown" in found.evidence
-    assert found.advice.startswith("initcwnd 40 instead of 10, or a connection that stays open: about ")
+    assert found.advice == (
+        "initcwnd 40 instead of 10, or a connection that stays open: about 840 ms instead of 1.04 s"
+    )
     kept = judged(runs(run(1040, one)), initcwnd=40).advice
     assert kept.startswith("a connection that stays open, without tcp_slow_start_after_idle, keeps its window")
+
+
+def test_a_window_that_grows_more_slowly_than_slow_start_is_part_of_it() -> None:
+    """The same in 30 round trips: after an early end of slow start the window grows by a segment each round trip."""
+    one = connection(100, 4 * MIB, client_ms=200, server_ms=2900)
+    found = judged(runs(run(3000, one)))
+    grown = next(part.time_ns for part in found.shares if part.kind == program_time.SLOW_START)
+    assert grown / RTT_NS == pytest.approx(27.65, abs=0.01), "all but handshake, request and line"
 
 
 def test_in_between_both_are_named() -> None:
