@@ -15,6 +15,7 @@ from support.lab_cells import KIB, MBIT, MIB, MS, run, spec
 
 from emulator.cli.main import main
 from emulator.control.appliance import Appliance
+from emulator.errors import MeasureError
 from emulator.experiment import requests_cell, results
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.requests_result import RequestsResult
@@ -117,6 +118,20 @@ def test_answers_faster_than_the_round_trip_are_impossible(appliance: Appliance)
     assert {"above-ceiling", "below-rtt", "changed"} <= checks
     assert any("are more than 4 connections x 1 in flight / RTT allow" in said for said in result.judgement.invalid)
     assert request_table.overview([one], {one.id: result}).rows[0][1].startswith("✗")
+
+
+def test_a_lane_that_dies(appliance: Appliance) -> None:
+    one = cell(RequestLoad(2), rtt_ms=80, rate_mbit=100)
+    appliance.up(one.topology)
+    port = appliance.status().lanes[0].outbound.port
+    thread = threading.Thread(target=lambda: time.sleep(3) or run("ip", "link", "set", port, "down"))
+    thread.start()
+    words = (
+        "2 requests were not answered, and the end of the connections did not reach far within 60 s: the lane carries"
+    )
+    with pytest.raises(MeasureError, match=words):
+        measured(appliance, one)
+    thread.join()
 
 
 def test_a_sweep_is_kept_captured_and_resumed(

@@ -16,7 +16,7 @@ from typing import Any
 from emulator.errors import MeasureError
 from emulator.hosts.host import Host
 from emulator.hosts.tools import listening
-from emulator.hosts.tools.process import Completed
+from emulator.hosts.tools.process import Completed, Running
 from emulator.model.request_load import RequestLoad
 
 PORT = 5301
@@ -101,7 +101,18 @@ def run(test: RequestTest, client: Host, server: Host, address: str) -> RequestR
         client.start(["python3", "-c", text, "ask", wish]) as asking,
     ):
         asked = _report(asking.wait(test.longest_s), client)
-        return RequestReports(asked, _report(serving.wait(_LATE_S), server))
+        return RequestReports(asked, _report(_ended(serving, asked, server), server))
+
+
+def _ended(serving: Running, asked: Mapping[str, Any], server: Host) -> Completed:
+    """The server's end, which follows the client's when the lane still carries packets. Raises MeasureError."""
+    try:
+        return serving.wait(_LATE_S)
+    except MeasureError:
+        raise MeasureError(
+            f"{asked['unanswered']} requests were not answered, and the end of the connections did not reach "
+            f"{server.name} within {_LATE_S:g} s: the lane carries nothing"
+        ) from None
 
 
 @contextmanager
