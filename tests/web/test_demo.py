@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
 from support import waiting
+from support.folders import TOPOLOGIES
 from support.waiting import PATIENCE_S
 
 from emulator.cli import demo_unshare
@@ -170,6 +172,43 @@ def test_a_run_over_any_lanes_measures_each_and_leaves_the_star_as_it_was(url: s
         assert cell["rtt_measured_ns"] >= cell["rtt_ns"]
     seen(url, lambda look: not look["leased"] and all(lane["min_ns"] for lane in look["lanes"].values()))
     assert client.ask("GET", "/api/topology").text == before
+
+
+REROUTED_S, SOON_S = 73_800, 15
+"""When day.yaml makes tokyo's path longer, in s after the start of its day, and how soon that is to be."""
+
+
+@pytest.fixture
+def day(url: str) -> Iterator[None]:
+    """topologies/day.yaml is up in the demo, shortly before tokyo is re-routed for half an hour."""
+    client = Client(url)
+    before = client.ask("GET", "/api/topology").text
+    begins = datetime.fromtimestamp(seen(url, lambda _: True)["at_ms"] // 1000 + SOON_S - REROUTED_S, UTC)
+    text = (TOPOLOGIES / "day.yaml").read_text().replace("start: 00:00 ", f"start: {begins:%Y-%m-%dT%H:%M:%SZ} ")
+    assert f"{begins:%H:%M:%SZ}" in text
+    client.ask("PUT", "/api/topology", text.encode(), Content_Type="application/yaml")
+    yield
+    client.ask("PUT", "/api/topology", before.encode(), Content_Type="application/yaml")
+
+
+def test_a_lane_set_on_the_page_keeps_its_schedule(url: str, day: None, browser: Browser) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 1600})
+    page.set_default_timeout(LIMIT_S * 1000)
+    page.goto(url + "#tokyo")
+    expect(page.get_by_text("A schedule changes this lane")).to_be_visible(timeout=LIMIT_S * 1000)
+    page.get_by_label("Outbound (hub to site) Rate", exact=True).fill("0.5")
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.locator("#notes")).to_contain_text("tokyo is at", timeout=LIMIT_S * 1000)
+    asked = page.locator("#table tr[data-lane=tokyo] [data-of=asked]")
+    expect(asked).to_have_text("240 ms", timeout=LIMIT_S * 1000)
+    expect(page.get_by_label("RTT", exact=True)).to_have_value("240")
+    expect(page.get_by_label("Outbound (hub to site) Rate", exact=True)).to_have_value("500")
+    page.close()
+    look = seen(url, lambda one: (one["lanes"]["tokyo"]["min_ns"] or 0) >= 240 * MS)
+    tokyo = look["scheduled"]["tokyo"]
+    assert (look["lanes"]["tokyo"]["asked_ns"], look["drift"]) == (240 * MS, 0)
+    assert [tokyo[way]["rate"] for way in ("outbound", "inbound")] == ["500Mbit"] * 2
+    assert look["lanes"]["london"]["asked_ns"] > 80 * MS  # the evening's ramp
 
 
 @pytest.mark.parametrize("where", [[], ["--here"]], ids=["lab", "here"])
