@@ -12,7 +12,7 @@ import click
 from emulator.cli.build_progress import build_progress
 from emulator.cli.options import snap_option
 from emulator.cli.output import json_option
-from emulator.cli.root_options import chosen, kernel_option, root_options, warn, with_option
+from emulator.cli.root_options import COUNTED, chosen, clock_option, kernel_option, root_options, warn, with_option
 from emulator.errors import Mistake
 from emulator.lab import boot_options, lab_facts, lab_root
 from emulator.lab.boot_options import START
@@ -116,6 +116,7 @@ def info(as_json: bool) -> None:
     "  longhaul lab run --host-root -- curl --version\n"
     "  longhaul lab run --seed 7 --timeout 10min -- python3 -m pytest tests/lab",
 )
+@clock_option
 @click.option("--real-time", is_flag=True, help="Use the host's clock; measurements are then not exact.")
 @click.option("--mem", default="8G", show_default=True, metavar="SIZE", help=MEMORY_HELP)
 @click.option("--seed", default="1", show_default=True, metavar="N", help="Seed of all the guest's random numbers.")
@@ -141,8 +142,8 @@ def info(as_json: bool) -> None:
 @root_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
-    real_time: bool, mem: str, seed: str, timeout: str | None, start_date: str | None, stall: str | None,
-    pcap: str | None, snap_bytes: int, command: tuple[str, ...], **roots: Any,
+    clock: str | None, real_time: bool, mem: str, seed: str, timeout: str | None, start_date: str | None,
+    stall: str | None, pcap: str | None, snap_bytes: int, command: tuple[str, ...], **roots: Any,
 ) -> None:  # fmt: skip
     """Run COMMAND as root in the lab. It can read and write the current folder; the exit code is COMMAND's.
 
@@ -157,7 +158,8 @@ def run(
     start_ns = reader.read("--start-date", boot_options.parse_start_ns, start_date)
     stall_cpu_s = reader.read("--stall", boot_options.parse_stall_s, stall)
     if real_time:
-        reader.refuse({"--start-date": start_date, "--stall": stall}, "it is for the virtual clock: omit --real-time")
+        virtual = {"--start-date": start_date, "--stall": stall, "--clock": clock}
+        reader.refuse(virtual, "it is for the virtual clock: omit --real-time")
     choice = chosen(roots, reader)
     if not command[0]:
         reader.mistakes.append(Mistake("COMMAND", "", boot_options.NO_COMMAND))
@@ -169,6 +171,7 @@ def run(
             command if pcap is None else _captured(command, pcap, snap_bytes),
             cwd=folder,
             real_time=real_time,
+            counted=clock == COUNTED,
             memory_bytes=memory_bytes or boot_options.MEMORY_BYTES,
             seed=boot_options.SEED if number is None else number,
             timeout_s=timeout_s,

@@ -21,6 +21,21 @@ KERNEL_HELP = (
 )
 
 
+CLOCKS = NETWORK, COUNTED = "network", "counted"
+CLOCK_HELP = (
+    "network: computing takes no time, and a run repeats to the byte. counted: computing takes as long as on this "
+    "machine, which must be idle."
+)
+
+
+def clock_option(command: F) -> F:
+    """The option --clock."""
+    kind = click.Choice(CLOCKS)
+    return click.option("--clock", type=kind, help=f"What takes time in the lab. {CLOCK_HELP}  [default: network]")(
+        command
+    )
+
+
 def with_option(command: F) -> F:
     """The option --with."""
     return click.option("--with", "packages", metavar="PACKAGE,...", help=WITH_HELP)(command)

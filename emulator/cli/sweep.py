@@ -16,7 +16,7 @@ from emulator.cli.options import snap_option
 from emulator.cli.output import count, emit_json, emit_table, json_option, width
 from emulator.cli.program_options import program_options
 from emulator.cli.request_options import request_options
-from emulator.cli.root_options import root_options, warn
+from emulator.cli.root_options import clock_option, root_options, warn
 from emulator.cli.sweep_options import asked_for, axis_options
 from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
@@ -67,6 +67,7 @@ SNAP_BYTES = 128
 )
 @click.option("--in-lab", is_flag=True, help="Run each cell in its own lab, one lab per CPU.")
 @root_options
+@clock_option
 @click.option(
     "--scheduler",
     metavar="ADDRESS",

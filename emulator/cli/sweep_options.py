@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from emulator.model.tcp_profile import Profile
     from emulator.model.topology import Topology
 
+FOR_THE_LAB = "it is for the lab: add --in-lab"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -82,7 +83,9 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
     reader = Reader()
     choice = root_options.chosen(given, reader)
     if choice.asked and not given["in_lab"]:
-        reader.mistakes.append(Mistake(choice.asked, "", "it is for the lab: add --in-lab"))
+        reader.mistakes.append(Mistake(choice.asked, "", FOR_THE_LAB))
+    if given["clock"] and not given["in_lab"]:
+        reader.mistakes.append(Mistake("--clock", "", FOR_THE_LAB))
     with _beside([*noted(ctx), *reader.mistakes]):
         file = given["topology"]
         base = loader.load(file) if file else None
@@ -105,6 +108,7 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         one = ProgramWorkload(program) if program else workloads.STREAMS
         loads = tuple(map(RequestsWorkload, requests)) or (one,)
         specs = grid.cells(placed, axes, known, _places(lines, given), algorithms, loads)
+        specs = [replace(spec, counted=given["clock"] == root_options.COUNTED) for spec in specs]
     order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
     snap_bytes = given["snap_bytes"] if given["pcap"] else None
     return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed, snap_bytes, choice)

@@ -45,7 +45,8 @@ def buffers_of(profile: Profile) -> Buffers:
 class CellSpec:
     """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, streams, direction and duration.
 
-    `repeat` counts the measurements of the same cell from 0; each has its own seed (`again`).
+    `repeat` counts the measurements of the same cell from 0; each has its own seed (`again`). `counted`: the clock of
+    its lab counts computing, too.
     """
 
     topology: Topology
@@ -56,6 +57,7 @@ class CellSpec:
     direction: str = OUTBOUND
     repeat: int = 0
     workload: Workload = workloads.STREAMS
+    counted: bool = False
 
     @property
     def lane(self) -> Lane:
@@ -139,6 +141,7 @@ class CellSpec:
             *([self.direction] if self.direction != OUTBOUND else []),
             *([f"MTU{blank}{self.lane.mtu}"] if self.lane.mtu != 1500 else []),
             *([units.format_rate(rate_bps)] if rate_bps else []),
+            *([f"CPU{blank}counted"] if self.counted else []),
             *([f"loss{blank}{loss_model.format_loss(way.loss_p32, way.loss_model)}"] if way.mean_loss else []),
         ]
 
@@ -167,6 +170,7 @@ class CellSpec:
             "direction": self.direction,
             "repeat": self.repeat,
             "workload": workloads.to_json(self.workload),
+            **({"counted": True} if self.counted else {}),
         }
 
     @classmethod

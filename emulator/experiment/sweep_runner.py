@@ -106,7 +106,7 @@ def lab_answer(
     try:
         done = boot.capture(
             argv, cwd=folder, memory_bytes=lab_memory_bytes(spec), seed=spec.topology.seed, cpu=cpu,
-            timeout_s=LAB_TIMEOUT_S, stall_cpu_s=LAB_STALL_CPU_S, choice=choice, own=True,
+            timeout_s=LAB_TIMEOUT_S, stall_cpu_s=LAB_STALL_CPU_S, choice=choice, own=True, counted=spec.counted,
             env=lab_programs.environment([spec], boot.built(choice=choice)),
         )  # fmt: skip
     except LabTimeout:

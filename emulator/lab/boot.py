@@ -25,6 +25,7 @@ from emulator.lab.lab_root import LabRoot, RootChoice
 from emulator.lab.landlock import Job
 from emulator.lab.reports import Reports
 from emulator.lab.runtime import cpu_of_its_own, runtime_folder
+from emulator.system.clock import COUNTED, EXACT
 
 POLL_MS = 50
 """The time between two checks for output of the lab."""
@@ -58,6 +59,7 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     real_time: bool = False,
+    counted: bool = False,
     memory_bytes: int = MEMORY_BYTES,
     seed: int = SEED,
     timeout_s: float | None = None,
@@ -73,6 +75,8 @@ def run(
 ) -> int:
     """Run `argv` as root of a lab and return its exit code; builds the lab first when it is not there.
 
+    The clock jumps over idle time, and computing takes none of it; with `counted` computing takes as long as it does on
+    this machine. With `real_time` the clock is the host's.
     The command runs in the folder `cwd` of the host and may change it; with None it can change nothing of the host.
     `serial` are two FIFOs, to the lab and from it: inside they are /dev/ttyS0. `choice` is where programs come from;
     with `own` the command is one of Longhaul's own, which has the image's files even when `choice` names a folder.
@@ -85,9 +89,9 @@ def run(
     boot_options.check(argv, folder, [inside.image, *inside.folders])
     programs.check([argv[0]], inside, folder, (env or {}).get("PATH"))
     return _boot(
-        root, argv, folder, env or {}, own=own, real_time=real_time, memory_bytes=memory_bytes, seed=seed,
-        timeout_s=timeout_s, start_ns=start_ns, stall_cpu_s=stall_cpu_s, cpu=cpu, serial=serial, stdout=stdout,
-        stderr=stderr,
+        root, argv, folder, env or {}, own=own, real_time=real_time, counted=counted, memory_bytes=memory_bytes,
+        seed=seed, timeout_s=timeout_s, start_ns=start_ns, stall_cpu_s=stall_cpu_s, cpu=cpu, serial=serial,
+        stdout=stdout, stderr=stderr,
     )  # fmt: skip
 
 
@@ -100,6 +104,7 @@ def _boot(
     own: bool = False,
     changes: bool = False,
     real_time: bool = False,
+    counted: bool = False,
     memory_bytes: int = MEMORY_BYTES,
     seed: int = SEED,
     timeout_s: float | None = None,
@@ -114,7 +119,8 @@ def _boot(
     with runtime_folder() as runtime, cpu_of_its_own(cpu) as pinned:
         spec = _spec(root, argv, folder, env, seed, own=own, real_time=real_time) | {"changes": changes}
         parameters = _prepare(root, Exchange(runtime), memory_bytes, spec)
-        clock = [] if real_time else ["time-travel=inf-cpu", f"time-travel-start={start_ns}"]
+        travel = COUNTED if counted else EXACT
+        clock = [] if real_time else [travel, f"time-travel-start={start_ns}"]
         lines = {} if serial is None else {8: str(serial[0]), 9: str(serial[1])}
         console = ["con0=null,fd:1", *(["ssl0=fd:8,fd:9"] if lines else [])]
         files = _allowed(root, runtime, folder)

@@ -112,7 +112,8 @@ def _contents(sections: Iterable[tuple[str, str, str]]) -> str:
 def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping[str, Result]) -> str:
     kernels = sorted({result.machine.kernel for result in found.values()})
     tools = sorted({_tool(result) for result in found.values()})
-    clock = "virtual time" if machine.get("virtual_time") else "real time"
+    counted = "virtual time that counts computing" if machine.get("counted_time") else "real time"
+    clock = "virtual time" if machine.get("virtual_time") else counted
     most = facts.get("most_repeats", 1)
     order = "longest first, equal ones in random order" if facts.get("in_lab") else "in random order"
     return escape(

@@ -60,6 +60,7 @@ def record(host: InspectedHost) -> dict[str, Any]:
         "kernel": platform.uname()._asdict(),
         "cpus": len(os.sched_getaffinity(0)),
         "virtual_time": clock.here_is_virtual(),
+        "counted_time": clock.here_is_counted(),
         "sysctls": {name: _sysctl(host, name) for name in SYSCTLS},
         "offloads": _offloads(_answer(host, ["ethtool", "-k", host.interface])),
         "versions": {

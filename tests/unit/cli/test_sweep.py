@@ -163,6 +163,13 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(longhaul: Sai
     assert not (tmp_path / "runs").exists()
 
 
+def test_the_clock_that_counts_computing_is_the_labs_and_names_its_cells(longhaul: Said) -> None:
+    plan = ("sweep", "--rtt", "32", "--tcp-profile", "default", "--clock", "counted", "--dry-run")
+    assert longhaul(*plan)[2].splitlines()[0] == "--clock: it is for the lab: add --in-lab"
+    code, out, _ = longhaul(*plan, "--in-lab", "--json")
+    assert (code, [cell["id"] for cell in json.loads(out)["cells"]]) == (0, ["lane-32ms-default-1-CPUcounted"])
+
+
 @pytest.mark.parametrize(
     ("key", "least", "most"),
     [

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -120,6 +121,27 @@ def test_a_live_lock_ends_with_what_was_running(loop: str) -> None:
         boot.run(["python3", "-c", loop], stall_cpu_s=3)
     assert "python3 -c" in str(error.value)
     assert (left_behind(), lab_processes()) == ([], [])
+
+
+TIMES = """
+import time
+times = [time.monotonic()]
+for act in (lambda: time.sleep(1000), lambda: sum(range(10**7))):
+    act()
+    times.append(time.monotonic())
+print(times[1] - times[0], times[2] - times[1])
+"""
+
+
+@pytest.mark.parametrize(("counted", "least_s", "most_s"), [(False, 0, 1e-4), (True, 1e-3, 100)])
+def test_computing_takes_time_where_it_is_counted_and_idle_time_is_skipped(
+    counted: bool, least_s: float, most_s: float
+) -> None:
+    began = time.monotonic()
+    slept, computed = map(float, boot.capture(["python3", "-c", TIMES], counted=counted).stdout.split())
+    assert slept == pytest.approx(1000, abs=1)
+    assert least_s <= computed <= most_s
+    assert time.monotonic() - began < 500
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
