@@ -19,12 +19,12 @@ from emulator.lab.build_cache import Progress, building, entry, need
 from emulator.lab.build_cache import folder as cache_folder
 from emulator.lab.build_image import UNUSED
 
-RECIPE = "1"
+RECIPE = "2"
 """Increase it when the steps below change."""
 
 RECORD = "packages.json"
-OF_DPKG = ("bsdutils", "diffutils", "hostname")
-"""What dpkg and the packages' scripts take for granted on every Debian, and the image lacks."""
+OF_DPKG = ("bsdutils", "diffutils", "hostname", "ucf")
+"""What dpkg and the packages' scripts take for granted on every Debian, and the image lacks: of ucf its questions."""
 LINKS = ("bin", "lib", "lib64", "sbin")
 """Links of the image into usr, through which packages unpack."""
 CHANGES = "changes.tar"
@@ -63,7 +63,7 @@ class Layer:
 
 def place(image: Path, packages: Sequence[str]) -> Path:
     """The folder of this set of packages on this image, whether it is built or not."""
-    return entry("layer", [image.name, " ".join(packages), repr(FILES), CONFIGURE, RECIPE])
+    return entry("layer", [image.name, " ".join(packages), " ".join(OF_DPKG), repr(FILES), CONFIGURE, RECIPE])
 
 
 def built() -> list[Path]:

@@ -21,6 +21,7 @@ INSTALLED, UNPACKED = "install ok installed", "install ok unpacked"
 def download(folder: Path, names: Sequence[str], status: Path | None = None) -> list[Path]:
     """Download packages and what they depend on, less what `status` says is there. Returns the archives in `folder`.
 
+    The packages that are named are downloaded even if they are there: their scripts have not run.
     Raises LabError; it names every package that the suite does not have.
     """
     apt = _private_apt(folder, status)
@@ -30,7 +31,7 @@ def download(folder: Path, names: Sequence[str], status: Path | None = None) -> 
             f"Debian {SUITE} has no package {', '.join(unknown)}: apt-cache search WORD, or "
             f"https://packages.debian.org/{SUITE}/, lists the names"
         )
-    command([*apt, "install", "--download-only", "-y", *names])
+    command([*apt, "install", "--download-only", "--reinstall", "-y", *names])
     archives = sorted((folder / "cache/archives").glob("*.deb"))
     # base-files first: it brings the links /bin, /lib, ... that the others unpack through.
     archives.sort(key=lambda path: not path.name.startswith("base-files_"))
