@@ -15,10 +15,10 @@ OWN = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--moun
 TIMEOUT_S = 1800
 
 
-def found_by(session: str) -> dict[str, Any]:
+def found_by(session: str, *arguments: str) -> dict[str, Any]:
     """What the module of `support` of that name printed as JSON."""
     script = 'mount -t tmpfs run /run && exec "$@"'
-    argv = [*OWN, "sh", "-c", script, "sh", sys.executable, "-m", f"support.{session}"]
+    argv = [*OWN, "sh", "-c", script, "sh", sys.executable, "-m", f"support.{session}", *arguments]
     done = subprocess.run(
         argv,
         cwd=ROOT,
