@@ -42,6 +42,11 @@ def counters(hub: Host, site: Host) -> dict[str, int]:
     return {name: sum(end[name] for end in ends) for name in nstat.WATCHED}
 
 
+def forget_connections(host: Host) -> None:
+    """Make the host's kernel forget earlier connections (tcp_metrics): what it remembers changes the slow start."""
+    host.run(["ip", "tcp_metrics", "flush"], _TIMEOUT_S, as_root=True).checked()
+
+
 def cached(host: Host) -> int:
     """The number of peers whose TCP metrics the host's kernel remembers. Raises MeasureError."""
     return len(json.loads(host.run(["ip", "-j", "tcp_metrics", "show"], _TIMEOUT_S).checked().stdout or "[]"))

@@ -173,6 +173,8 @@ class _ClientRuns:
         return lane_use.of_run(log.times, timed.began_ns, timed.ended_ns, *(ways if outbound else ways[::-1]))
 
     def _timed(self, number: int) -> TimedRun:
+        for log in self.logs:
+            observe_cell.forget_connections(log.host)
         with program_ends.run_folder(self.client, number) as folder:
             timed = program_ends.timed(self.client, folder, number)
             where = f"run-{number}"

@@ -76,8 +76,7 @@ def execute(
         with tcp_profiles.applied(_profile(spec), hub, site) as unset:
             with Attempts().explained():
                 for host in (hub, site):
-                    # What the kernel remembers of earlier connections would shorten the slow start.
-                    host.run(["ip", "tcp_metrics", "flush"], _TIMEOUT_S, as_root=True).checked()
+                    observe_cell.forget_connections(host)
             measure = MEASURES.get(spec.workload.kind, measure_streams)
             if captures is None:
                 return measure(spec, appliance, hub, site, unset)
