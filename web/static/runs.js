@@ -1,7 +1,11 @@
-// Test runs: build a grid, see what it will cost, start it, watch the table fill.
+// Test runs: build a grid of streams or of a program, see what it will cost, start it, watch the table fill.
 
 import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
-import { ms, span, throughput } from './units.js';
+import { LawChart } from './law_chart.js';
+import { clear, show as showMistakes } from './mistakes.js';
+import { buildProgram, program, runsProgram } from './program.js';
+import { figures, fill } from './run_table.js';
+import { ms, seconds, span, throughput } from './units.js';
 
 const form = $('new');
 const FIRST = ['rtt', 'lane', 'tcp_profile', 'streams', 'rate', 'duration'];
@@ -9,16 +13,19 @@ const START = { rtt: '0ms, 32ms, 80ms', tcp_profile: 'default, max', streams: '1
 let axes = [];
 let shown = '';
 let current = null;
+const chart = new LawChart($('law-chart'));
 
 function asked() {
   const said = {};
   for (const { key } of axes) {
+    if ($(`${key}-field`).hidden) continue;
     const input = form.elements[key];
     // The server splits lists: it asks where a comma can also be a decimal one.
     const values = key === 'lane' ? [...input.selectedOptions].map((option) => option.value) : input.value.trim().replace(/,$/, '');
     if (values.length) said[key] = values;
   }
   if ($('in_lab')?.checked) said.in_lab = true;
+  if (runsProgram()) said.workload = program();
   return said;
 }
 
@@ -42,23 +49,42 @@ function field(axis) {
 }
 
 let waiting = 0;
+let asking = 0;
 function predict() {
   if (!mayWrite) return;
   clearTimeout(waiting);
   waiting = setTimeout(async () => {
-    for (const one of form.elements) one.removeAttribute('aria-invalid');
+    const request = (asking += 1);
+    let plan;
+    let problem;
     try {
-      const plan = await ask('POST', '/api/runs?dry_run=1', asked());
-      const rates = plan.cells.map((cell) => cell.expected_bytes_per_s);
-      const range = `${[...new Set([Math.min(...rates), Math.max(...rates)].map(throughput))].join(' to ')} expected`;
-      $('predicted').textContent = `${plan.total} ${plan.total === 1 ? 'cell' : 'cells'}, about ${span(plan.left_s)}; ${range}.`;
-      $('start').disabled = !mayWrite;
-    } catch (problem) {
-      $('predicted').textContent = problem.mistakes?.map((m) => `${m.path}: ${m.text}`).join(' ') || problem.message;
-      for (const m of problem.mistakes ?? []) form.elements[m.path.split('.')[0]]?.setAttribute('aria-invalid', 'true');
-      $('start').disabled = true;
+      plan = await ask('POST', '/api/runs?dry_run=1', asked());
+    } catch (failure) {
+      problem = failure;
     }
+    // A later edit has asked again: only the answer to the last one is about what stands in the form.
+    if (request !== asking) return;
+    clear(form);
+    $('predicted').textContent = problem ? told(problem) : prediction(plan);
+    $('start').disabled = Boolean(problem) || !mayWrite;
   }, 250);
+}
+
+function prediction(plan) {
+  const cells = `${plan.total} ${plan.total === 1 ? 'cell' : 'cells'}`;
+  const ends = (values, text) => [...new Set([Math.min(...values), Math.max(...values)].map((value) => text(value)))].join(' to ');
+  if (!plan.workload) return `${cells}, about ${span(plan.left_s)}; ${ends(plan.cells.map((cell) => cell.expected_bytes_per_s), throughput)} expected.`;
+  const runs = `${cells}, ${plan.workload.repeat} ${plan.workload.repeat === 1 ? 'run' : 'runs'} each`;
+  const ideal = plan.cells.map((cell) => cell.ideal_s);
+  return ideal.includes(null) ? `${runs}.` : `${runs}; a run takes at least ${ends(ideal, seconds)} (one handshake, and the bytes at the line's rate).`;
+}
+
+// Each mistake stands at its field; those without a field, and how many there are, below the form.
+function told(problem) {
+  const others = problem.mistakes ? showMistakes(form, problem.mistakes) : [];
+  const placed = (problem.mistakes?.length ?? 0) - others.length;
+  const count = placed ? [`${placed} ${placed === 1 ? 'field needs' : 'fields need'} a change: see above.`] : [];
+  return [...count, ...others.map((m) => [m.path, m.text].filter(Boolean).join(': '))].join(' ') || problem.message;
 }
 
 async function names(select = '') {
@@ -89,8 +115,7 @@ async function choose(name) {
 async function compared() {
   const name = $('other').value;
   if (!name || name === shown) return {};
-  const other = await ask('GET', `/api/runs/${name}`);
-  return Object.fromEntries(other.cells.map((cell) => [cell.id, cell.steady_bytes_per_s]));
+  return figures(await ask('GET', `/api/runs/${name}`));
 }
 
 async function show(run) {
@@ -106,15 +131,18 @@ async function show(run) {
   const failed = run.cells.some((cell) => cell.state === 'failed');
   $('resume').hidden = run.state === 'running' || (run.state !== 'stopped' && !failed);
   $('resume').textContent = run.state === 'stopped' ? 'Resume' : 'Measure failed cells again';
-  const rows = run.cells.map((cell) => {
-    const steady = throughput(cell.steady_bytes_per_s);
-    const change = before[cell.id] && cell.steady_bytes_per_s ? ` (${((cell.steady_bytes_per_s / before[cell.id] - 1) * 100).toFixed(1)} %)` : '';
-    const mark = cell.invalid.length ? '✗ ' : cell.settled === false ? '~ ' : '';
-    const why = cell.failure ?? [cell.limiter, ...cell.invalid, ...cell.notes].filter(Boolean).join('; ');
-    return el('tr', { class: cell.state }, el('td', {}, `${cell.lane}, ${cell.column}`), el('td', {}, ms(cell.rtt_ns, 0)), el('td', {}, ms(cell.rtt_measured_ns, 3)),
-      el('td', {}, throughput(cell.expected_bytes_per_s)), el('td', { class: cell.invalid.length || cell.failure ? 'failed' : '' }, mark + steady + change), el('td', { class: 'wrap' }, why || (cell.state === 'waiting' ? '…' : '')));
-  });
-  $('cells').tBodies[0].replaceChildren(...rows);
+  fill($('cells'), run, before);
+  showProgram(run);
+}
+
+// The commands of a run's program above its table; the law, what would help most, and the chart below.
+function showProgram(run) {
+  const commands = run.workload ? [['server', run.workload.server], ['client', run.workload.client]].filter(([, text]) => text) : [];
+  $('commands').hidden = !commands.length;
+  $('commands').replaceChildren(...commands.flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, el('code', {}, text))]));
+  $('laws').hidden = !run.laws.length;
+  $('laws').replaceChildren(...run.laws.map((text) => el('li', {}, text)), ...run.savings.map((text) => el('li', {}, `largest saving: ${text}`)));
+  chart.show(run);
 }
 
 onClick('start', async () => {
@@ -143,6 +171,7 @@ listen('back', () => names().catch(sayFailure));
 async function start() {
   for (const id of ['start', 'cancel', 'forget', 'resume']) $(id).disabled = !mayWrite;
   await build();
+  await buildProgram(predict);
   const status = await ask('GET', '/api/status');
   $('lane').replaceChildren(...status.lanes.map((lane) => el('option', { value: lane.name }, `${lane.name}, ${ms(lane.rtt_ns, 0)}`)));
   $('lane-field').hidden = !status.lanes.length;

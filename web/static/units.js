@@ -46,6 +46,13 @@ export function size(bytes) {
 
 export const mib = (bytesPerS) => (bytesPerS === null ? '–' : digits(bytesPerS / 2 ** 20));
 export const throughput = (bytesPerS) => (bytesPerS === null ? '–' : `${mib(bytesPerS)} MiB/s (${((bytesPerS * 8) / 1e9).toPrecision(3)} Gbit/s)`);
+// A time in s for people, with its half-width where it has one that can be seen.
+export function seconds(value, half = null) {
+  if (value === null || value === undefined) return '–';
+  const [factor, unit] = value < 1 ? [1e3, 'ms'] : [1, 's'];
+  const shown = half !== null && half >= value * 5e-4 ? ` ± ${(half * factor).toPrecision(2)}` : '';
+  return `${(value * factor).toPrecision(4)}${shown} ${unit}`;
+}
 export const span = (s) => (s >= 90 ? `${Math.round(s / 60)} min` : `${Math.round(s)} s`);
 
 // A number of events per second; a busy daemon looks at the lanes less often than once a second.

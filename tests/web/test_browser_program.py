@@ -1,0 +1,153 @@
+"""Programs in the page of test runs: typed commands measured in the lab, presets, mistakes at their fields."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from support.browser_visit import Site
+from support.made_programs import execution
+from support.waiting import PATIENCE_S
+from support.web_daemon import House
+
+from emulator.config import shipped_topologies
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.run_folder import Execution
+from web.api import programs
+from web.runs import local_runners
+
+PAGE_BYTES = 65536
+CLIENT = """python3 -c "import urllib.request as u; u.urlopen('http://{server}:8000/page').read()\""""
+LAB_MS = 120_000
+
+
+def restarted(site: Site, house: House) -> None:
+    """Another daemon at the same address."""
+    site.stop()
+    house.up()
+    site.start(house)
+
+
+def typed(page: Page, site: Site, rtts: str) -> None:
+    """The form with both commands of a download."""
+    page.goto(site.url + "/runs")
+    page.get_by_label("a program").check()
+    page.get_by_label("Server command").fill(
+        f"head -c {PAGE_BYTES} /dev/zero > page && exec python3 -m http.server 8000"
+    )
+    page.get_by_label("Server is ready").fill("tcp:8000")
+    page.get_by_label("Client command").fill(CLIENT)
+    page.get_by_label("Bytes to carry").fill("64KiB")
+    page.get_by_label("Runs of the client").fill("2")
+    page.get_by_label("Round-trip times").fill(rtts)
+    page.get_by_label("TCP profiles").fill("default")
+
+
+def test_both_commands_typed_are_measured_in_the_lab_and_show_the_law(page: Page, site: Site, tmp_path: Path) -> None:
+    restarted(site, House(tmp_path / "again", runner=local_runners(True)[0], confines=lambda: True))
+    typed(page, site, "20ms, 100ms")
+    expect(page.locator("#predicted")).to_contain_text(
+        "2 cells, 2 runs each; a run takes at least 25.24 ms to 105.2 ms"
+    )
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#left")).to_have_text("2 of 2 cells, done", timeout=LAB_MS)
+    expect(page.locator("#cells th").nth(3)).to_have_text("Time")
+    rows = page.locator("#cells tbody tr")
+    times_s = [float(rows.nth(n).locator("td").nth(3).inner_text().split()[0]) / 1000 for n in range(2)]
+    trips = (times_s[1] - times_s[0]) / 0.08
+    assert 3 < trips < 6  # a handshake, the request, and 64 KiB in slow start from ten segments
+    expect(page.locator("#laws")).to_contain_text(f"this program costs {trips:.3g} round trips")
+    expect(page.locator("#commands")).to_contain_text(CLIENT)
+    expect(page.locator("#law-chart canvas")).to_be_visible()
+    expect(page.locator("#law-chart .plot")).to_have_attribute("aria-label", re.compile("at 20 ms: .*at 100 ms: "))
+
+
+def test_cells_of_a_program_appear_as_they_end(page: Page, site: Site, tmp_path: Path) -> None:
+    may_end = threading.Semaphore(0)
+
+    def runner(spec: CellSpec) -> Execution:
+        assert may_end.acquire(timeout=PATIENCE_S)
+        return execution(spec)
+
+    house = House(tmp_path / "again", runner=runner, confines=lambda: True)
+    restarted(site, house)
+    typed(page, site, "10ms, 80ms, 346ms")
+    expect(page.locator("#predicted")).to_contain_text("3 cells")
+    page.get_by_role("button", name="Start").click()
+    may_end.release()
+    expect(page.locator("#left")).to_contain_text("1 of 3 cells, running")
+    expect(page.locator("#cells tr.done")).to_have_count(1)
+    expect(page.locator("#laws")).to_contain_text("no law")
+    page.get_by_role("button", name="Cancel").click()
+    may_end.release()
+    expect(page.locator("#left")).to_contain_text("2 of 3 cells, stopped")
+    page.get_by_role("button", name="Resume").click()
+    may_end.release()
+    expect(page.locator("#left")).to_contain_text("3 of 3 cells, done")
+    expect(page.locator("#laws")).to_contain_text("costs 18.000 ± 0.001 round trips")
+
+
+def test_each_mistake_stands_at_its_field(page: Page, site: Site) -> None:
+    page.goto(site.url + "/runs")
+    page.get_by_label("a program").check()
+    page.get_by_label("Server command").fill("exec sshd -D")
+    page.get_by_label("Client command").fill("scp {serer}:x .")
+    page.get_by_label("Round-trip times").fill("soon")
+    for key, text in (
+        ("workload.client", "there is no placeholder 'serer'"),
+        ("workload.ready", "use tcp:PORT"),
+        ("rtt", "'soon'"),
+    ):
+        field = page.locator(f"[name='{key}']")
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(page.locator(f"[id='{key}-wrong']")).to_contain_text(text)
+    expect(page.locator("#predicted")).to_have_text("3 fields need a change: see above.")
+    expect(page.get_by_role("button", name="Start")).to_be_disabled()
+    page.get_by_label("Client command").fill("scp {server}:x .")
+    expect(page.locator("[id='workload.client-wrong']")).to_have_count(0)
+    page.get_by_label("streams of TCP").check()
+    page.get_by_label("Round-trip times").fill("1ms")
+    expect(page.locator("#predicted")).to_contain_text("2 cells, about")
+    expect(page.locator(".wrong")).to_have_count(0)
+
+
+def test_a_preset_fills_the_form_with_its_files(
+    page: Page, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = {
+        "client": "cat a.conf",
+        "files": {"a.conf": "rtt = {rtt_ms}\n"},
+        "environment": {"A": "1=2"},
+        "keep": ["x", "y"],
+    }
+    sweep = {"rtt": ["5ms", "50ms"], "tcp_profile": "max", "workload": workload}
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    (folder / "made.yaml").write_text(json.dumps({"name": "made", "hub": "h", "lanes": {"a": {}}, "sweep": sweep}))
+    monkeypatch.setattr(shipped_topologies, "FOLDER", folder)
+    programs.presets.cache_clear()
+    try:
+        page.goto(site.url + "/runs")
+        page.get_by_label("a program").check()
+        with page.expect_response(
+            lambda one: one.url.endswith("dry_run=1") and "cat a.conf" in (one.request.post_data or "")
+        ) as asked:
+            page.get_by_label("Preset").select_option("made")
+        sent = asked.value.request.post_data_json
+    finally:
+        programs.presets.cache_clear()
+    assert sent["workload"] == workload
+    assert (sent["rtt"], sent["tcp_profile"], "streams" in sent, "duration" in sent) == (
+        "5ms, 50ms",
+        "max",
+        False,
+        False,
+    )
+    page.get_by_text("More about the program").click()
+    expect(page.get_by_label("Text of file 1")).to_have_value("rtt = {rtt_ms}\n")
+    page.get_by_role("button", name="Remove").click()
+    expect(page.get_by_label("Text of file 1")).to_have_count(0)
