@@ -7,6 +7,7 @@ end of stdin ends everything. The number of each file that is done goes to stdou
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import sys
@@ -41,18 +42,27 @@ def run(ids: list[str], reports: Path, cpu: int) -> dict[str, object]:
 def _boot(ids: list[str], reports: Path, cpu: int) -> dict[str, object]:
     from emulator.errors import LabStalled
     from emulator.lab import boot
+    from emulator.lab.lab_root import RootChoice
 
     reports.touch()
     argv = ["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *ids]
+    choice = RootChoice(packages=packages(Path(ids[0].partition("::")[0])))
     env = {REPORTS: str(reports), "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis"}
     try:
-        done = boot.capture(argv, cwd=Path.cwd(), env=env, timeout_s=TIMEOUT_S, cpu=cpu)
+        done = boot.capture(argv, cwd=Path.cwd(), env=env, timeout_s=TIMEOUT_S, cpu=cpu, choice=choice)
         printed = (done.stdout + done.stderr).decode(errors="replace")
     except LabStalled:
         raise
     except Exception as error:
         printed = f"{type(error).__name__}: {error}"
     return {"reports": _read(reports), "printed": printed}
+
+
+def packages(file: Path) -> tuple[str, ...]:
+    """The Debian packages that a file of tests asks for in `LAB_PACKAGES`, on top of the image."""
+    lines = file.read_text().splitlines() if file.is_file() else []
+    asked = [line.partition("=")[2] for line in lines if line.startswith("LAB_PACKAGES = ")]
+    return tuple(ast.literal_eval(asked[0].strip())) if asked else ()
 
 
 def _read(reports: Path) -> list[object]:

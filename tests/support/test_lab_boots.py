@@ -41,3 +41,9 @@ def test_a_lab_that_stands_still_has_one_more_boot_and_that_is_said(
     result = lab_boots.run(["a test"], tmp_path / "reports", 0)
     assert result == {"reports": reports, "printed": printed, "stalled": stalled}
     assert len(boots) == min(stalls, 1) + 1
+
+
+def test_a_file_names_the_packages_of_its_lab(tmp_path: Path) -> None:
+    (file := tmp_path / "test_it.py").write_text('"""Text."""\n\nLAB_PACKAGES = ("rsync", "nginx")\n')
+    assert lab_boots.packages(file) == ("rsync", "nginx")
+    assert lab_boots.packages(Path(__file__)) == ()

@@ -1,0 +1,92 @@
+"""The presets that run real programs: each law, what it predicts, and the one setting that helps, in virtual time."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.analysis import program_law
+from emulator.analysis.program_law import LawPoint, ProgramLaw
+
+LAB_PACKAGES = ("curl", "git", "lighttpd", "nginx", "openssl", "postgresql", "redis-server", "redis-tools", "rsync")
+"""What `support/lab_boots.py` puts on top of the image for this file."""
+LEFT_OUT_MS = 160
+RTTS = f"20,80,{LEFT_OUT_MS},346"
+S_PER_MS = 1e-3
+
+
+def swept(folder: Path, preset: str, *options: str, rtts: str = RTTS) -> list[dict[str, str]]:
+    """The lines of the CSV that `longhaul sweep` writes for this preset. No cell failed and none is invalid."""
+    argv = [sys.executable, "-m", "emulator", "sweep", preset, "--rtt", rtts, "--repeat", "1", "--runs", str(folder)]
+    done = subprocess.run([*argv, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (table,) = folder.glob("*/table.csv")
+    with table.open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert len(rows) == len(rtts.split(","))
+    return rows
+
+
+def point(row: dict[str, str]) -> LawPoint:
+    """A cell as the law needs it."""
+    size = int(row["bytes"]) if row["bytes"] else None
+    return LawPoint(int(row["rtt_asked_ns"]), int(row["rate_bps"]), size, (float(row["completion_mean_s"]),))
+
+
+def law(rows: list[dict[str, str]]) -> ProgramLaw:
+    """The law of all RTTs but one, for which its prediction must be right."""
+    points = [point(row) for row in rows]
+    fitted = program_law.fit([one for one in points if one.rtt_ns != LEFT_OUT_MS * 10**6])
+    assert isinstance(fitted, ProgramLaw)
+    assert fitted.objection == ""
+    (left,) = (one for one in points if one.rtt_ns == LEFT_OUT_MS * 10**6)
+    assert fitted.completion_s(left) == pytest.approx(left.mean_s, rel=0.03)
+    return fitted
+
+
+SSH_OF_EIGHT = "for p in a b c d e f g h; do scp -q -F ssh_config server:part.a$p . & done; wait; test -s part.ah"
+NINE_SFTP = (
+    'mkdir copy; for n in 1 2 3 4 5 6 7 8 9; do echo "get $n* copy" | sftp -q -F ssh_config -b - server & done; wait; '
+    "test $(ls copy | wc -l) = 100"
+)
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "round_trips", "tolerance", "kind"),
+    [
+        ("download", ("--initcwnd", "10"), 8, 0.1, "slow start"),
+        ("download", ("--initcwnd", "40"), 6, 0.1, "slow start"),
+        ("scp", ("--tcp-profile", "max"), 61, 4, "round trips"),
+        ("scp", ("--tcp-profile", "max", "--client", SSH_OF_EIGHT), 20, 5, ""),
+        ("sftp", (), 620, 3, "round trips"),
+        ("sftp", ("--client", NINE_SFTP), 92, 4, "round trips"),
+        ("rsync", (), 19, 1, "round trips"),
+        ("rsync-ssh", (), 25, 2, "round trips"),
+        ("web", (), 40, 0.1, "handshakes"),
+        ("web", ("--client", "curl -sSf --remote-name-all http://{server}:8080/[1-20]"), 21, 0.1, "round trips"),
+        ("web", ("--client", "curl -sSfkZ --remote-name-all https://{server}:8443/[1-20]"), 6, 0.1, ""),
+        ("redis", (), 101, 0.1, "round trips"),
+        ("redis", ("--client", "redis-cli -h {server} -p 6390 --pipe < commands"), 2, 0.1, "round trips"),
+        ("git", (), 10, 0.5, "slow start"),
+        ("pgbench", (), 78, 0.5, "round trips"),
+        ("pgbench", ("--client", "pgbench -h {server} -p 5440 -n -t 10 -M extended -f pipelined.sql"), 18, 3, ""),
+    ],
+)
+def test_a_preset_costs_its_round_trips(
+    preset: str, options: tuple[str, ...], round_trips: float, tolerance: float, kind: str, tmp_path: Path
+) -> None:
+    rows = swept(tmp_path, preset, *options)
+    assert law(rows).round_trips == pytest.approx(round_trips, abs=tolerance)
+    assert kind in ("", rows[-1]["kind"])
+
+
+def test_a_preset_over_a_lossy_lane_says_what_the_loss_cost(tmp_path: Path) -> None:
+    (lossy,) = swept(tmp_path / "lossy", "redis", "--loss", "2%", rtts="80")
+    (clean,) = swept(tmp_path / "clean", "redis", rtts="80")
+    assert int(lossy["retransmits"]) > 0 == int(clean["retransmits"])
+    assert float(lossy["completion_mean_s"]) > float(clean["completion_mean_s"])
+    assert float(lossy["in_loss_ns"]) > 0 == float(clean["in_loss_ns"])
