@@ -193,6 +193,7 @@ def _spec(
     }
     return {
         "sources": [] if root.choice.host else [str(path) for path in _sources()],
+        "own_folders": [str(path) for path in boundary.own_folders(root, _sources())],
         "layers": [str(root.layer)] if root.layer else [],
         "owners": root.owners,
         "programs": root.choice.folder,
@@ -236,8 +237,9 @@ def _allowed(root: LabRoot, runtime: Path, folder: Path | None) -> dict[str, int
     """The files of the host for this boot; None where the host's kernel cannot refuse the others."""
     if not landlock.abi():
         return None
+    sources = [*_sources(), *boundary.own_folders(root, _sources())]
     return boundary.allowed(
-        root.linux, boundary.libraries(root.linux), boundary.roots(root), _sources(), Exchange(runtime), folder
+        root.linux, boundary.libraries(root.linux), boundary.roots(root), sources, Exchange(runtime), folder
     )  # fmt: skip
 
 

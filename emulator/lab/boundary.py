@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -93,6 +94,12 @@ def roots(root: LabRoot) -> dict[str, int]:
         return {str(path.resolve()): int(READ) for path in seen} | {"/": int(Access.READ_DIR)}
     folders = (root.image, *((root.layer,) if root.layer else ()), *map(Path, filter(None, [root.choice.folder])))
     return {str(path.resolve()): int(READ) for path in folders}
+
+
+def own_folders(root: LabRoot, sources: Sequence[Path]) -> list[Path]:
+    """Longhaul's own folders that a lab with this machine's root mounts: they lie where it has folders of its own."""
+    own = (*sources, Path(sys.prefix)) if root.choice.host else ()
+    return [path for path in own if path.parts[1] in NOT_SEEN]
 
 
 @cache

@@ -63,6 +63,8 @@ def enter_root(spec: dict[str, Any]) -> None:
         mount("tmpfs", path, "tmpfs", 0, "mode=1777")
     for source in spec["sources"]:
         mount("none", f"/opt/longhaul/src/{Path(source).name}", "hostfs", MS_RDONLY, source)
+    for path in spec["own_folders"]:
+        hostfs(path, Path(path))
     if spec["folder"]:
         mount("none", spec["folder"], "hostfs", 0, spec["folder"])
     for path, uid, gid in spec["owners"]:

@@ -82,7 +82,7 @@ def page(
     sections = [
         ("summary", "Summary", _list(summary.sentences(specs, streams)) if streams else ""),
         ("objections", "Problems of this run", _list(said, "bad") if said else ""),
-        ("overview", overview.title.capitalize(), _table(overview) + _words([kind.LEGEND])),
+        ("overview", "Overview", _table(overview) + _words([kind.LEGEND])),
         ("published", "Published, measured, theory", _published(published_results.side_by_side(specs, streams))),
         ("figures", "Figures", "".join(map(_figure, figures))),
         ("cells", "Every cell", "".join(map(_table, kind.details(specs, found)))),
