@@ -13,6 +13,7 @@ import pytest
 
 from emulator.analysis.request_figures import RequestFigures
 from emulator.errors import MeasureError
+from emulator.hosts.host import listens
 from emulator.hosts.requests import load as request_load
 from emulator.hosts.requests.client import RequestClient
 from emulator.hosts.requests.load import RequestTest
@@ -32,12 +33,7 @@ class LocalHost:
         return process.start([sys.executable if argv[0] == "python3" else argv[0], *argv[1:]])
 
     def is_listening(self, port: int) -> bool:
-        with socket.socket() as one:
-            try:
-                one.bind(("", port))
-            except OSError:
-                return True
-            return False
+        return listens(Path("/proc/net/tcp").read_text(), port)
 
 
 @pytest.fixture(autouse=True)
