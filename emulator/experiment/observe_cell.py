@@ -6,22 +6,45 @@ import json
 from typing import TYPE_CHECKING
 
 from emulator.analysis.observed import Queues
+from emulator.analysis.tcp_path import NS
 from emulator.analysis.verdict import Buffers
 from emulator.errors import MissingError
+from emulator.experiment import engine_lateness
+from emulator.experiment.attempts import Attempts
 from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.engine_lateness import Late
 from emulator.hosts.host import Host
-from emulator.hosts.tools import nstat
+from emulator.hosts.tools import nstat, ping, time_tolerance
 from emulator.model.sweep_axes import OUTBOUND
 
 if TYPE_CHECKING:
     from emulator.control.status import DirectionCounters, Status
 
+PING_COUNT = 3
 _TIMEOUT_S = 30.0
 
 
 def address(spec: CellSpec, host: Host) -> str:
     """The host's address on the lane."""
     return str(spec.topology.address(host.name).ip)
+
+
+def idle_rtt_ns(spec: CellSpec, sender: Host, receiver: Host, attempts: Attempts) -> int:
+    """The least of some echoes over the idle lane. Raises MeasureError."""
+    precise, to = ping.is_precise(sender), address(spec, receiver)
+    if spec.lane.rtt_ns > ping.GRID_S * NS:
+        sender.run(ping.warm_up_argv(to), _TIMEOUT_S)
+    echo = attempts(
+        "the RTT before the run",
+        lambda patience: ping.echoes(sender, to, PING_COUNT, spec.lane.rtt_ns, precise, patience),
+    )
+    return min(echo.rtts_ns)
+
+
+def late(spec: CellSpec, before: Status, after: Status) -> tuple[Late, ...]:
+    """How late the wire engine was in between; more than the clock's tolerance or a hundredth of the RTT fails."""
+    allowed_ns = max(time_tolerance.rtt_tolerance_ns(), spec.lane.rtt_ns // 100)
+    return engine_lateness.between(before.lanes, after.lanes, allowed_ns)
 
 
 def queues(spec: CellSpec, status: Status) -> list[DirectionCounters]:

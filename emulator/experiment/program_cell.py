@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from emulator.analysis import lane_use, program_verdict
-from emulator.analysis.observed import Delays, MachineUse, Queues
+from emulator.analysis.observed import Delays, MachineUse
 from emulator.analysis.program_runs import Frames, ProgramRun, ProgramRuns
 from emulator.analysis.program_time import ProgramFacts
 from emulator.analysis.tcp_path import INITCWND_SEGMENTS, NS
+from emulator.control.capture import WIRE
 from emulator.control.frame_log import FrameLog
 from emulator.errors import MeasureError
 from emulator.experiment import observe_cell
@@ -22,7 +23,7 @@ from emulator.experiment.program_result import ProgramResult, busier_path
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
 from emulator.hosts.host import Host
-from emulator.hosts.tools import connection_log, machine_facts, nstat, ping, program_ends, time_tolerance
+from emulator.hosts.tools import connection_log, machine_facts, nstat, program_ends, time_tolerance
 from emulator.hosts.tools.connection_log import ConnectionLog
 from emulator.hosts.tools.nstat import RETRANSMITTED
 from emulator.hosts.tools.program import ProgramWorkload
@@ -34,11 +35,8 @@ if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
     from emulator.control.status import DirectionCounters
 
-PING_COUNT = 3
 SETTLE_ROUND_TRIPS, SETTLE_S = 3, 0.1
 """After a client's exit its kernel still closes connections."""
-WIRE = "wire"
-"""The datapath whose frames leave past every tap."""
 
 
 def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()) -> Execution:
@@ -46,39 +44,36 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
     client, server = (hub, site) if spec.direction == OUTBOUND else (site, hub)
     attempts = Attempts()
     with attempts.explained():
-        precise, address = ping.is_precise(client), observe_cell.address(spec, server)
-        echo = attempts(
-            "the RTT before the run",
-            lambda patience: ping.echoes(client, address, PING_COUNT, spec.lane.rtt_ns, precise, patience),
-        )
+        rtt_ns = observe_cell.idle_rtt_ns(spec, client, server, attempts)
     cached = observe_cell.cached(hub) + observe_cell.cached(site)
     short = any(observe_cell.short_of_memory(host) for host in (hub, site))
-    before = (observe_cell.counters(hub, site), _both_queues(spec, appliance))
+    counters, status = observe_cell.counters(hub, site), appliance.status()
     program, raw, files = _run(spec, appliance, client, server)
-    after = (observe_cell.counters(hub, site), _both_queues(spec, appliance))
-    status = appliance.status()
+    after, increase = appliance.status(), nstat.increase(counters, observe_cell.counters(hub, site))
     jitter_ns = spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns
     facts = ProgramFacts(
         program=program,
         path=busier_path(spec, program),
         client=observe_cell.buffers(client),
         server=observe_cell.buffers(server),
-        queues=_dropped(before[1], after[1], status.datapath),
-        machine=MachineUse(os.uname().release, nstat.increase(before[0], after[0]), 0.0),
-        rtt_before_ns=min(echo.rtts_ns),
+        queues=observe_cell.both_increases(spec, status, after),
+        machine=MachineUse(os.uname().release, increase, 0.0),
+        rtt_before_ns=rtt_ns,
         rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns() + jitter_ns,
         memory_short=short,
         cached_metrics=cached,
-        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in status.drift),
+        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
         initcwnd=spec.profile.initcwnd or INITCWND_SEGMENTS,
     )
+    judgement = program_verdict.judge(facts)
+    late = tuple(str(one) for one in observe_cell.late(spec, status, after) if not one.passed)
     result = ProgramResult(
         spec=spec,
         program=program,
         queues=facts.queues,
         machine=facts.machine,
         delays=Delays(facts.rtt_before_ns, None, None),
-        judgement=program_verdict.judge(facts),
+        judgement=replace(judgement, invalid=(*judgement.invalid, *late)),
         notes=(*tcp_profiles.notes(spec.profile), *unset, *(one.text for one in attempts.caveats)),
         repeats=(program.mean_completion_s,),
     )
@@ -196,23 +191,6 @@ def _both_queues(spec: CellSpec, appliance: Appliance) -> tuple[DirectionCounter
     lane = appliance.status().lane(spec.lane.name)
     there, back = lane.outbound.counters, lane.inbound.counters
     return (there, back) if spec.direction == OUTBOUND else (back, there)
-
-
-def _dropped(
-    before: tuple[DirectionCounters, DirectionCounters], after: tuple[DirectionCounters, DirectionCounters], path: str
-) -> Queues:
-    """The drops of both directions together."""
-    one, other = (observe_cell.increase(*pair, path) for pair in zip(before, after, strict=True))
-
-    def both(first: int | None, second: int | None) -> int | None:
-        return None if first is None or second is None else first + second
-
-    return Queues(
-        both(one.drops_limit, other.drops_limit),
-        one.drops_buffer + other.drops_buffer,
-        both(one.drops_loss, other.drops_loss),
-        path,
-    )
 
 
 def _carried_bytes(runs: tuple[ProgramRun, ...]) -> int | None:

@@ -11,7 +11,7 @@ from emulator.analysis.observed import Delays, MachineUse
 from emulator.analysis.request_figures import RequestFigures
 from emulator.analysis.request_verdict import RequestEvidence
 from emulator.errors import MeasureError
-from emulator.experiment import engine_lateness, observe_cell
+from emulator.experiment import observe_cell
 from emulator.experiment.attempts import Attempts
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
@@ -20,13 +20,11 @@ from emulator.hosts import tcp_profiles
 from emulator.hosts.host import Host
 from emulator.hosts.requests import load as request_load
 from emulator.hosts.requests.load import RequestReports, RequestTest
-from emulator.hosts.tools import machine_facts, nstat, ping, time_tolerance
+from emulator.hosts.tools import machine_facts, nstat, time_tolerance
 from emulator.model.sweep_axes import OUTBOUND
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
-
-PING_COUNT = 3
 
 
 def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()) -> Execution:
@@ -40,17 +38,12 @@ def _measure(
     spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...], attempts: Attempts
 ) -> Execution:
     client, server = (hub, site) if spec.direction == OUTBOUND else (site, hub)
-    address, precise = observe_cell.address(spec, server), ping.is_precise(client)
-    echo = attempts(
-        "the RTT before the requests",
-        lambda patience: ping.echoes(client, address, PING_COUNT, spec.lane.rtt_ns, precise, patience),
-    )
+    rtt_ns = observe_cell.idle_rtt_ns(spec, client, server, attempts)
     cached, short = observe_cell.cached(client), any(observe_cell.short_of_memory(host) for host in (client, server))
     counters, status = observe_cell.counters(hub, site), appliance.status()
     test = RequestTest(load_of(spec), spec.duration_s, spec.lane.rtt_ns, spec.congestion_control)
-    reports = request_load.run(test, client, server, address)
+    reports = request_load.run(test, client, server, observe_cell.address(spec, server))
     after, increase = appliance.status(), nstat.increase(counters, observe_cell.counters(hub, site))
-    tolerance_ns = time_tolerance.rtt_tolerance_ns()
     jitter_ns = spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns
     seen = RequestEvidence(
         load=test.load,
@@ -58,13 +51,13 @@ def _measure(
         queues=observe_cell.both_increases(spec, status, after),
         machine=MachineUse(os.uname().release, increase, 0.0),
         memory_short=short,
-        rtt_before_ns=min(echo.rtts_ns),
-        rtt_tolerance_ns=tolerance_ns + jitter_ns,
+        rtt_before_ns=rtt_ns,
+        rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns() + jitter_ns,
         cached_metrics=cached,
         drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
         initcwnd=spec.profile.initcwnd or tcp_path.INITCWND_SEGMENTS,
     )
-    late = engine_lateness.between(status.lanes, after.lanes, max(tolerance_ns, spec.lane.rtt_ns // 100))
+    late = observe_cell.late(spec, status, after)
     judgement = request_verdict.judge(paths_of(spec), seen, tuple(attempts.caveats))
     result = RequestsResult(
         spec=spec,

@@ -24,7 +24,7 @@ from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
 from emulator.control.capture import capturing
 from emulator.errors import LonghaulError, MeasureError, RefusedError
-from emulator.experiment import engine_lateness, observe_cell, program_cell, requests_cell
+from emulator.experiment import observe_cell, program_cell, requests_cell
 from emulator.experiment.attempts import NO_IRTT, NO_LOADED_RTT, NO_SOCKET_FIGURES, Attempts
 from emulator.experiment.build_result import Measured, conclude
 from emulator.experiment.cell_result import CellSpec
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 LOOKS, MOST_LOOKS = 16, 64
 """On a busy machine some looks come before the streams are there; those do not count."""
 
-PING_COUNT = 3
 STREAMS_START_ROUND_TRIPS = 5
 ODD_PHASE = 0.618
 """Samples at different phases of the round trip cover a window that changes periodically with the round trip."""
@@ -140,14 +139,8 @@ def _measure(
 ) -> Execution:
     ends = [(hub, site) if way.direction == OUTBOUND else (site, hub) for way in spec.ways]
     sender, receiver = ends[0]
-    address = observe_cell.address(spec, receiver)
-    precise = ping.is_precise(sender)
-    if spec.lane.rtt_ns > ping.GRID_S * NS:
-        sender.run(ping.warm_up_argv(address), _TIMEOUT_S)
-    echo = attempts(
-        "the RTT before the run",
-        lambda patience: ping.echoes(sender, address, PING_COUNT, spec.lane.rtt_ns, precise, patience),
-    )
+    address, precise = observe_cell.address(spec, receiver), ping.is_precise(sender)
+    rtt_ns = observe_cell.idle_rtt_ns(spec, sender, receiver, attempts)
     cached = [observe_cell.cached(one) for one, _ in ends]
     with rtt_prober.between(sender, receiver, address, spec.lane.rtt_ns, precise) as prober:
         probes, idle = _idle(prober, attempts)
@@ -166,16 +159,14 @@ def _measure(
         sockets=sockets[0],
         queues=queues[0],
         machine=MachineUse(os.uname().release, grown, watched.core_percent),
-        delays=Delays(min(echo.rtts_ns), idle, loaded.latency),
+        delays=Delays(rtt_ns, idle, loaded.latency),
         memory_short=short,
         sender=observe_cell.buffers(sender),
         receiver=observe_cell.buffers(receiver),
         cached_metrics=cached[0],
         drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
         rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns(),
-        late=engine_lateness.between(
-            status.lanes, after.lanes, max(time_tolerance.rtt_tolerance_ns(), spec.lane.rtt_ns // 100)
-        ),
+        late=observe_cell.late(spec, status, after),
         unset=unset,
         caveats=tuple(attempts.caveats),
     )

@@ -90,6 +90,13 @@ def test_seven_turns_and_a_handshake_are_eight_round_trips(appliance: Appliance,
     assert not result.judgement.invalid
 
 
+def test_a_lane_longer_than_the_pause_between_two_echoes_is_measured_as_asked(appliance: Appliance) -> None:
+    """Before the first answer to ARP all echoes wait: together, where the RTT is longer than they last."""
+    result = ran(appliance, turns(1, 1), 900)
+    assert result.delays.rtt_ns == pytest.approx(900 * MS, abs=10_000)
+    assert result.judgement.invalid == ()
+
+
 def test_connections_are_counted_however_short_they_are(appliance: Appliance) -> None:
     result = ran(appliance, turns(12, 1, 100))
     run = result.program.median
@@ -175,7 +182,7 @@ def test_a_failure_is_one_clear_line_and_leaves_nothing(appliance: Appliance, ca
 
 
 def test_loss_is_what_limits_a_program_that_waits_for_segments_sent_again(appliance: Appliance) -> None:
-    result = ran(appliance, turns(1, 60, 1000), 20, loss=0.05)
+    result = ran(appliance, turns(1, 60, 1000), 20, loss=0.15)
     assert result.program.median.retransmits > 0
     assert result.judgement.kind == "loss"
 
