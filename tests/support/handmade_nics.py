@@ -56,8 +56,7 @@ def ping_ms(host: str, address: str, options: str = "") -> float:
 
 def oracle() -> list[Any]:
     """All that iproute2, ethtool and sysctl tell of this namespace, less what merely counts."""
-    time.sleep(3)  # of virtual time: link watch tells of a carrier up to a second late
-    links = json.loads(sh("ip -d -j addr show"))
+    links = settled()
     names = sorted(link["ifname"] for link in links)
     return [
         sorted(map(str, plain(links))),
@@ -68,6 +67,17 @@ def oracle() -> list[Any]:
         sh("sysctl -a 2>/dev/null | grep -E 'bridge-nf-call|disable_ipv6|arp_' || true"),
         [sh(f"ethtool -k {name}") for name in names],
     ]
+
+
+def settled() -> list[dict[str, Any]]:
+    """All interfaces with their addresses, once none of these is still being looked for on its link (RFC 4862, 5.4)."""
+    time.sleep(3)  # of virtual time: link watch tells of a carrier up to a second late
+    for _ in range(10):
+        links: list[dict[str, Any]] = json.loads(sh("ip -d -j addr show"))
+        if not any(address.get("tentative") for link in links for address in link["addr_info"]):
+            return links
+        time.sleep(1)
+    raise AssertionError(f"an address stays tentative: {links}")
 
 
 def plain(value: Any, noise: re.Pattern[str] = NOISE) -> Any:
