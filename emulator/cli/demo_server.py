@@ -43,8 +43,14 @@ class DemoTraffic:
         self._store, self._programs = store, dict[tuple[str, str], Running]()
 
     def keep(self) -> None:
-        """Start what is missing: each site's server first, its client once the server listens."""
-        asked = self._store.read()
+        """Start what is missing: each site's server first, its client once the server listens.
+
+        While the intent cannot be read the traffic stays as it is, as the lanes do.
+        """
+        try:
+            asked = self._store.read()
+        except LonghaulError:
+            return  # the watchdog and the page say so
         topology = None if asked.leased else asked.topology
         rates = {lane.name: RATES[n % len(RATES)] for n, lane in enumerate(topology.virtual_lanes if topology else ())}
         for key in [key for key, program in self._programs.items() if key[0] not in rates or not program.running()]:
