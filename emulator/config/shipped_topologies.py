@@ -22,9 +22,10 @@ def shipped(name: str) -> Path:
 def resolve(path: str | Path) -> Path:
     """The file that the user means: `path` itself, or the one shipped under `new-york` or `topologies/new-york.yaml`.
 
-    A file that exists at `path` always goes first; `path` is also returned when nothing is found.
+    A file that exists at `path` always goes first. A folder of a shipped name does not hide it, because no topology is
+    read from a folder. `path` is also returned when nothing is found.
     """
     asked = Path(path)
     named = shipped(asked.stem if asked.suffix == ".yaml" else asked.name)
     by_name = asked.parent in (Path(), Path("topologies")) and named.is_file()
-    return named if by_name and not asked.exists() else asked
+    return named if by_name and (asked.is_dir() or not asked.exists()) else asked

@@ -27,6 +27,18 @@ def test_a_file_of_the_users_goes_first(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert resolve("new-york.yaml") == Path("new-york.yaml")
 
 
+def test_a_folder_of_that_name_hides_no_preset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("rsync", "boston"):
+        Path(name).mkdir()
+    assert resolve("rsync") == ROOT / "topologies/rsync.yaml"
+    assert loader.load("rsync") == loader.load(ROOT / "topologies/rsync.yaml")
+    assert resolve("boston") == Path("boston"), "no preset of that name: the folder is what is wrong"
+    Path("rsync").rmdir()
+    Path("rsync").write_text("my own")
+    assert resolve("rsync") == Path("rsync")
+
+
 @pytest.mark.parametrize("asked", ["boston.yaml", "other/new-york.yaml", "/new-york.yaml"])
 def test_any_other_path_stays_as_it_is(asked: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
