@@ -15,12 +15,14 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_LINKS = 40
 """Links in one path; the kernel follows no more."""
 SHELL_WORDS = frozenset(
-    (".", ":", "[", "alias", "bg", "break", "case", "cd", "command", "continue", "do", "done", "echo", "elif", "else",
-     "esac", "eval", "exec", "exit", "export", "false", "fi", "for", "if", "kill", "local", "printf", "pwd", "read",
-     "readonly", "return", "set", "shift", "test", "then", "times", "trap", "true", "type", "ulimit", "umask", "unset",
-     "until", "wait", "while")
+    (".", ":", "[", "alias", "bg", "break", "builtin", "caller", "case", "cd", "chdir", "command", "continue",
+     "declare", "dirs", "disown", "do", "done", "echo", "elif", "else", "enable", "esac", "eval", "exec", "exit",
+     "export", "false", "fg", "fi", "for", "function", "getopts", "hash", "if", "jobs", "kill", "let", "local",
+     "mapfile", "popd", "printf", "pushd", "pwd", "read", "readonly", "return", "select", "set", "shift", "shopt",
+     "source", "suspend", "test", "then", "time", "times", "trap", "true", "type", "typeset", "ulimit", "umask",
+     "unalias", "unset", "until", "wait", "while")
 )  # fmt: skip
-"""What sh(1) does by itself."""
+"""What sh(1) does by itself, be it dash or bash."""
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")
 """Folders that the lab makes: what they hold of a root file system is not seen."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from emulator import units
 from emulator.errors import no_such
+from emulator.model import shell_commands
 
 PLACEHOLDERS = {
     "server": "the server's address",
@@ -187,9 +188,11 @@ class Program:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The first word of every command, where it is a plain name: what must be installed."""
-        found = dict.fromkeys(first_word(text) for text in self.commands.values())
-        return tuple(name for name in found if name)
+        """The first word of every command, and of the commands in a plain list of them: what must be installed."""
+        found = dict.fromkeys(
+            name for text in self.commands.values() for name in (first_word(text), *shell_commands.programs(text))
+        )
+        return tuple(name for name in found if name and name not in SHELL_WORDS)
 
 
 def unknown_placeholders(text: str) -> set[str]:

@@ -24,9 +24,9 @@ def cell(**settings: object) -> CellSpec:
 
 def test_the_users_programs_are_the_first_words_but_of_the_shell() -> None:
     assert lab_programs.used([cell_spec()]) == ()
-    one = cell(client="rsync -a x y", prepare="cd . && make")
+    one = cell(client="rsync -a x y | ./own.sh", prepare="cd . && make && echo $(made)")
     other = cell(client="./own.sh")
-    assert lab_programs.used([one, one, other, cell(client="/opt/tool x")]) == ("rsync", "/opt/tool")
+    assert lab_programs.used([one, one, other, cell(client="/opt/tool x")]) == ("make", "rsync", "/opt/tool")
 
 
 def test_with_a_path_of_their_own_they_are_not_looked_for() -> None:

@@ -119,4 +119,4 @@ def test_the_programs_that_must_be_there() -> None:
     one = Program(
         "x", "LC_ALL=C curl a", "exec nginx -g off", Ready("tcp", "80"), "cd x && head /dev/zero", "$(which x)"
     )
-    assert one.programs == ("nginx", "curl")
+    assert one.programs == ("head", "nginx", "curl")
