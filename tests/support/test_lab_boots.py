@@ -14,16 +14,24 @@ from emulator.lab import boot
 from support import lab_boots
 
 
-def script(monkeypatch: pytest.MonkeyPatch, stalls: int) -> list[object]:
-    """A lab that stalls so many times after its first report; the list grows by an entry a boot."""
-    boots: list[object] = []
+def report(test: str, when: str, seed: int) -> dict[str, Any]:
+    """What the lab with this seed says of a test."""
+    return {"nodeid": test, "when": when, "seed": seed}
 
-    def capture(argv: list[str], *, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[bytes]:
-        boots.append(argv)
+
+def script(monkeypatch: pytest.MonkeyPatch, stalls: int) -> list[list[str]]:
+    """A lab that ends one test a boot and so many times stalls in the next; the list grows by the tests of a boot."""
+    boots: list[list[str]] = []
+
+    def capture(argv: list[str], *, env: dict[str, str], seed: int, **_: Any) -> subprocess.CompletedProcess[bytes]:
+        ids = argv[argv.index("no:cacheprovider") + 1 :]
+        boots.append(ids)
+        stands = len(boots) <= stalls
+        lines = [report(one, when, seed) for one in ids[: 1 if stands else None] for when in ("call", "teardown")]
         with Path(env[lab_boots.REPORTS]).open("a") as file:
-            file.write(json.dumps(len(boots)) + "\n")
-        if len(boots) <= stalls:
-            raise LabStalled("stood still")
+            file.writelines(json.dumps(line) + "\n" for line in [*lines, *([report(ids[1], "call", seed)] * stands)])
+        if stands:
+            raise LabStalled(f"stood still with seed {seed}")
         return subprocess.CompletedProcess(argv, 0, b"well", b"")
 
     monkeypatch.setattr(boot, "capture", capture)
@@ -31,16 +39,36 @@ def script(monkeypatch: pytest.MonkeyPatch, stalls: int) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("stalls", "reports", "printed", "stalled"),
-    [(0, [1], "well", ""), (1, [2], "well", "stood still"), (2, [2], "twice: stood still", "stood still")],
+    ("stalls", "boots", "seeds", "printed", "stalled"),
+    [
+        (0, ["abcd"], [1, 1, 1, 1], "well", ""),
+        (1, ["abcd", "bcd"], [1, 2, 2, 2], "well", "stood still with seed 1"),
+        (2, ["abcd", "bcd", "cd"], [1, 2, 3, 3], "well", "stood still with seed 1"),
+        (
+            3,
+            ["abcd", "bcd", "cd"],
+            [1, 2, 3],
+            "stood still with every seed: stood still with seed 3",
+            "stood still with seed 1",
+        ),
+    ],
 )
-def test_a_lab_that_stands_still_has_one_more_boot_and_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stalls: int, reports: list[int], printed: str, stalled: str
+def test_what_has_not_ended_when_a_lab_stands_still_runs_with_another_seed_and_that_is_said(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stalls: int,
+    boots: list[str],
+    seeds: list[int],
+    printed: str,
+    stalled: str,
 ) -> None:
-    boots = script(monkeypatch, stalls)
-    result = lab_boots.run(["a test"], tmp_path / "reports", 0)
-    assert result == {"reports": reports, "printed": printed, "stalled": stalled}
-    assert len(boots) == min(stalls, 1) + 1
+    seen = script(monkeypatch, stalls)
+    result = lab_boots.run(list("abcd"), tmp_path / "reports", 0)
+    ended = [
+        report(test, when, seed) for test, seed in zip("abcd", seeds, strict=False) for when in ("call", "teardown")
+    ]
+    assert result == {"reports": ended, "printed": printed, "stalled": stalled}
+    assert ["".join(ids) for ids in seen] == boots
 
 
 def test_a_file_names_the_packages_of_its_lab(tmp_path: Path) -> None:
