@@ -73,7 +73,7 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
     """
     from emulator.analysis import statistics
     from emulator.config import loader
-    from emulator.experiment import grid
+    from emulator.experiment import grid, lab_programs
     from emulator.experiment.run_folder import Asked
     from emulator.hosts import tcp_profiles
     from emulator.hosts.requests.workload import RequestsWorkload
@@ -109,6 +109,7 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         loads = tuple(map(RequestsWorkload, requests)) or (one,)
         specs = grid.cells(placed, axes, known, _places(lines, given), algorithms, loads)
         specs = [replace(spec, counted=given["clock"] == root_options.COUNTED) for spec in specs]
+        choice = lab_programs.with_packages(specs, choice) if given["in_lab"] else choice
     order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
     snap_bytes = given["snap_bytes"] if given["pcap"] else None
     return base, Asked(tuple(specs), given["in_lab"], most_repeats, order_seed, snap_bytes, choice)

@@ -10,6 +10,7 @@ from emulator import units
 from emulator.config.field_types import Count, Duration, Word, example_schema, text_field
 from emulator.config.request_schema import RequestsForm
 from emulator.config.schema import Form
+from emulator.model import debian_packages
 from emulator.model.program import DEFAULT_RUNS, DEFAULT_TIMEOUT_NS, Ready
 
 Command = Annotated[str, text_field(str, "a command")]
@@ -25,6 +26,14 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _packages(value: object) -> tuple[str, ...]:
+    """Names with commas between them, or a list of names."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("this is no list of Debian packages: use [rsync, nginx]")
+    return debian_packages.checked(name.strip() for name in names)
+
+
 def _texts(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise ValueError("this is no mapping of names to texts: use NAME: TEXT")
@@ -35,6 +44,11 @@ Names = Annotated[
     tuple[str, ...],
     BeforeValidator(_names),
     WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}, "examples": [["client.out", "log/*"]]}),
+]
+Packages = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_packages),
+    WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}, "examples": [["rsync", "nginx"]]}),
 ]
 Texts = Annotated[dict[str, str], BeforeValidator(_texts)]
 
@@ -85,6 +99,9 @@ class ProgramForm(Form):
     )
     name: Annotated[Word, example_schema("page")] | None = Field(
         default=None, description="its name in tables; default: the client's first word"
+    )
+    packages: Packages | None = Field(
+        default=None, description="Debian packages that the programs need on top of the lab's image; only for the lab"
     )
     requests: RequestsForm | None = Field(
         default=None, description="requests and answers instead of a program; the only key then"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from emulator.experiment.cell_result import CellSpec
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 OF_THE_HOST = ("ip", "ping", "sh", "ss", "tc")
 """What Longhaul itself runs; the lab's image has it."""
+
+
+def with_packages(specs: Sequence[CellSpec], choice: RootChoice) -> RootChoice:
+    """The choice; where it names no root, with the packages that the cells' programs need."""
+    loads = [spec.workload.program for spec in specs if isinstance(spec.workload, ProgramWorkload)]
+    names = {name for load in loads for name in load.packages}
+    return choice if choice.option else replace(choice, packages=tuple(sorted(names)))
 
 
 def built(specs: Sequence[CellSpec], choice: RootChoice, progress: Progress) -> LabRoot:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from emulator.errors import LabError, LabStalled, LabTimeout
 from emulator.lab import boot_options, boundary, build, build_image, compile_pyc, lab_root, landlock, programs
-from emulator.lab.boot_options import MEMORY_BYTES, SEED, STALL_CPU_S, START_NS
+from emulator.lab.boot_options import IN_LAB, MEMORY_BYTES, SEED, STALL_CPU_S, START_NS
 from emulator.lab.boundary import Exchange
 from emulator.lab.build_cache import Progress
 from emulator.lab.cpu_usage import group_cpu_s
@@ -187,7 +187,7 @@ def _spec(
         "HOME": lab_root.home(root.choice),
         "LANG": "C.UTF-8",
         "TERM": os.environ.get("TERM", "dumb"),
-        "LONGHAUL_LAB": "real" if real_time else "virtual",
+        IN_LAB: "real" if real_time else "virtual",
         "LONGHAUL_SEED": str(seed),
         "PYTHONHASHSEED": str(seed % 2**32),
     }

@@ -14,6 +14,8 @@ from emulator.errors import InputError, Mistake
 
 T = TypeVar("T")
 
+IN_LAB = "LONGHAUL_LAB"
+"""Set in every lab: "virtual", or "real" where the clock is the host's."""
 MEMORY_BYTES = 8 << 30
 LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 64 << 20, 128 << 30
 """Below, the kernel does not boot; above, the tables of its pages alone need 2 GiB."""

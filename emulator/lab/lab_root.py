@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from emulator.lab.boot_options import Reader
 from emulator.lab.build_kernel import FULL, STANDARD
+from emulator.model import debian_packages
 
 PROGRAMS = "/lab/programs"
 """Where a lab with --root has that root file system; its own code keeps the image's."""
@@ -33,8 +33,6 @@ WANT_FULL = frozenset(
      "wireguard-tools")
 )  # fmt: skip
 """Packages whose programs need what only the full kernel has."""
-MOST_PACKAGES = 200
-_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}")
 
 
 @dataclass(frozen=True)
@@ -91,16 +89,6 @@ class LabRoot:
         return (*((self.layer,) if self.layer else ()), self.image)
 
 
-def parse_packages(text: str) -> tuple[str, ...]:
-    """Names of Debian packages, separated by commas; sorted, each once. Raises ValueError."""
-    names = sorted({name.strip() for name in text.split(",")})
-    if wrong := [name for name in names if not _PACKAGE.fullmatch(name)]:
-        raise ValueError(f"{wrong[0]!r} is no name of a Debian package: write rsync,nginx")
-    if len(names) > MOST_PACKAGES:
-        raise ValueError(f"{len(names)} packages are more than {MOST_PACKAGES}: name those that bring the others")
-    return tuple(names)
-
-
 def parse_folder(text: str) -> str:
     """The absolute path of a root file system. Raises ValueError for a folder that is none."""
     folder = Path(text).resolve()
@@ -121,7 +109,7 @@ def read(
     if len(named := {option: text for option, text in given.items() if text is not None}) > 1:
         reader.refuse(dict.fromkeys(list(named)[1:], ""), f"it replaces the root that {next(iter(named))} gives")
     return RootChoice(
-        reader.read("--with", parse_packages, packages) or (),
+        reader.read("--with", debian_packages.parse, packages) or (),
         reader.read("--root", parse_folder, folder) or "",
         host,
         kernel_config or "",

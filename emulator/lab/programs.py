@@ -77,7 +77,7 @@ def _hint(absent: Sequence[str], root: LabRoot) -> str:
     if root.choice.folder:
         return "name another folder, or use the lab's image and --with PACKAGE"
     here = [name for name in absent if "/" not in name and shutil.which(name)]
-    return "add its Debian package by --with PACKAGE" + (
+    return "add its Debian package by --with PACKAGE, or to packages in the workload" + (
         f"; --host-root uses this machine's {shown(here)}" if here else ""
     )
 

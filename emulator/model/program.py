@@ -14,7 +14,7 @@ from typing import Any
 
 from emulator import units
 from emulator.errors import no_such
-from emulator.model import shell_commands
+from emulator.model import debian_packages, shell_commands
 
 PLACEHOLDERS = {
     "server": "the server's address",
@@ -119,7 +119,8 @@ class Program:
     `files` are texts that both folders get, by path. `repeat` counts the runs of the client against one server; each
     has a folder of its own with `files` and what `prepare_client` made, so that it does the same again. `keep` names
     files of both ends (patterns of the shell) that the run folder gets. `bytes` is the payload that the program must
-    carry to the end that receives more; None: what TCP carried.
+    carry to the end that receives more; None: what TCP carried. `packages` are Debian packages that a lab gets on top
+    of its image.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     user: str = ""
     timeout_ns: int = DEFAULT_TIMEOUT_NS
+    packages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if wrong := list(self._mistakes()):
@@ -175,6 +177,10 @@ class Program:
                     check_path(path)
                 except ValueError as error:
                     yield key, str(error)
+        try:
+            debian_packages.checked(self.packages)
+        except ValueError as error:
+            yield "packages", str(error)
         if self.user and not _USER.fullmatch(self.user):
             yield "user", f"{self.user!r} is no user name"
         for name, value in self.environment.items():

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 from support import made_recordings
-from support.documented_examples import pages
+from support.documented_examples import DOCS, pages
 from support.generated_docs import key_rows
 
-from emulator.config import loader
+from emulator.config import loader, shipped_topologies
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm
 from emulator.model import program, request_load
 from emulator.model.topology import Topology
@@ -137,6 +137,13 @@ def test_every_setting_of_a_program_shown_is_read(tmp_path: Path, key: str, valu
     assert given["workload"].keys() == {"client", "server", "ready", "timeout_ns" if key == "timeout" else key}
     assert program.of_settings(given["workload"]).client
     assert places["workload.client"].endswith("program.yaml:1")
+
+
+def test_the_page_of_presets_names_the_packages_of_each() -> None:
+    rows = re.findall(r"^\| `([\w-]+)` \| (?:`([\w,-]+)` )?\| ", (DOCS / "presets.md").read_text(), re.MULTILINE)
+    sections = {name: loader.load_sweep(name)[0].get("workload", {}) for name in shipped_topologies.names()}
+    needed = {name: set(one.get("packages", ())) for name, one in sections.items() if "client" in one}
+    assert {name: set(filter(None, packages.split(","))) for name, packages in rows} == needed
 
 
 BLOCKS = [

@@ -18,7 +18,7 @@ from emulator.cli import main
 from emulator.experiment import sweep_runner
 from emulator.experiment.cell_captures import CellCaptures
 from emulator.experiment.cell_result import CellSpec
-from emulator.experiment.run_folder import Execution
+from emulator.experiment.run_folder import Asked, Execution
 from emulator.hosts.tools import machine_facts
 from emulator.lab.lab_root import RootChoice
 
@@ -77,6 +77,27 @@ def test_presets_by_dry_run(longhaul: Said, preset: str, cells: int, limits: set
     found = json.loads(out)
     assert (len(found["cells"]), found["least_repeats"], found["most_repeats"]) == (cells, 3, 10)
     assert {cell["predicted_limit"] for cell in found["cells"]} == limits
+
+
+@pytest.mark.parametrize(
+    ("options", "packages"),
+    [
+        (["--in-lab"], ("curl", "nginx")),
+        (["--in-lab", "--with", "hello"], ("hello",)),
+        (["--in-lab", "--host-root"], ()),
+        ([], ()),
+    ],
+)
+def test_a_lab_gets_the_packages_of_its_program_unless_an_option_names_a_root(
+    longhaul: Said, options: list[str], packages: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.yaml").write_text(
+        "{name: t, hub: here, lanes: {there: {rtt: 5ms}}, sweep: {workload: {client: 'true', packages: 'nginx, curl'}}}"
+    )
+    asked: list[Asked] = []
+    monkeypatch.setattr("emulator.cli.sweep._show_plan", lambda one, _: asked.append(one))
+    assert longhaul("sweep", "t.yaml", "--dry-run", *options)[0] == 0
+    assert asked[0].root.packages == packages
 
 
 def test_options_go_before_the_files_sweep_section(longhaul: Said, tmp_path: Path) -> None:

@@ -14,16 +14,6 @@ from emulator.lab.lab_root import LabRoot, RootChoice
 from emulator.system import dataclass_json
 
 
-def test_packages_are_sorted_and_each_is_there_once() -> None:
-    assert lab_root.parse_packages(" rsync,nginx,rsync, libstdc++6") == ("libstdc++6", "nginx", "rsync")
-
-
-@pytest.mark.parametrize("text", ["", "a b", "rsync,", "Rsync", "-o", "rsync=3.5", "../x", "r", "x\n"])
-def test_what_is_no_name_of_a_package_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no name of a Debian package: write rsync,nginx"):
-        lab_root.parse_packages(text + "\\" if text == "x\n" else text)
-
-
 def test_a_folder_must_look_like_a_root(tmp_path: Path) -> None:
     for text, why in (("/nowhere", "is no folder"), ("/", "use --host-root"), (str(tmp_path), "has neither bin nor")):
         with pytest.raises(ValueError, match=why):

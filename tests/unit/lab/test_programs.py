@@ -95,8 +95,8 @@ def test_the_error_names_all_and_what_to_do(image: Path, tmp_path: Path) -> None
     with pytest.raises(MissingError) as error:
         programs.check(["mawk", "curll", "sed"], of_image(image))
     assert str(error.value) == (
-        "the lab's image has no program curll, sed: add its Debian package by --with PACKAGE; --host-root uses this "
-        "machine's sed"
+        "the lab's image has no program curll, sed: add its Debian package by --with PACKAGE, or to packages in the "
+        "workload; --host-root uses this machine's sed"
     )
     with pytest.raises(MissingError, match=r"^the lab's image with nginx has no program curll: add "):
         programs.check(["curll"], of_image(image, tmp_path))
