@@ -9,7 +9,7 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,12 +31,17 @@ from web.api.run_form import RunForm
 from web.service import UseCases
 
 RUNNING, DONE, STOPPED = "running", "done", "stopped"
+Progress = Callable[[str, int, int], None]
+"""Called with (step, done, total) while a build runs."""
 log = logging.getLogger("longhaul.web")
 
 
 @dataclass(frozen=True)
 class Run:
-    """The state of a run: its cells, and the results and failures so far. `trouble` is the error that ended it."""
+    """The state of a run: its cells, and the results and failures so far. `trouble` is the error that ended it.
+
+    `building` is what is built for its labs at present; "" when nothing is.
+    """
 
     id: str
     state: str
@@ -45,6 +50,7 @@ class Run:
     found: Mapping[str, Result]
     failures: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
+    building: str = ""
 
     @property
     def left_s(self) -> float:
@@ -61,10 +67,11 @@ class _Work:
     thread: threading.Thread
     cancelled: threading.Event
     failures: dict[str, str] = field(default_factory=dict)
+    building: str = ""
 
 
-Runners = Callable[[bool], tuple[sweep_runner.Runner, int]]
-"""Takes whether to measure in labs; returns the runner of a cell, and the number of cells at once."""
+Runners = Callable[[Asked, Progress], tuple[sweep_runner.Runner, int]]
+"""Builds what the labs of a run lack; returns the runner of a cell, and the number of cells at once."""
 
 
 class Runs:
@@ -107,7 +114,7 @@ class Runs:
             now = datetime.now(UTC)
             name = dated_names.free(self._folder, now)
             facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
-            asked = Asked(tuple(specs), form.in_lab, form.most_repeats, self._order_seed())
+            asked = _asked(specs, form, self._order_seed())
             folder = RunFolder.create(self._folder / name, facts, asked)
             self._begin(folder)
         return self.get(name)
@@ -132,7 +139,7 @@ class Runs:
         specs, in_lab, found = asked.specs, asked.in_lab, folder.finished(asked)
         work = self._work
         if work and work.id == name:
-            return Run(name, RUNNING, in_lab, specs, found, dict(work.failures))
+            return Run(name, RUNNING, in_lab, specs, found, dict(work.failures), building=work.building)
         failures, trouble = self._ended.get(name, ({}, ""))
         state = DONE if len(found) + len(failures) >= len(specs) and not trouble else STOPPED
         return Run(name, state, in_lab, specs, found, failures, trouble)
@@ -244,7 +251,8 @@ class Runs:
         self._report(work.id)
 
     def _cells(self, folder: RunFolder, asked: Asked, work: _Work, cancelled: threading.Event) -> None:
-        runner, at_once = self._runners(asked.in_lab)
+        runner, at_once = self._runners(asked, self._builder(work))
+        work.building = ""
 
         def unless_cancelled(spec: CellSpec) -> Execution:
             if cancelled.is_set():
@@ -260,6 +268,21 @@ class Runs:
             self._report(work.id)
         results = folder.finished(asked)
         folder.write_results([results[s.id] for s in asked.specs if s.id in results])
+
+    def _builder(self, work: _Work) -> Progress:
+        """Reports a build to the watchers, each percent once."""
+        steps: dict[str, str] = {}
+
+        def progress(step: str, done: int, total: int) -> None:
+            steps.pop(step, None)
+            if done < total:
+                steps[step] = f"{step} ({100 * done // total} %)" if total > 1 else step
+            said = ", ".join(steps.values())
+            if said != work.building:
+                work.building = said
+                self._report(work.id)
+
+        return progress
 
     def _has_cells_left(self, folder: RunFolder, work: _Work) -> bool:
         """Whether cells have neither a result nor a failure."""
@@ -291,15 +314,19 @@ def _objections(run: Run) -> list[str]:
     return tables_of(run.specs).objections(run.specs, run.found, dict(run.failures))
 
 
-def local_runners(in_lab: bool, *, instead: bool = False) -> tuple[sweep_runner.Runner, int]:
-    """What `longhaul sweep` uses on this machine; `instead` of lanes that are up, which come back after each cell."""
-    if in_lab:
+def _asked(specs: Sequence[CellSpec], form: RunForm, order_seed: int) -> Asked:
+    """What a run of these cells must do; its labs get the packages of its program."""
+    asked = Asked(tuple(specs), form.in_lab, form.most_repeats, order_seed)
+    return replace(asked, root=lab_programs.with_packages(specs, asked.root)) if form.in_lab else asked
+
+
+def local_runners(asked: Asked, progress: Progress, *, instead: bool = False) -> tuple[sweep_runner.Runner, int]:
+    """What `longhaul sweep` uses on this machine; `instead` of lanes that are up, which come back after each cell.
+
+    Raises LabError when the labs cannot be built, and MissingError that names every program that is not there.
+    """
+    if asked.in_lab:
+        lab_programs.built(asked.specs, asked.root, progress)
         cpus = sweep_runner.cpus()
-        boot = sweep_runner.in_lab(cpus)
-
-        def checked(spec: CellSpec) -> Execution:
-            lab_programs.built([spec], sweep_runner.IMAGE, lambda *_: None)
-            return boot(spec)
-
-        return checked, len(cpus)
+        return sweep_runner.in_lab(cpus, choice=asked.root), len(cpus)
     return sweep_runner.here(instead=instead), 1

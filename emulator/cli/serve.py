@@ -12,6 +12,7 @@ import click
 from emulator.cli.options import appliance_of
 from emulator.cli.output import emit_json, json_option
 from emulator.errors import InputError
+from emulator.lab.boot_options import IN_LAB
 from emulator.system import event_log
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def serve(
     """Serve the API and the web pages, and watch the lanes as 'longhaul daemon' does, until Ctrl-C.
 
     TCP clients need a token. The first start writes the tokens to the state folder, mode 0600: 'token' may change
-    things, 'token-read-only' may read, 'token-operator' may also run programs outside the lab. The unix socket is open
-    to everybody who may open its file.
+    things, 'token-read-only' may read, 'token-operator' may also run programs outside the lab, and add Debian packages
+    to the lab. The unix socket is open to everybody who may open its file.
     """
     if here and not demo:
         raise click.UsageError("--here needs --demo", ctx)
@@ -81,7 +82,8 @@ def _server(
             event_log.logger(sys.stderr, os.environ)(event_log.WARNING, "unencrypted", listen=listen, advice=advice)
         else:
             click.echo(f"{listen}: {advice}", err=True)
-    return wiring.server(appliance, state, Guard(load(state), hosts, https), listen, unix, as_json=as_json)
+    lab = IN_LAB not in os.environ  # a lab boots no other
+    return wiring.server(appliance, state, Guard(load(state), hosts, https), listen, unix, lab=lab, as_json=as_json)
 
 
 def _demo(listen: str, here: bool, as_json: bool) -> int:

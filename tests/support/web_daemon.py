@@ -98,7 +98,7 @@ class House:
             self.reported.append(run)
             self.live.channel.send("run", run_answer(run).model_dump(mode="json"))
 
-        runners = lambda in_lab: (runner or _no_cell, 1)  # noqa: E731
+        runners = said.pop("runners", lambda *_: (runner or _no_cell, 1))
         # By the seed of 9 four cells stay in the table's order.
         own = {"set_aside": said.pop("set_aside", False), "order_seed": said.pop("order_seed", lambda: 9)}
         self.runs = Runs(folder / "runs", self.usecases, runners, say, **own)

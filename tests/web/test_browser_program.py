@@ -48,7 +48,7 @@ def typed(page: Page, site: Site, rtts: str) -> None:
 
 
 def test_both_commands_typed_are_measured_in_the_lab_and_show_the_law(page: Page, site: Site, tmp_path: Path) -> None:
-    restarted(site, House(tmp_path / "again", runner=local_runners(True)[0], confines=lambda: True))
+    restarted(site, House(tmp_path / "again", runners=local_runners, confines=lambda: True))
     typed(page, site, "20ms, 100ms")
     expect(page.locator("#predicted")).to_contain_text(
         "2 cells, 2 runs each; a run takes at least 25.24 ms to 105.2 ms"
@@ -123,6 +123,7 @@ def test_a_preset_fills_the_form_with_its_files(
         "files": {"a.conf": "rtt = {rtt_ms}\n"},
         "environment": {"A": "1=2"},
         "keep": ["x", "y"],
+        "packages": ["nginx", "redis-server"],
     }
     sweep = {"rtt": ["5ms", "50ms"], "tcp_profile": "max", "workload": workload}
     folder = tmp_path / "shipped"
@@ -147,6 +148,8 @@ def test_a_preset_fills_the_form_with_its_files(
         False,
         False,
     )
+    expect(page.get_by_label("Debian packages")).to_have_value("nginx, redis-server")
+    expect(page.locator("#packages-where")).to_contain_text("log in with the token in the file token-operator")
     page.get_by_text("More about the program").click()
     expect(page.get_by_label("Text of file 1")).to_have_value("rtt = {rtt_ms}\n")
     page.get_by_role("button", name="Remove").click()

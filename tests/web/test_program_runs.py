@@ -13,9 +13,11 @@ from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House, problem, until
 
 from emulator.config import shipped_topologies
+from emulator.errors import LabError
 from emulator.experiment.cell_result import CellSpec
-from emulator.experiment.run_folder import Execution
+from emulator.experiment.run_folder import Asked, Execution
 from web.api import programs
+from web.runs import Progress
 
 SERVER, CLIENT = "exec python3 -m http.server 8000", "curl -so page http://{server}:8000/page"
 WORKLOAD = {"server": SERVER, "ready": "tcp:8000", "client": CLIENT, "prepare": "head -c 1MiB /dev/zero > page"}
@@ -37,7 +39,14 @@ def mistakes(house: House, **said: Any) -> list[tuple[str, str]]:
 def test_a_run_tells_its_program_its_cells_and_the_law(house: House) -> None:
     name = house.client.post("/api/runs", json=ASKED).json["id"]
     done = until(house, name, lambda run: run["state"] == "done")
-    assert done["workload"] == {**WORKLOAD, "name": "curl", "prepare_client": "", "bytes": None, "repeat": 5}
+    assert done["workload"] == {
+        **WORKLOAD,
+        "name": "curl",
+        "prepare_client": "",
+        "bytes": None,
+        "repeat": 5,
+        "packages": [],
+    }
     cells = done["cells"]
     assert [round(cell["completion_s"], 3) for cell in cells] == [0.185, 1.445, 6.233]
     assert [round(cell["round_trips"], 1) for cell in cells] == [18.5, 18.1, 18.0]
@@ -89,6 +98,7 @@ def test_a_program_is_planned_with_the_least_time_that_the_network_allows(house:
         ({"client": "true", "files": {"a": "{serer}", "b": "{what}"}}, ["workload.files.a", "workload.files.b"]),
         ({"client": "true", "files": {"/etc/passwd": "x"}}, ["workload.files"]),
         ({"client": "true", "sever": "x"}, ["workload.sever"]),
+        ({"client": "true", "packages": ["rsync", "A b"]}, ["workload.packages"]),
         ({"server": SERVER, "ready": "tcp:0", "repeat": "0", "bytes": "much", "client": "x {bytes}", "user": "A b"},
          ["workload.ready", "workload.bytes", "workload.repeat", "workload.user"]),
         ({"server": ["a"], "ready": "soon", "timeout": "2 days"},
@@ -231,11 +241,14 @@ def test_the_form_is_made_of_the_settings_and_the_presets(house: House) -> None:
 
 
 def test_every_shipped_program_is_a_preset_that_can_be_asked_for(house: House) -> None:
-    presets = house.client.get("/api/programs").json["presets"]
+    operator = house.someone(TOKENS.operator)
+    presets = operator.get("/api/programs").json["presets"]  # type: ignore[index]
     for one in presets:
         asked = {**one["axes"], "workload": one["workload"], "in_lab": True}
-        answer = house.client.post("/api/runs?dry_run=1", json=asked)
+        answer = operator.post("/api/runs?dry_run=1", json=asked)
         assert answer.status_code == 201, (one["name"], answer.text)
+        told = answer.json["workload"]["packages"]  # type: ignore[index]
+        assert told == sorted(one["workload"].get("packages", [])), one["name"]
 
 
 def test_a_topology_with_a_program_becomes_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,3 +268,58 @@ def test_a_topology_with_a_program_becomes_a_preset(tmp_path: Path, monkeypatch:
         "axes": {"rtt": "10 ms, 346 ms", "tcp_profile": "default, max"},
         "workload": sweep["workload"],
     }
+
+
+WITH_PACKAGES = ASKED | {"workload": WORKLOAD | {"packages": "nginx,curl"}}
+
+
+def test_packages_need_the_operator_and_a_lab(house: House) -> None:
+    told = problem(house.client.post("/api/runs?dry_run=1", json=WITH_PACKAGES), 403)["detail"]
+    assert told == house.client.get("/api/programs").json["packages_refused"]
+    assert "downloaded and unpacked on this machine" in told and "token-operator" in told
+    operator = house.someone(TOKENS.operator)
+    assert operator.get("/api/programs").json["packages_refused"] == ""  # type: ignore[index]
+    assert operator.post("/api/runs?dry_run=1", json=WITH_PACKAGES).status_code == 201
+    outside = problem(operator.post("/api/runs?dry_run=1", json=WITH_PACKAGES | {"in_lab": False}), 422)
+    assert [one["path"] for one in outside["mistakes"]] == ["workload.packages"]
+
+
+@pytest.mark.parametrize("demo", [True, False])
+def test_a_server_inside_the_lab_says_that_it_can_add_no_packages(tmp_path: Path, demo: bool) -> None:
+    house = House(tmp_path, demo=demo, lab=False, confines=lambda: True)
+    house.guard.login = not demo
+    operator = house.someone(TOKENS.operator)
+    for in_lab in (True, False):
+        told = problem(operator.post("/api/runs", json=WITH_PACKAGES | {"in_lab": in_lab}), 403)["detail"]
+        assert "builds no labs, so it can add no packages" in told
+    assert operator.get("/api/programs").json["packages_refused"] == told  # type: ignore[index]
+
+
+def test_a_run_builds_the_layer_of_its_packages_and_tells_each_step(tmp_path: Path) -> None:
+    asked_for, may_go_on = list[tuple[str, ...]](), threading.Semaphore(0)
+
+    def runners(asked: Asked, progress: Progress) -> tuple[Any, int]:
+        asked_for.append(asked.root.packages)
+        for done in (0, 1, 4):
+            progress("unpack Debian packages", done, 4)
+            assert may_go_on.acquire(timeout=PATIENCE_S)
+        if len(asked_for) == 1:
+            raise LabError("Debian trixie has no package nginx")
+        return execution, 1
+
+    house = House(tmp_path, runners=runners, confines=lambda: True)
+    operator = house.someone(TOKENS.operator)
+    name = operator.post("/api/runs", json=WITH_PACKAGES).json["id"]  # type: ignore[index]
+    until(house, name, lambda run: run["building"] == "unpack Debian packages (0 %)")
+    may_go_on.release()
+    until(house, name, lambda run: run["building"] == "unpack Debian packages (25 %)")
+    may_go_on.release()
+    until(house, name, lambda run: run["building"] == "")
+    may_go_on.release()
+    failed = until(house, name, lambda run: run["state"] != "running")
+    assert (failed["state"], failed["trouble"]) == ("stopped", "Debian trixie has no package nginx")
+    assert "token-operator" in problem(house.client.post(f"/api/runs/{name}/resume"), 403)["detail"]
+    may_go_on.release(3)
+    assert operator.post(f"/api/runs/{name}/resume").status_code == 200
+    until(house, name, lambda run: run["state"] == "done")
+    assert asked_for == [("curl", "nginx")] * 2

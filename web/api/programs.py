@@ -12,6 +12,7 @@ from pydantic import Field
 from emulator.config import loader, shipped_topologies, yaml_source
 from emulator.config.program_schema import ProgramForm
 from emulator.config.request_schema import RequestsForm
+from emulator.errors import InputError
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import Workload
 from emulator.system import bounded_file
@@ -44,13 +45,15 @@ class PresetAnswer(Answer):
 class ProgramsAnswer(Answer):
     """The settings of a program in the order of the form, and the presets by name.
 
-    `outside_lab`: this client may run programs outside the lab. `refused` is why it may run none at all, else empty.
+    `outside_lab`: this client may run programs outside the lab. `refused` is why it may run none at all, else empty;
+    `packages_refused` is why it may add no packages to the lab.
     """
 
     settings: list[SettingAnswer]
     presets: list[PresetAnswer]
     outside_lab: bool
     refused: str = Field(description="why this client may run no program in a lab; empty when it may")
+    packages_refused: str = Field(description="why this client may add no packages to the lab; empty when it may")
 
 
 @table("GET", "/api/programs", ProgramsAnswer)
@@ -61,7 +64,13 @@ def programs() -> ProgramsAnswer:
         SettingAnswer(key=key, help=str(field.description), example=example(key)) for key, field in fields.items()
     ]
     refused = refusal(in_lab=True)
-    return ProgramsAnswer(settings=settings, presets=presets(), outside_lab=not refusal(in_lab=False), refused=refused)
+    return ProgramsAnswer(
+        settings=settings,
+        presets=presets(),
+        outside_lab=not refusal(in_lab=False),
+        refused=refused,
+        packages_refused=packages_refusal(),
+    )
 
 
 def schema() -> dict[str, Any]:
@@ -103,9 +112,38 @@ def _preset(name: str) -> PresetAnswer | None:
 
 
 def check_allowed(workload: Workload, *, in_lab: bool) -> None:
-    """Raise Denied when the workload is a program that this client may not run there."""
-    if isinstance(workload, ProgramWorkload) and (reason := refusal(in_lab=in_lab)):
+    """Raise Denied when the workload is a program that this client may not run there, or not with its packages.
+
+    Raises InputError for packages outside the lab.
+    """
+    if not isinstance(workload, ProgramWorkload):
+        return
+    packages = workload.program.packages
+    if packages and (reason := packages_refusal()):
         raise Denied(403, reason)
+    if reason := refusal(in_lab=in_lab):
+        raise Denied(403, reason)
+    if packages and not in_lab:
+        text = "only a lab gets packages: set in_lab, or install them on the hosts and leave this empty"
+        raise InputError.single(text, "request", "workload.packages")
+
+
+def packages_refusal() -> str:
+    """Why this client may add no packages to the lab; empty when it may.
+
+    A layer of packages is downloaded and unpacked on this machine.
+    """
+    if not here().lab:
+        return (
+            "this server (the demo, or one inside a lab) builds no labs, so it can add no packages: use longhaul sweep "
+            "--in-lab, or longhaul serve on the machine itself"
+        )
+    if g.role == OPERATOR:
+        return ""
+    return (
+        "packages for the lab are downloaded and unpacked on this machine: log in with the token in the file "
+        f"{FILES[OPERATOR]} of the state folder"
+    )
 
 
 def refusal(*, in_lab: bool) -> str:

@@ -65,6 +65,7 @@ class WorkloadAnswer(Answer):
     prepare_client: str
     bytes: int | None
     repeat: int
+    packages: list[str]
 
 
 class RunAnswer(Answer):
@@ -77,6 +78,7 @@ class RunAnswer(Answer):
     id: str
     state: str
     trouble: str
+    building: str = Field(default="", description="what is built for the run's labs at present; empty when nothing is")
     in_lab: bool
     total: int
     finished: int
@@ -125,9 +127,9 @@ def run_answer(run: Run) -> RunAnswer:
     cells = [_cell(spec, run, programs) for spec in run.specs]
     finished = sum(cell.state != "waiting" for cell in cells)
     return RunAnswer(
-        id=run.id, state=run.state, trouble=run.trouble, in_lab=run.in_lab, total=len(cells), finished=finished,
-        left_s=round(run.left_s, 1), workload=_workload(run.specs[0]) if run.specs else None, cells=cells,
-        laws=list(programs.laws), savings=list(programs.savings),
+        id=run.id, state=run.state, trouble=run.trouble, building=run.building, in_lab=run.in_lab, total=len(cells),
+        finished=finished, left_s=round(run.left_s, 1), workload=_workload(run.specs[0]) if run.specs else None,
+        cells=cells, laws=list(programs.laws), savings=list(programs.savings),
     )  # fmt: skip
 
 
@@ -159,6 +161,7 @@ def _workload(spec: CellSpec) -> WorkloadAnswer | None:
         prepare_client=one.prepare_client,
         bytes=one.bytes,
         repeat=one.repeat,
+        packages=list(one.packages),
     )
 
 

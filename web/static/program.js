@@ -2,10 +2,11 @@
 
 import { $, ask, el } from './api.js';
 
-const FIRST = ['server', 'ready', 'client', 'bytes', 'repeat'];
+const FIRST = ['server', 'ready', 'client', 'packages', 'bytes', 'repeat'];
+const LISTS = ['keep', 'packages'];
 const COMMANDS = ['client', 'server', 'prepare', 'prepare_client'];
 const LABELS = {
-  server: 'Server command', ready: 'Server is ready', client: 'Client command', bytes: 'Bytes to carry', repeat: 'Runs of the client',
+  server: 'Server command', ready: 'Server is ready', client: 'Client command', packages: 'Debian packages', bytes: 'Bytes to carry', repeat: 'Runs of the client',
   prepare: 'Before, at the server', prepare_client: 'Before, at the client', environment: 'Variables', user: 'User', timeout: 'Time limit', name: 'Name', keep: 'Files to keep',
 };
 let presets = [];
@@ -54,7 +55,7 @@ export function program() {
     const text = input(key).value.trim();
     if (!text) continue;
     if (key === 'environment') said[key] = Object.fromEntries(text.split('\n').filter(Boolean).map((line) => line.split(/=(.*)/s).slice(0, 2).map((part) => part ?? '')));
-    else said[key] = key === 'keep' ? text.split(',').map((one) => one.trim()).filter(Boolean) : text;
+    else said[key] = LISTS.includes(key) ? text.split(',').map((one) => one.trim()).filter(Boolean) : text;
   }
   const texts = files().map((box) => [box.querySelector('input').value.trim(), box.querySelector('textarea').value]).filter(([name]) => name);
   if (texts.length) said.files = Object.fromEntries(texts);
@@ -74,6 +75,7 @@ export async function buildProgram(changed) {
   $('preset').replaceChildren(el('option', { value: '' }, 'none: type the commands'), ...presets.map(({ name }) => el('option', { value: name }, name)));
   $('preset-field').hidden = !presets.length;
   $('program-where').textContent = told.refused || (told.outside_lab ? '' : 'Programs run in the lab. Elsewhere they need the operator\'s token.');
+  $('workload.packages-hint').append(' ', el('span', { id: 'packages-where' }, told.packages_refused && `${sentence(told.packages_refused)}`));
   $('add-file').addEventListener('click', () => addFile());
   $('preset').addEventListener('change', (event) => {
     const chosen = presets.find(({ name }) => name === event.target.value);

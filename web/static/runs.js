@@ -125,7 +125,8 @@ async function show(run) {
   $('progress').max = run.total;
   $('progress').value = run.finished;
   const left = run.state === 'running' ? `, about ${span(run.left_s)} left` : '';
-  $('left').textContent = `${run.finished} of ${run.total} cells, ${run.state}${left}${run.trouble ? `: ${run.trouble}` : ''}`;
+  const building = run.building && `, building the lab first: ${run.building}`;
+  $('left').textContent = `${run.finished} of ${run.total} cells, ${run.state}${building || left}${run.trouble ? `: ${run.trouble}` : ''}`;
   $('cancel').hidden = run.state !== 'running';
   $('forget').hidden = run.state === 'running';
   const failed = run.cells.some((cell) => cell.state === 'failed');
