@@ -3,7 +3,7 @@
 The order of the claims matters, because each takes only time that is left. What was seen comes first: the time that
 the line needs, the time with no frame on the lane, and the time that the kernels counted as limited by a window. The
 rest are waits of whole round trips: handshakes, turns in which both ends waited for each other, and the growth of the
-congestion window.
+congestion window. The kernels know these of TCP only: without a TCP connection the rest is not known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from emulator.analysis.verdict import Buffers
 LINE, RECEIVE_WINDOW, SEND_BUFFER = verdict.LINE, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER
 SLOW_START = verdict.SLOW_START
 ROUND_TRIPS, HANDSHAKES, LOSS, PROGRAM = "round trips", "handshakes", "loss", "the program itself"
-KINDS = (ROUND_TRIPS, HANDSHAKES, RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, LOSS, LINE, PROGRAM)
+UNKNOWN = verdict.UNKNOWN
+KINDS = (ROUND_TRIPS, HANDSHAKES, RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, LOSS, LINE, PROGRAM, UNKNOWN)
+OF_ANY_PROTOCOL = (LINE, PROGRAM, UNKNOWN)
+"""What can be seen of a program without TCP: the others are known from TCP connections."""
 
 LEAST_TIMEOUT_NS = 200_000_000
 """What TCP's retransmission timeout adds to the RTT at the least (TCP_RTO_MIN, include/net/tcp.h)."""
@@ -118,7 +121,7 @@ def _seen(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
 
 def _waits(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
     """Waits of whole round trips: handshakes, turns, and the growth of the window."""
-    if not facts.path.rtt_ns:
+    if not facts.path.rtt_ns or not facts.run.connections:
         return
     together = at_once(facts)
     yield HANDSHAKES, round(len(facts.run.connections) * facts.path.rtt_ns / together)
@@ -140,6 +143,8 @@ def _of_the_rest(facts: ProgramFacts) -> str:
         return LOSS
     if not facts.path.rtt_ns:
         return PROGRAM
+    if not facts.run.connections:
+        return UNKNOWN
     return SLOW_START if facts.streams else ROUND_TRIPS
 
 
@@ -243,6 +248,7 @@ def _words(facts: ProgramFacts, kind: str, time_ns: int) -> str:
         SLOW_START: f"{trips} until the congestion window had grown",
         LOSS: f"{time} to send {run.retransmits} segments again",
         PROGRAM: _words_of_the_program(facts, time),
+        UNKNOWN: f"{trips} of which the kernels count nothing, because the program opened no TCP connection",
     }[kind]
 
 

@@ -19,6 +19,7 @@ from emulator.analysis.program_time import (
     ROUND_TRIPS,
     SEND_BUFFER,
     SLOW_START,
+    UNKNOWN,
     ProgramFacts,
 )  # fmt: skip
 from emulator.analysis.tcp_path import NS
@@ -42,7 +43,7 @@ LARGER_INITCWND = 40
 
 _GROUPS = {
     HANDSHAKES: "waits", ROUND_TRIPS: "waits", RECEIVE_WINDOW: "window", SEND_BUFFER: "window",
-    SLOW_START: "slow start", LOSS: "loss", LINE: "line", PROGRAM: "program",
+    SLOW_START: "slow start", LOSS: "loss", LINE: "line", PROGRAM: "program", UNKNOWN: "unknown",
 }  # fmt: skip
 """Kinds that are compared with others as one."""
 
@@ -115,7 +116,9 @@ def _limiter(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> st
 
 
 def _name(facts: ProgramFacts, kind: str) -> str:
-    """The limiter, with the end and the size of its buffer where one limits."""
+    """The limiter, with the end and the size of its buffer where one limits, and why nothing is known."""
+    if kind == UNKNOWN:
+        return f"{kind} (no TCP connection)"
     if kind == RECEIVE_WINDOW:
         end = program_time.receiver(facts, kind)
         return f"receive window of the {end}, {units.mib_text(_buffer_bytes(facts, kind))} buffer"
@@ -130,7 +133,7 @@ def _evidence(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> s
     told = [part for part in parts if part.time_ns >= TOLD_SHARE * total or part.kind == kind]
     told.sort(key=lambda part: _GROUPS[part.kind] != _GROUPS[kind])
     said = "; ".join(f"{part.words} ({part.time_ns / total:.0%})" for part in told)
-    unseen = facts.quiet_ns is None and kind in (ROUND_TRIPS, HANDSHAKES, SLOW_START)
+    unseen = facts.quiet_ns is None and kind in (ROUND_TRIPS, HANDSHAKES, SLOW_START, UNKNOWN)
     return f"{said}; no frames were seen, so the program's own waiting is in it" if unseen else said
 
 
@@ -165,6 +168,8 @@ def advise(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> Prog
         case "loss":
             text = f"congestion control bbr instead of {facts.path.congestion_control}, or a path with less loss"
             return saves(text, None)
+        case "unknown":
+            return None
         case "line":
             return saves("fewer bytes (compression, only what changed) or a faster line", None)
     if _time(parts, PROGRAM) < LEAST_OWN_NS:

@@ -24,7 +24,8 @@ LEGEND = (
     "computes on a real machine comes on top. "
     "time: from the client's start to its exit, the mean of all runs ± at 99 % confidence; the other figures are of "
     "the median run. round trips: time / RTT. FCT efficiency: the ideal time / time; ideal is one handshake and the "
-    "bytes at the line's rate. sent, received: payload of TCP at the client. first byte, quiet: when the client "
+    'bytes at the line\'s rate. connections, sent, received, sent again: of TCP, the payload at the client; "-": no '
+    "TCP connection. first byte, quiet: when the client "
     "received the first payload, and the share of the time with no frame on the lane, from a run whose frames were "
     f"seen. {INVALID_MARK}: invalid, reasons below."
 )

@@ -167,10 +167,10 @@ def _cells(row: ProgramRow) -> dict[str, str]:
         "time": time_text(row),
         "round trips": "-" if row.round_trips is None else f"{row.round_trips:.1f}",
         "FCT efficiency": "-" if row.judgement.efficiency is None else f"{row.judgement.efficiency:.1%}",
-        "connections": str(len(run.connections)),
+        "connections": str(len(run.connections) or "-"),
         "sent": size_text(run.payload_sent_bytes) if run.connections else "-",
         "received": size_text(run.payload_received_bytes) if run.connections else "-",
-        "sent again": str(run.retransmits),
+        "sent again": str(run.retransmits) if run.connections or run.retransmits else "-",
         "first byte": "-" if first is None else seconds_text(first / NS),
         "quiet": "-" if row.quiet_share is None else f"{row.quiet_share:.0%}",
         "limited by": row.judgement.limiter,
@@ -204,6 +204,7 @@ CSV_COLUMNS = (
 def csv_text(rows: Sequence[ProgramRow]) -> str:
     """CSV for a spreadsheet: one line for each cell, in integers or full precision; its law is in each of them.
 
+    What only TCP connections tell is empty for a program without one.
     `left_out_completion_s` is what the law of all other RTTs predicts.
     """
     out = io.StringIO()
@@ -227,8 +228,9 @@ def _plain(value: Any) -> Any:
 
 def _measured(row: ProgramRow) -> Mapping[str, Any]:
     run, frames, said = row.program.median, row.program.frames, row.judgement
+    known = program_time.KINDS if run.connections else program_time.OF_ANY_PROTOCOL
     return {
-        **{_of_kind(kind): 0 for kind in program_time.KINDS},
+        **{_of_kind(kind): 0 for kind in known},
         **{_of_kind(part.kind): part.time_ns for part in said.shares},
         **row.settings,
         "series": row.series,
@@ -244,12 +246,12 @@ def _measured(row: ProgramRow) -> Mapping[str, Any]:
         "round_trips": row.round_trips,
         "fct_efficiency": said.efficiency,
         "bytes": row.program.bytes,
-        "connections": len(run.connections),
-        "payload_sent_bytes": run.payload_sent_bytes,
-        "payload_received_bytes": run.payload_received_bytes,
+        "connections": len(run.connections) or None,
+        "payload_sent_bytes": run.payload_sent_bytes if run.connections else None,
+        "payload_received_bytes": run.payload_received_bytes if run.connections else None,
         "wire_sent_bytes": run.sent_bytes,
         "wire_received_bytes": run.received_bytes,
-        "retransmits": run.retransmits,
+        "retransmits": run.retransmits if run.connections or run.retransmits else None,
         "first_byte_ns": frames.first_byte_ns if frames else None,
         "quiet_share": row.quiet_share,
         **{name: getattr(said, name) for name in ("kind", "limiter", "evidence", "advice")},

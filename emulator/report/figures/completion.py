@@ -30,6 +30,7 @@ KIND_LOOKS = {
     program_time.LOSS: (style.BAD, 1.0),
     program_time.LINE: (style.COLOURS[2], 1.0),
     program_time.PROGRAM: (style.COLOURS[5], 0.6),
+    program_time.UNKNOWN: (style.COLOURS[5], 0.25),
 }
 """Colour and opacity of each kind: waits of round trips are blue, windows orange, the line green."""
 

@@ -231,11 +231,24 @@ def test_in_between_both_are_named() -> None:
     )
 
 
-def test_without_tcp_the_round_trips_are_what_is_left() -> None:
+def test_without_tcp_what_is_left_is_unknown() -> None:
     plain = replace(run(1000), sent_bytes=9000, received_bytes=9000)
     found = judged(ProgramRuns((plain,), None, None))
-    assert (found.kind, found.efficiency, found.invalid) == (program_time.ROUND_TRIPS, None, ())
-    assert found.evidence.startswith("10.0 round trips in which each end waited")
+    assert (found.kind, found.limiter) == (program_time.UNKNOWN, "unknown (no TCP connection)")
+    assert (found.efficiency, found.invalid, found.advice) == (None, (), "")
+    assert found.evidence.startswith(
+        "10.0 round trips of which the kernels count nothing, because the program opened no TCP connection (100%)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("quiet_ms", "received", "kind"), [(900, 9000, program_time.PROGRAM), (0, 115_000_000, program_time.LINE)]
+)
+def test_without_tcp_the_line_and_the_frames_are_known(quiet_ms: int, received: int, kind: str) -> None:
+    plain = replace(run(1000), sent_bytes=9000, received_bytes=received)
+    found = judged(runs(plain, quiet_ms=quiet_ms))
+    assert (found.kind, found.limiter) == (kind, kind)
+    assert {part.kind for part in found.shares} <= {*program_time.OF_ANY_PROTOCOL}
 
 
 def test_at_no_rtt_nothing_is_a_round_trip() -> None:

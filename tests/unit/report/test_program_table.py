@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 from support.folders import GOLDEN
@@ -75,9 +76,25 @@ def test_an_overview_has_a_row_for_each_rtt_and_rate(rows: list[ProgramRow]) -> 
 def test_what_is_unknown_is_a_dash() -> None:
     plain = row("dig, default", 0, runs(run(3), quiet_ms=None))
     assert program_table.table(program_table.series_of([plain])[0]).rows == (
-        ("0 ms", "3 ms", "-", "-", "0", "-", "-", "0", "-", "-", "the program itself"),
+        ("0 ms", "3 ms", "-", "-", "-", "-", "-", "-", "-", "-", "the program itself"),
     )
     assert program_table.series_of([plain])[0].law_text.startswith("no law: only 0 ms was measured")
+
+
+def test_a_spreadsheet_has_no_figures_of_tcp_for_a_program_without_it() -> None:
+    datagrams = replace(run(300), sent_bytes=9000, received_bytes=250_000)
+    rows = [row("curl, default", 100, runs(datagrams, bytes=200_000)), turns_row("redis, default", 100, 2)]
+    quic, tcp = csv.DictReader(io.StringIO(program_table.csv_text(rows)))
+    of_tcp = {"connections", "payload_sent_bytes", "payload_received_bytes", "retransmits", "in_round_trips_ns"}
+    of_tcp |= {"in_handshakes_ns", "in_receive_window_ns", "in_send_buffer_ns", "in_slow_start_ns", "in_loss_ns"}
+    assert {name for name in tcp if tcp[name] and not quic[name]} >= of_tcp
+    assert (quic["in_line_ns"], quic["in_unknown_ns"], quic["in_the_program_itself_ns"]) == (
+        "2000000",
+        "298000000",
+        "0",
+    )
+    assert (quic["wire_received_bytes"], quic["kind"], quic["advice"]) == ("250000", "unknown", "")
+    assert tcp["in_unknown_ns"] == "0"
 
 
 def test_several_measurements_count_by_their_means() -> None:
