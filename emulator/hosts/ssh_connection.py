@@ -27,9 +27,9 @@ _READY = "longhaul"
 _LIFELINE = f'echo {_READY} "$(id -u)" && exec cat >/dev/null'
 _ATTACHED = """\
 exec 3<&0
-"$@" 3<&- &
+setsid "$@" 3<&- &
 child=$!
-{ cat <&3; kill "$child"; } >/dev/null 2>&1 &
+{ cat <&3; kill -s KILL -- "-$child" || kill -s KILL "$child"; } >/dev/null 2>&1 &
 reader=$!
 exec 3<&-
 wait "$child"
@@ -38,8 +38,10 @@ kill "$reader" 2>/dev/null
 [ "$code" = 255 ] && code=254
 exit "$code"
 """
-"""Runs a program and ends it when stdin ends; sh starts background programs without stdin. ssh itself exits with
-255."""
+"""Runs a program, and ends it with all that it started when stdin ends, as `Running.kill` does here. It has no group of
+its own until setsid runs. sh starts background programs without stdin. ssh itself exits with 255."""
+ENDING_S = 5.0
+"""A host may take so long to end a program; without a connection nobody can wait for more."""
 
 _ADVICE = (
     (
@@ -98,7 +100,8 @@ class Connection:
     def command(self, wrapper: Sequence[str], argv: Sequence[str], as_root: bool) -> list[str]:
         """The ssh command that starts a program on the host with our wrapper."""
         sudo = ["sudo", "-n"] if as_root and not self._is_root else []
-        return [*self._ssh("no"), shlex.join([*wrapper, *sudo, "env", "LC_ALL=C", *argv])]
+        # The wrapper, too, runs as root: no one else may end a program of root's.
+        return [*self._ssh("no"), shlex.join([*sudo, *wrapper, "env", "LC_ALL=C", *argv])]
 
     def _ssh(self, master: str) -> list[str]:
         options = {
@@ -123,6 +126,12 @@ class Session(Running):
     def __init__(self, command: Sequence[str], called: tuple[str, ...]) -> None:
         super().__init__(command, listens=True)
         self.argv = called
+
+    def terminate(self) -> None:
+        """End it on the host, wait until it has ended there, and discard its output."""
+        self.close_stdin()
+        self.ends_within(ENDING_S)
+        super().terminate()
 
     def wait(self, timeout_s: float) -> Completed:
         """Its output, after it ended. Raises MeasureError when it is late or cut off, MissingError when it cannot

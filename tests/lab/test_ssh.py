@@ -86,9 +86,17 @@ def test_output_is_clean_and_the_exit_code_comes_through(host: SshHost) -> None:
 def test_a_program_ends_with_its_block_and_when_it_is_late(host: SshHost) -> None:
     with host.start(["sleep", "12345"]):
         after(lambda: len(processes("sleep 12345")) > 1, 5)
+    assert host.run(["pgrep", "-x", "sleep"], 10).stdout == "", "the block left it running"
     after(lambda: processes("sleep 12345") == [], 5)
     with pytest.raises(MeasureError, match="did not end within 2 s"):
         host.run(["sleep", "12345"], 2)
+    after(lambda: processes("sleep 12345") == [], 5)
+
+
+def test_a_program_ends_with_all_that_it_started(host: SshHost) -> None:
+    """As in a namespace: a server's processes must not hold its port when the next cell begins."""
+    with host.start(["sh", "-c", "trap '' TERM; sleep 12345 & sleep 12345 & wait; wait"]):
+        after(lambda: len(host.run(["pgrep", "-x", "sleep"], 10).stdout.split()) == 2, 5)
     after(lambda: processes("sleep 12345") == [], 5)
 
 
@@ -254,6 +262,9 @@ def test_a_user_who_is_not_root_needs_sudo(three: Machines, worker: Connection) 
     with tcp_profiles.applied(PROFILE, host):
         assert "src 10.77.0.3 initcwnd 40" in seen(three)
     assert seen(three) == before
+    with host.start(["sleep", "54321"], as_root=True):
+        after(lambda: len(processes("sleep 54321")) > 1, 5)
+    after(lambda: processes("sleep 54321") == [], 5)
 
 
 @pytest.fixture

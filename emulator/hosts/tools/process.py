@@ -102,6 +102,12 @@ class Running:
         """Whether it still runs."""
         return self._popen.poll() is None
 
+    def ends_within(self, timeout_s: float) -> bool:
+        """Whether it ends by itself in this time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(timeout_s)
+        return not self.running()
+
     def lines(self) -> Iterator[str]:
         """Its output, line by line as it is printed, until it ends. A line without an end raises MeasureError."""
         assert self._popen.stdout
