@@ -15,7 +15,7 @@ from emulator.cli.output import json_option
 from emulator.cli.root_options import COUNTED, chosen, clock_option, kernel_option, root_options, warn, with_option
 from emulator.errors import Mistake
 from emulator.lab import boot_options, lab_facts, lab_root
-from emulator.lab.boot_options import START
+from emulator.lab.boot_options import START, BootOptions
 
 MEMORY_HELP = "The guest's memory, 64M to 128G."
 
@@ -166,20 +166,18 @@ def run(
     folder = reader.folder()
     reader.finish()
     warn(choice)
+    options = BootOptions(
+        folder,
+        real_time=real_time,
+        counted=clock == COUNTED,
+        memory_bytes=memory_bytes or boot_options.MEMORY_BYTES,
+        seed=boot_options.SEED if number is None else number,
+        timeout_s=timeout_s,
+        start_ns=boot_options.START_NS if start_ns is None else start_ns,
+        stall_cpu_s=stall_cpu_s or boot_options.STALL_CPU_S,
+    )
     with build_progress() as progress:
-        code = boot.run(
-            command if pcap is None else _captured(command, pcap, snap_bytes),
-            cwd=folder,
-            real_time=real_time,
-            counted=clock == COUNTED,
-            memory_bytes=memory_bytes or boot_options.MEMORY_BYTES,
-            seed=boot_options.SEED if number is None else number,
-            timeout_s=timeout_s,
-            start_ns=boot_options.START_NS if start_ns is None else start_ns,
-            stall_cpu_s=stall_cpu_s or boot_options.STALL_CPU_S,
-            progress=progress,
-            choice=choice,
-        )
+        code = boot.run(command if pcap is None else _captured(command, pcap, snap_bytes), options, choice, progress)
     sys.exit(code)
 
 

@@ -20,7 +20,7 @@ from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Execution, RunFolder
 from emulator.hosts.tools.program import ProgramWorkload
-from emulator.lab.boot_options import MOST_MEMORY_BYTES, STALL_CPU_S
+from emulator.lab.boot_options import MOST_MEMORY_BYTES, STALL_CPU_S, BootOptions
 from emulator.lab.lab_root import RootChoice
 from emulator.system import lateness
 
@@ -103,12 +103,13 @@ def lab_answer(
     # The lab can write only to its current folder.
     snap, folder = ([str(captures.snap_bytes)], captures.folder(spec)) if captures else ([], None)
     argv = [lab_root.own_python(choice), "-P", "-m", "emulator.experiment.run_cell", json.dumps(spec.to_json()), *snap]
+    options = BootOptions(
+        folder, lab_programs.environment([spec], boot.built(choice=choice)), memory_bytes=lab_memory_bytes(spec),
+        seed=spec.topology.seed, cpu=cpu, timeout_s=LAB_TIMEOUT_S, stall_cpu_s=LAB_STALL_CPU_S, own=True,
+        counted=spec.counted,
+    )  # fmt: skip
     try:
-        done = boot.capture(
-            argv, cwd=folder, memory_bytes=lab_memory_bytes(spec), seed=spec.topology.seed, cpu=cpu,
-            timeout_s=LAB_TIMEOUT_S, stall_cpu_s=LAB_STALL_CPU_S, choice=choice, own=True, counted=spec.counted,
-            env=lab_programs.environment([spec], boot.built(choice=choice)),
-        )  # fmt: skip
+        done = boot.capture(argv, options, choice)
     except LabTimeout:
         raise LabTimeout(
             f"{spec.id}: its lab was not done after {LAB_TIMEOUT_S / 60:g} minutes ({lateness.now()}): choose a "

@@ -10,14 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from emulator.errors import LabError, LabStalled, LabTimeout
 from emulator.lab import boot_options, boundary, build, build_image, compile_pyc, lab_root, landlock, programs
-from emulator.lab.boot_options import IN_LAB, MEMORY_BYTES, SEED, STALL_CPU_S, START_NS
+from emulator.lab.boot_options import IN_LAB, MEMORY_BYTES, BootOptions, Sink
 from emulator.lab.boundary import Exchange
 from emulator.lab.build_cache import Progress
 from emulator.lab.cpu_usage import group_cpu_s
@@ -29,7 +29,7 @@ from emulator.system.clock import COUNTED, EXACT
 
 POLL_MS = 50
 """The time between two checks for output of the lab."""
-IMAGE = RootChoice()
+IMAGE, DEFAULTS = RootChoice(), BootOptions()
 SOURCES = tuple(build_image.PROJECT / name for name in ("emulator", "web", "topologies"))
 """All that the lab sees of the folder Longhaul is in: beside an installation are packages for another Python."""
 
@@ -43,91 +43,46 @@ class CommandOutput:
     stderr: bytes
 
 
-Sink = Callable[[bytes], object]
-
-
-def capture(argv: Sequence[str], **options: object) -> CommandOutput:
+def capture(argv: Sequence[str], options: BootOptions = DEFAULTS, choice: RootChoice = IMAGE) -> CommandOutput:
     """As `run`, with the output returned."""
     out, err = bytearray(), bytearray()
-    code = run(argv, stdout=out.extend, stderr=err.extend, **options)  # type: ignore[arg-type]
+    code = run(argv, replace(options, stdout=out.extend, stderr=err.extend), choice)
     return CommandOutput(code, bytes(out), bytes(err))
 
 
 def run(
     argv: Sequence[str],
-    *,
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    real_time: bool = False,
-    counted: bool = False,
-    memory_bytes: int = MEMORY_BYTES,
-    seed: int = SEED,
-    timeout_s: float | None = None,
-    start_ns: int = START_NS,
-    stall_cpu_s: float = STALL_CPU_S,
-    cpu: int | None = None,
-    serial: tuple[Path, Path] | None = None,
-    stdout: Sink | None = None,
-    stderr: Sink | None = None,
-    progress: Progress = lambda *_: None,
+    options: BootOptions = DEFAULTS,
     choice: RootChoice = IMAGE,
-    own: bool = False,
+    progress: Progress = lambda *_: None,
 ) -> int:
     """Run `argv` as root of a lab and return its exit code; builds the lab first when it is not there.
 
-    The clock jumps over idle time, and computing takes none of it; with `counted` computing takes as long as it does on
-    this machine. With `real_time` the clock is the host's.
-    The command runs in the folder `cwd` of the host and may change it; with None it can change nothing of the host.
-    `serial` are two FIFOs, to the lab and from it: inside they are /dev/ttyS0. `choice` is where programs come from;
-    with `own` the command is one of Longhaul's own, which has the image's files even when `choice` names a folder.
-    Raises InputError, MissingError when the program is not there, LabTimeout, LabStalled, or LabError with the
-    console's last lines when the lab does not boot.
+    `choice` is where programs come from. Raises InputError, MissingError when the program is not there, LabTimeout,
+    LabStalled, or LabError with the console's last lines when the lab does not boot.
     """
     root = built(progress, choice)
-    folder = cwd.resolve() if cwd else None
-    inside = replace(root, choice=replace(choice, folder="")) if own else root
-    boot_options.check(argv, folder, [inside.image, *inside.folders])
-    programs.check([argv[0]], inside, folder, (env or {}).get("PATH"))
-    return _boot(
-        root, argv, folder, env or {}, own=own, real_time=real_time, counted=counted, memory_bytes=memory_bytes,
-        seed=seed, timeout_s=timeout_s, start_ns=start_ns, stall_cpu_s=stall_cpu_s, cpu=cpu, serial=serial,
-        stdout=stdout, stderr=stderr,
-    )  # fmt: skip
+    options = replace(options, cwd=options.cwd.resolve() if options.cwd else None)
+    inside = replace(root, choice=replace(choice, folder="")) if options.own else root
+    boot_options.check(argv, options.cwd, [inside.image, *inside.folders])
+    programs.check([argv[0]], inside, options.cwd, options.env.get("PATH"))
+    return _boot(root, argv, options)
 
 
-def _boot(
-    root: LabRoot,
-    argv: Sequence[str],
-    folder: Path | None,
-    env: Mapping[str, str],
-    *,
-    own: bool = False,
-    changes: bool = False,
-    real_time: bool = False,
-    counted: bool = False,
-    memory_bytes: int = MEMORY_BYTES,
-    seed: int = SEED,
-    timeout_s: float | None = None,
-    start_ns: int = START_NS,
-    stall_cpu_s: float = STALL_CPU_S,
-    cpu: int | None = None,
-    serial: tuple[Path, Path] | None = None,
-    stdout: Sink | None = None,
-    stderr: Sink | None = None,
-) -> int:
-    """As `run`, with what is built and checked. With `changes` the lab shows what it changed in /lab/changes."""
-    with runtime_folder() as runtime, cpu_of_its_own(cpu) as pinned:
-        spec = _spec(root, argv, folder, env, seed, own=own, real_time=real_time) | {"changes": changes}
-        parameters = _prepare(root, Exchange(runtime), memory_bytes, spec)
-        travel = COUNTED if counted else EXACT
-        clock = [] if real_time else [travel, f"time-travel-start={start_ns}"]
-        lines = {} if serial is None else {8: str(serial[0]), 9: str(serial[1])}
+def _boot(root: LabRoot, argv: Sequence[str], options: BootOptions) -> int:
+    """As `run`, with what is built and checked."""
+    with runtime_folder() as runtime, cpu_of_its_own(options.cpu) as pinned:
+        parameters = _prepare(root, Exchange(runtime), options.memory_bytes, _spec(root, argv, options))
+        travel = COUNTED if options.counted else EXACT
+        clock = [] if options.real_time else [travel, f"time-travel-start={options.start_ns}"]
+        lines = {} if options.serial is None else {8: str(options.serial[0]), 9: str(options.serial[1])}
         console = ["con0=null,fd:1", *(["ssl0=fd:8,fd:9"] if lines else [])]
-        files = _allowed(root, runtime, folder)
+        files = _allowed(root, runtime, options.cwd)
         job = Job((str(root.linux), *parameters, *clock, *console), os.getpid(), files, pinned, lines)
-        sinks = (stdout or _to(sys.stdout.fileno()), stderr or _to(sys.stderr.fileno()))
+        sinks = (options.stdout or _to(sys.stdout.fileno()), options.stderr or _to(sys.stderr.fileno()))
+        stall_cpu_s = None if options.real_time else options.stall_cpu_s
         with Reports(Exchange(runtime)) as reports, _Guest(job, reports, Exchange(runtime)) as guest:
-            return guest.follow(sinks, timeout_s, None if real_time else stall_cpu_s, " ".join(argv))
+            return guest.follow(sinks, options.timeout_s, stall_cpu_s, " ".join(argv))
 
 
 def shell(folder: Path, root: LabRoot, memory_bytes: int = MEMORY_BYTES) -> int:
@@ -139,7 +94,7 @@ def shell(folder: Path, root: LabRoot, memory_bytes: int = MEMORY_BYTES) -> int:
     boot_options.check([name], folder, [root.image, *root.folders])
     programs.check([name], root)
     with runtime_folder() as runtime:
-        spec = _spec(root, [name, "-i"], folder, {}, SEED, real_time=True) | {"terminal": True}
+        spec = _spec(root, [name, "-i"], BootOptions(folder, real_time=True)) | {"terminal": True}
         parameters = _prepare(root, exchange := Exchange(runtime), memory_bytes, spec)
         argv = (str(root.linux), *parameters, "con0=fd:0,fd:1")
         job = Job(argv, os.getpid(), _allowed(root, runtime, folder))
@@ -166,20 +121,12 @@ def built(progress: Progress = lambda *_: None, choice: RootChoice = IMAGE) -> L
 def _script(root: LabRoot, script: str, folder: Path) -> str:
     """Run a script of a build in a lab; see `build.Boot`."""
     said = bytearray()
-    _boot(root, ["sh", "-c", script], folder.resolve(), {}, changes=True, stdout=said.extend, stderr=said.extend)
+    options = BootOptions(folder.resolve(), changes=True, stdout=said.extend, stderr=said.extend)
+    _boot(root, ["sh", "-c", script], options)
     return said.decode(errors="replace")
 
 
-def _spec(
-    root: LabRoot,
-    argv: Sequence[str],
-    folder: Path | None,
-    env: Mapping[str, str],
-    seed: int,
-    *,
-    real_time: bool,
-    own: bool = False,
-) -> dict[str, object]:
+def _spec(root: LabRoot, argv: Sequence[str], options: BootOptions) -> dict[str, object]:
     """What init.py is told to run, and with what around it."""
     inside = {
         "PATH": programs.search_path(root),
@@ -187,9 +134,9 @@ def _spec(
         "HOME": lab_root.home(root.choice),
         "LANG": "C.UTF-8",
         "TERM": os.environ.get("TERM", "dumb"),
-        IN_LAB: "real" if real_time else "virtual",
-        "LONGHAUL_SEED": str(seed),
-        "PYTHONHASHSEED": str(seed % 2**32),
+        IN_LAB: "real" if options.real_time else "virtual",
+        "LONGHAUL_SEED": str(options.seed),
+        "PYTHONHASHSEED": str(options.seed % 2**32),
     }
     return {
         "sources": [] if root.choice.host else [str(path) for path in _sources()],
@@ -198,13 +145,13 @@ def _spec(
         "owners": root.owners,
         "programs": root.choice.folder,
         "files": lab_root.own_files(root.choice),
-        "folder": str(folder) if folder else None,
+        "folder": str(options.cwd) if options.cwd else None,
         "argv": list(argv),
-        "env": inside | lab_root.python_path(root.choice, own=own) | dict(env),
-        "seed": seed,
+        "env": inside | lab_root.python_path(root.choice, own=options.own) | dict(options.env),
+        "seed": options.seed,
         "terminal": False,
-        "own": own,
-        "changes": False,
+        "own": options.own,
+        "changes": options.changes,
     }
 
 

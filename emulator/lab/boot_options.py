@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -41,6 +42,38 @@ LONGEST_FOLDER_BYTES = 4000
 _OWN_TREES = ("/proc", "/sys", "/lab")
 _OWN_FOLDERS = ("/", "/dev", "/run", "/run/netns")
 """Where the lab mounts what its programs need: a folder of the host there would hide it, alone or with all beneath."""
+
+Sink = Callable[[bytes], object]
+
+
+@dataclass(frozen=True)
+class BootOptions:
+    """How a lab boots, beside its command and its root file system.
+
+    The command runs in the folder `cwd` of the host and may change it; with None it can change nothing of the host.
+    `env` is added to its environment. The clock jumps over idle time, and computing takes none of it; with `counted`
+    computing takes as long as it does on this machine. With `real_time` the clock is the host's. The lab runs on the
+    host's `cpu`; with None it takes one that no other lab has. `serial` are two FIFOs, to the lab and from it: inside
+    they are /dev/ttyS0. Output goes to `stdout` and `stderr`, or where our own goes. With `own` the command is
+    one of Longhaul's own, which has the image's files even when the programs come from a folder. With `changes` the lab
+    shows what it changed in /lab/changes.
+    """
+
+    cwd: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    real_time: bool = False
+    counted: bool = False
+    memory_bytes: int = MEMORY_BYTES
+    seed: int = SEED
+    timeout_s: float | None = None
+    start_ns: int = START_NS
+    stall_cpu_s: float = STALL_CPU_S
+    cpu: int | None = None
+    serial: tuple[Path, Path] | None = None
+    stdout: Sink | None = None
+    stderr: Sink | None = None
+    own: bool = False
+    changes: bool = False
 
 
 class Reader:

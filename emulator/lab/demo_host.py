@@ -11,6 +11,7 @@ from pathlib import Path
 
 from emulator.errors import MissingError
 from emulator.lab import boot
+from emulator.lab.boot_options import BootOptions
 from emulator.lab.build_cache import Progress
 from emulator.lab.runtime import runtime_folder
 from emulator.lab.serial_forward import Forward
@@ -26,10 +27,10 @@ def serve(listen: tuple[str, int], report: Callable[[str], object], progress: Pr
         for line in lines:
             os.mkfifo(line, 0o600)
         with _forwarding(listener, lines, report):
-            return boot.run(
-                COMMAND, real_time=True, memory_bytes=MEMORY_BYTES, serial=lines, stdout=lambda _: None,
-                progress=progress,
+            options = BootOptions(
+                real_time=True, memory_bytes=MEMORY_BYTES, serial=lines, stdout=lambda _: None
             )  # fmt: skip
+            return boot.run(COMMAND, options, progress=progress)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from helped import parser
 
 from emulator.lab import boot
+from emulator.lab.boot_options import BootOptions
 
 VIRTUAL_S = 10
 TOPOLOGY = "name: speed\nhub: near\nlanes:\n  far: {{rtt: 32ms, rate: {rate}}}\n"
@@ -38,7 +39,7 @@ def main() -> None:
             took, said = {}, b""
             for name, script in (("idle", IDLE), ("busy", STREAM)):
                 begin = time.perf_counter()
-                done = boot.capture(["sh", "-c", script], cwd=here)
+                done = boot.capture(["sh", "-c", script], BootOptions(here))
                 took[name] = time.perf_counter() - begin
                 said = done.stdout or done.stderr
             figure = (took["busy"] - took["idle"]) / VIRTUAL_S

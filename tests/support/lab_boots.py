@@ -53,13 +53,14 @@ def _boot(ids: list[str], reports: Path, cpu: int, seed: int) -> str:
     """What it printed. Raises LabStalled."""
     from emulator.errors import LabStalled
     from emulator.lab import boot
+    from emulator.lab.boot_options import BootOptions
     from emulator.lab.lab_root import RootChoice
 
     argv = ["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *ids]
     choice = RootChoice(packages=packages(Path(ids[0].partition("::")[0])))
     env = {REPORTS: str(reports), "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis"}
     try:
-        done = boot.capture(argv, cwd=Path.cwd(), env=env, timeout_s=TIMEOUT_S, cpu=cpu, seed=seed, choice=choice)
+        done = boot.capture(argv, BootOptions(Path.cwd(), env, timeout_s=TIMEOUT_S, cpu=cpu, seed=seed), choice)
     except LabStalled:
         raise
     except Exception as error:

@@ -11,6 +11,8 @@ import pytest
 
 from emulator.errors import LabStalled
 from emulator.lab import boot
+from emulator.lab.boot_options import BootOptions
+from emulator.lab.lab_root import RootChoice
 from support import lab_boots
 
 
@@ -23,15 +25,19 @@ def script(monkeypatch: pytest.MonkeyPatch, stalls: int) -> list[list[str]]:
     """A lab that ends one test a boot and so many times stalls in the next; the list grows by the tests of a boot."""
     boots: list[list[str]] = []
 
-    def capture(argv: list[str], *, env: dict[str, str], seed: int, **_: Any) -> subprocess.CompletedProcess[bytes]:
+    def capture(argv: list[str], options: BootOptions, _: RootChoice) -> subprocess.CompletedProcess[bytes]:
         ids = argv[argv.index("no:cacheprovider") + 1 :]
         boots.append(ids)
         stands = len(boots) <= stalls
-        lines = [report(one, when, seed) for one in ids[: 1 if stands else None] for when in ("call", "teardown")]
-        with Path(env[lab_boots.REPORTS]).open("a") as file:
-            file.writelines(json.dumps(line) + "\n" for line in [*lines, *([report(ids[1], "call", seed)] * stands)])
+        lines = [
+            report(one, when, options.seed) for one in ids[: 1 if stands else None] for when in ("call", "teardown")
+        ]
+        with Path(options.env[lab_boots.REPORTS]).open("a") as file:
+            file.writelines(
+                json.dumps(line) + "\n" for line in [*lines, *([report(ids[1], "call", options.seed)] * stands)]
+            )
         if stands:
-            raise LabStalled(f"stood still with seed {seed}")
+            raise LabStalled(f"stood still with seed {options.seed}")
         return subprocess.CompletedProcess(argv, 0, b"well", b"")
 
     monkeypatch.setattr(boot, "capture", capture)

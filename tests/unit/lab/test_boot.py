@@ -31,6 +31,7 @@ from emulator.lab import (
     programs,
     runtime,
 )
+from emulator.lab.boot_options import BootOptions
 
 LOSSY_TRANSFER = """
 longhaul up {topology} >/dev/null
@@ -95,7 +96,7 @@ def test_a_command_that_goes_away_meanwhile_is_127(monkeypatch: pytest.MonkeyPat
 
 def test_both_outputs_come_byte_clean(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(data := os.urandom(8 << 20))
-    done = boot.capture(["sh", "-c", "cat data; cat data >&2"], cwd=tmp_path)
+    done = boot.capture(["sh", "-c", "cat data; cat data >&2"], BootOptions(tmp_path))
     want = hashlib.sha256(data).hexdigest()
     assert [hashlib.sha256(out).hexdigest() for out in (done.stdout, done.stderr)] == [want, want]
 
@@ -104,21 +105,21 @@ def test_the_current_folder_is_shared_and_no_other(tmp_path: Path) -> None:
     here, other = tmp_path / "here", tmp_path / "other"
     here.mkdir()
     other.mkdir()
-    done = boot.capture(["sh", "-c", f"echo written > {here}/file; ls {other}"], cwd=here)
+    done = boot.capture(["sh", "-c", f"echo written > {here}/file; ls {other}"], BootOptions(here))
     assert (here / "file").read_text() == "written\n"
     assert b"No such file" in done.stderr
 
 
 def test_a_command_that_takes_too_long_is_ended() -> None:
     with pytest.raises(LabTimeout, match="not done after 2 s"):
-        boot.run(["sleep", "1000"], real_time=True, timeout_s=2)
+        boot.run(["sleep", "1000"], BootOptions(real_time=True, timeout_s=2))
     assert (left_behind(), lab_processes()) == ([], [])
 
 
 @pytest.mark.parametrize("loop", ["while True: pass", "import os\nwhile True: os.getpid()"])
 def test_a_live_lock_ends_with_what_was_running(loop: str) -> None:
     with pytest.raises(LabStalled, match="virtual clock stood still") as error:
-        boot.run(["python3", "-c", loop], stall_cpu_s=3)
+        boot.run(["python3", "-c", loop], BootOptions(stall_cpu_s=3))
     assert "python3 -c" in str(error.value)
     assert (left_behind(), lab_processes()) == ([], [])
 
@@ -138,7 +139,7 @@ def test_computing_takes_time_where_it_is_counted_and_idle_time_is_skipped(
     counted: bool, least_s: float, most_s: float
 ) -> None:
     began = time.monotonic()
-    slept, computed = map(float, boot.capture(["python3", "-c", TIMES], counted=counted).stdout.split())
+    slept, computed = map(float, boot.capture(["python3", "-c", TIMES], BootOptions(counted=counted)).stdout.split())
     assert slept == pytest.approx(1000, abs=1)
     assert least_s <= computed <= most_s
     assert time.monotonic() - began < 500
@@ -161,7 +162,8 @@ def test_it_dies_with_its_launcher(sign: signal.Signals, tmp_path: Path) -> None
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     def received(seed: int) -> int:
         (tmp_path / "lossy.yaml").write_text(LOSSY.format(seed=seed))
-        done = boot.capture(["sh", "-c", LOSSY_TRANSFER.format(topology="lossy.yaml")], cwd=tmp_path, seed=seed)
+        script = LOSSY_TRANSFER.format(topology="lossy.yaml")
+        done = boot.capture(["sh", "-c", script], BootOptions(tmp_path, seed=seed))
         assert done.exit_code == 0, done.stderr
         return int(done.stdout)
 
@@ -174,7 +176,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_random_numbers_come_from_the_seed_alone() -> None:
     def drawn(seed: int) -> bytes:
         script = "head -c 16 /dev/urandom | od; cat /proc/sys/kernel/random/uuid"
-        return boot.capture(["sh", "-c", script], seed=seed).stdout
+        return boot.capture(["sh", "-c", script], BootOptions(seed=seed)).stdout
 
     first = drawn(1)
     assert len(first.splitlines()) == 3
@@ -209,7 +211,7 @@ def test_nobody_may_run_it() -> None:
 
 def test_a_guest_that_does_not_boot_says_why() -> None:
     with pytest.raises(LabError, match="the lab ended before the command did"):
-        boot.run(["true"], memory_bytes=8 << 20)
+        boot.run(["true"], BootOptions(memory_bytes=8 << 20))
     assert left_behind() == []
 
 
@@ -238,7 +240,7 @@ def test_floating_point_registers_survive_all_that_happens_to_a_program(tmp_path
     program = tmp_path / "registers"
     source = TESTS / "support/registers.c"
     subprocess.run(["gcc", "-O1", "-static", "-pthread", "-o", program, source], check=True)
-    done = boot.capture([str(program)], cwd=tmp_path)
+    done = boot.capture([str(program)], BootOptions(tmp_path))
     # Three processes, of three threads with 300 looks each.
     assert (done.exit_code, done.stdout, done.stderr) == (0, b"900\n" * 3, b"")
 
@@ -290,7 +292,7 @@ def test_root_in_the_lab_opens_no_file_that_is_not_mounted(tmp_path: Path) -> No
     here, outside = tmp_path / "here", tmp_path / "outside"
     here.mkdir(), outside.mkdir()
     (outside / "secret").write_text("secret")
-    done = boot.capture(["sh", "-c", OUTSIDE.format(here=here, outside=outside)], cwd=here)
+    done = boot.capture(["sh", "-c", OUTSIDE.format(here=here, outside=outside)], BootOptions(here))
     *listed, runtime = done.stdout.decode().splitlines()
     assert (done.exit_code, Path(runtime).name) == (0, "guest")
     if boundary.weaknesses(landlock.abi()):
@@ -320,9 +322,8 @@ def test_a_report_that_was_replaced_is_not_opened(tmp_path: Path, monkeypatch: p
     """Where the host has no Landlock, root in the lab may put anything in the places of its reports."""
     (secret := tmp_path / "secret").write_text("7")
     monkeypatch.setattr(boot, "_allowed", lambda *_: None)
-    done = boot.capture(
-        ["sh", "-c", REPLACED.replace("{put}", put.replace("{secret}", str(secret)))], timeout_s=PATIENCE_S
-    )
+    script = REPLACED.replace("{put}", put.replace("{secret}", str(secret)))
+    done = boot.capture(["sh", "-c", script], BootOptions(timeout_s=PATIENCE_S))
     assert (done.exit_code, done.stdout, done.stderr) == (5, b"2\n", b"")
 
 
@@ -330,13 +331,13 @@ def test_a_report_that_was_tampered_with_is_no_traceback() -> None:
     """Root in the lab may write what it likes into its own reports: it is its own result that it spoils."""
     forged = "for fd in 3 4 5 6 7 8 9; do echo nonsense > /proc/1/fd/$fd; done"
     with pytest.raises(LabError, match="the lab ended before the command did"):
-        boot.run(["sh", "-c", forged], stdout=lambda _: None, stderr=lambda _: None)
+        boot.run(["sh", "-c", forged], BootOptions(stdout=lambda _: None, stderr=lambda _: None))
 
 
 @pytest.mark.parametrize("name", ["a b,c", "new\nline", os.fsdecode(b"latin\xff"), "quote'\"$()"])
 def test_a_folder_of_any_name_is_shared(name: str, tmp_path: Path) -> None:
     (here := tmp_path / name).mkdir()
-    boot.run(["sh", "-c", "echo written > file"], cwd=here)
+    boot.run(["sh", "-c", "echo written > file"], BootOptions(here))
     assert (here / "file").read_text() == "written\n"
 
 
@@ -350,9 +351,9 @@ def test_a_runtime_folder_that_the_kernels_command_line_cannot_hold_is_named(
 
 @pytest.mark.parametrize("start_ns", [0, boot_options.parse_start_ns("2199-12-31T23:59:59")])
 def test_the_clock_starts_at_either_end_of_its_range(start_ns: int) -> None:
-    done = boot.capture(["date", "+%s"], start_ns=start_ns)
+    done = boot.capture(["date", "+%s"], BootOptions(start_ns=start_ns))
     assert int(done.stdout) == start_ns // 10**9
 
 
 def test_the_least_memory_boots() -> None:
-    assert boot.run(["true"], memory_bytes=boot_options.LEAST_MEMORY_BYTES) == 0
+    assert boot.run(["true"], BootOptions(memory_bytes=boot_options.LEAST_MEMORY_BYTES)) == 0

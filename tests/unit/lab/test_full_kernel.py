@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from emulator.lab import boot, build_kernel
+from emulator.lab.boot_options import BootOptions
 from emulator.lab.lab_root import RootChoice
 
 pytestmark = pytest.mark.skipif(
@@ -91,7 +92,7 @@ print(int.from_bytes(os.read(fuse, 65536)[4:8], "little"))
 
 
 def said(choice: RootChoice, *argv: str, cwd: Path | None = None, **env: str) -> list[str]:
-    done = boot.capture(argv, choice=choice, cwd=cwd, env=env, stall_cpu_s=30, timeout_s=120)
+    done = boot.capture(argv, BootOptions(cwd, env, stall_cpu_s=30, timeout_s=120), choice)
     assert done.exit_code == 0, done.stderr.decode()
     return done.stdout.decode().split("\n")[:-1]
 

@@ -16,6 +16,7 @@ from emulator.cli.main import main
 from emulator.errors import LabError, MissingError
 from emulator.lab import boot, boundary, build_image, build_layer, landlock
 from emulator.lab.boot import CommandOutput
+from emulator.lab.boot_options import BootOptions
 from emulator.lab.lab_root import LabRoot, RootChoice
 
 HOST = RootChoice(host=True)
@@ -71,8 +72,8 @@ def state(folder: Path) -> dict[str, bytes]:
     }
 
 
-def said(choice: RootChoice, script: str, **options: object) -> CommandOutput:
-    return boot.capture(["sh", "-c", script], choice=choice, **options)
+def said(choice: RootChoice, script: str, options: BootOptions = boot.DEFAULTS) -> CommandOutput:
+    return boot.capture(["sh", "-c", script], options, choice)
 
 
 def test_packages_are_configured_and_their_files_belong_to_whom_they_should(layered: LabRoot) -> None:
@@ -96,7 +97,7 @@ def test_two_boots_of_a_layer_say_the_same() -> None:
 def test_a_layer_is_read_only_and_closed_off(layered: LabRoot, tmp_path: Path) -> None:
     assert layered.layer
     before = state(layered.layer)
-    done = said(PACKAGES, "echo lost > /usr/bin/hello && cat /usr/bin/hello", cwd=tmp_path)
+    done = said(PACKAGES, "echo lost > /usr/bin/hello && cat /usr/bin/hello", BootOptions(tmp_path))
     assert (done.exit_code, done.stdout) == (0, b"lost\n")
     assert state(layered.layer) == before
     assert boundary.roots(layered)[str(layered.layer)] == landlock.READ
@@ -115,7 +116,9 @@ def test_this_machines_programs_run_without_an_image(tmp_path: Path, monkeypatch
     monkeypatch.setattr(boot, "built", lambda *_, **__: built)
     monkeypatch.setattr(build_image, "place", lambda: pytest.fail("it is not asked for"))
     release = Path("/etc/os-release").read_bytes()
-    done = said(HOST, "cat /etc/os-release; longhaul --version; echo $HOME; sleep 3600; pwd", cwd=tmp_path / "x")
+    done = said(
+        HOST, "cat /etc/os-release; longhaul --version; echo $HOME; sleep 3600; pwd", BootOptions(tmp_path / "x")
+    )
     assert done.stdout.startswith(release)
     assert done.stdout[len(release) :].decode().splitlines()[1:] == ["/run/longhaul", str(tmp_path / "x")]
 
@@ -126,7 +129,8 @@ def test_this_machine_is_not_changed_from_inside(tmp_path: Path) -> None:
     secret = Path("/dev/shm/secret")
     secret.write_text("of a folder that the lab does not need")
     try:
-        done = said(HOST, ALL_OVER.format(outside=outside, python=sys.executable), cwd=here, env={"MOUNT": MOUNT})
+        script = ALL_OVER.format(outside=outside, python=sys.executable)
+        done = said(HOST, script, BootOptions(here, {"MOUNT": MOUNT}))
     finally:
         secret.unlink()
     assert (here / "file").read_text() == "kept\n"
@@ -143,7 +147,7 @@ def test_another_root_has_its_own_files_and_longhaul(debian: Path, tmp_path: Pat
     before = state(debian)
     script = """cat /etc/os-release; echo /usr/bin/*; touch /usr/bin/new /etc/new; pwd
     longhaul up topology.yaml && echo /run/netns/* && longhaul verify far >file; echo $PYTHONPATH"""
-    done = said(RootChoice(folder=str(debian)), script, cwd=tmp_path)
+    done = said(RootChoice(folder=str(debian)), script, BootOptions(tmp_path))
     lines = done.stdout.decode().splitlines()
     assert lines[0] == 'PRETTY_NAME="a small Debian"'
     assert lines[1:3] == [" ".join(f"/usr/bin/{name}" for name in ("cat", "dash", "sh", "touch")), str(tmp_path)]
@@ -155,7 +159,7 @@ def test_another_root_has_its_own_files_and_longhaul(debian: Path, tmp_path: Pat
 def test_our_own_commands_keep_the_images_files(debian: Path) -> None:
     choice = RootChoice(folder=str(debian))
     script = "import pydantic, pyroute2, os; print(os.listdir('/lab/programs/usr/bin'))"
-    done = boot.capture(["python3", "-c", script], choice=choice, own=True)
+    done = boot.capture(["python3", "-c", script], BootOptions(own=True), choice)
     assert b"dash" in done.stdout, done.stderr.decode()
     with pytest.raises(MissingError, match="has no program python3: name another folder"):
         boot.run(["python3"], choice=choice)
