@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from emulator.analysis.latency_histogram import Latency
 
 MEMORY_PRESSURES = "TcpExtTCPMemoryPressures"
+LISTEN_DROPS = "TcpExtListenDrops"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class MachineUse:
     def memory_pressures(self) -> int:
         """The number of times that TCP ran short of tcp_mem."""
         return self.counters.get(MEMORY_PRESSURES, 0)
+
+    @property
+    def listen_drops(self) -> int:
+        """The number of segments that listening sockets dropped: each is sent again, though the lane lost nothing."""
+        return self.counters.get(LISTEN_DROPS, 0)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class ProgramRun:
     """One run of the client, from its start to its exit.
 
     `sent_bytes` and `received_bytes` are what the lane carried from and to the client, with all headers. `connections`
-    are the TCP connections that were opened for it.
+    are the TCP connections that were opened for it. `listen_drops` are the segments that listening sockets dropped.
     """
 
     completion_ns: int
@@ -61,6 +61,7 @@ class ProgramRun:
     received_bytes: int
     retransmits: int
     connections: tuple[TcpConnection, ...]
+    listen_drops: int = 0
 
     @property
     def payload_sent_bytes(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from emulator import units
-from emulator.analysis import tcp_path, tuning_advice, verdict
+from emulator.analysis import tcp_path, tuning_advice, validity_checks, verdict
 from emulator.analysis.observed import MachineUse, Queues
 from emulator.analysis.program_law import ProgramLaw, seconds_text
 from emulator.analysis.program_runs import ProgramRun, ProgramRuns, TcpConnection, TimeShare
@@ -22,8 +22,10 @@ from emulator.analysis.verdict import Buffers
 LINE, RECEIVE_WINDOW, SEND_BUFFER = verdict.LINE, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER
 SLOW_START = verdict.SLOW_START
 ROUND_TRIPS, HANDSHAKES, LOSS, PROGRAM = "round trips", "handshakes", "loss", "the program itself"
-UNKNOWN = verdict.UNKNOWN
-KINDS = (ROUND_TRIPS, HANDSHAKES, RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, LOSS, LINE, PROGRAM, UNKNOWN)
+UNKNOWN, LISTEN_QUEUE = verdict.UNKNOWN, "listen queue"
+KINDS = (
+    ROUND_TRIPS, HANDSHAKES, RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, LOSS, LINE, PROGRAM, UNKNOWN, LISTEN_QUEUE,
+)  # fmt: skip
 OF_ANY_PROTOCOL = (LINE, PROGRAM, UNKNOWN)
 """What can be seen of a program without TCP: the others are known from TCP connections."""
 
@@ -31,6 +33,8 @@ LEAST_TIMEOUT_NS = 200_000_000
 """What TCP's retransmission timeout adds to the RTT at the least (TCP_RTO_MIN, include/net/tcp.h)."""
 LATE_ACK_NS = 50_000_000
 """A delayed ACK (40 ms, TCP_DELACK_MIN) and a tick of the kernel's clock keep an end busy after its data arrived."""
+SYN_SEGMENTS = 3
+"""What a first timeout before the answer costs: the SYN again, the SYN-ACK again, and the answer to the second SYN."""
 CLIENT, SERVER = "client", "server"
 
 
@@ -60,6 +64,16 @@ class ProgramFacts:
     def run(self) -> ProgramRun:
         """The run that is judged."""
         return self.program.median
+
+    @property
+    def early_again(self) -> int:
+        """How many segments of handshakes may be sent again, because the RTT is longer than TCP's first timeout."""
+        return SYN_SEGMENTS * validity_checks.first_timeouts(self.path.rtt_ns) * len(self.run.connections)
+
+    @property
+    def lost_again(self) -> int:
+        """The segments that were sent again for another reason than that, or a full listen queue."""
+        return max(0, self.run.retransmits - self.early_again - self.run.listen_drops)
 
     @property
     def line_ns(self) -> int:
@@ -108,7 +122,10 @@ def _seen(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
     # The lane counts as quiet while a frame passes the bottleneck, if its delay is shorter than that.
     yield LINE, facts.line_ns
     quiet = min(facts.quiet_ns or 0, facts.run.completion_ns - facts.line_ns)
-    timeouts = min(quiet, facts.run.retransmits * (facts.path.rtt_ns + LEAST_TIMEOUT_NS))
+    refused = _refused_ns(facts, quiet)
+    yield LISTEN_QUEUE, refused
+    quiet = max(0, quiet - refused)
+    timeouts = min(quiet, facts.lost_again * (facts.path.rtt_ns + LEAST_TIMEOUT_NS))
     timeouts = timeouts if timeouts >= LEAST_TIMEOUT_NS else 0
     yield LOSS, timeouts
     yield PROGRAM, quiet - timeouts
@@ -117,6 +134,18 @@ def _seen(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
         window = max(0, _rwnd_ns(one) - facts.line_ns)
         yield RECEIVE_WINDOW, window
         yield SEND_BUFFER, _sndbuf_ns(one) - (0 if window else facts.line_ns)
+
+
+def _refused_ns(facts: ProgramFacts, quiet_ns: int) -> int:
+    """How long a full listen queue kept clients waiting: a second for each attempt that it dropped.
+
+    That is the quiet time where clients come one after another. Where they come together it is at least what the
+    connection waited that was dropped most often.
+    """
+    drops = min(facts.run.listen_drops, facts.run.retransmits)
+    most = max((one.retransmits for one in facts.run.connections), default=0)
+    second = validity_checks.FIRST_TIMEOUT_NS
+    return max(min(most, drops) * second, min(quiet_ns, drops * second))
 
 
 def _waits(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
@@ -139,7 +168,7 @@ def _waits(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
 
 
 def _of_the_rest(facts: ProgramFacts) -> str:
-    if facts.run.retransmits and facts.path.rtt_ns:
+    if facts.lost_again and facts.path.rtt_ns:
         return LOSS
     if not facts.path.rtt_ns:
         return PROGRAM
@@ -246,7 +275,8 @@ def _words(facts: ProgramFacts, kind: str, time_ns: int) -> str:
         HANDSHAKES: f"{trips} for the handshakes of {opened}",
         ROUND_TRIPS: f"{trips} in which each end waited for the other's answer",
         SLOW_START: f"{trips} until the congestion window had grown",
-        LOSS: f"{time} to send {run.retransmits} segments again",
+        LOSS: f"{time} to send {facts.lost_again} segments again",
+        LISTEN_QUEUE: f"{time} to connect again after a full listen queue dropped {run.listen_drops} segments",
         PROGRAM: _words_of_the_program(facts, time),
         UNKNOWN: f"{trips} of which the kernels count nothing, because the program opened no TCP connection",
     }[kind]

@@ -13,6 +13,7 @@ from emulator.analysis.program_runs import ProgramJudgement, TimeShare
 from emulator.analysis.program_time import (
     HANDSHAKES,
     LINE,
+    LISTEN_QUEUE,
     LOSS,
     PROGRAM,
     RECEIVE_WINDOW,
@@ -44,6 +45,7 @@ LARGER_INITCWND = 40
 _GROUPS = {
     HANDSHAKES: "waits", ROUND_TRIPS: "waits", RECEIVE_WINDOW: "window", SEND_BUFFER: "window",
     SLOW_START: "slow start", LOSS: "loss", LINE: "line", PROGRAM: "program", UNKNOWN: "unknown",
+    LISTEN_QUEUE: "listen queue",
 }  # fmt: skip
 """Kinds that are compared with others as one."""
 
@@ -170,6 +172,9 @@ def advise(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> Prog
             return saves(text, None)
         case "unknown":
             return None
+        case "listen queue":
+            text = "a larger listen queue (the server's backlog, net.core.somaxconn), or fewer connections at once"
+            return saves(text, _time(parts, LISTEN_QUEUE))
         case "line":
             return saves("fewer bytes (compression, only what changed) or a faster line", None)
     if _time(parts, PROGRAM) < LEAST_OWN_NS:
@@ -257,10 +262,18 @@ def _ended_early(facts: ProgramFacts) -> str:
 def _retransmits(facts: ProgramFacts) -> str:
     run, queues = facts.run, facts.queues
     dropped = queues.drops_buffer or queues.drops_limit or queues.drops_loss
-    first = len(run.connections) if facts.path.rtt_ns >= validity_checks.FIRST_TIMEOUT_NS else 0
-    if facts.path.loss or dropped or run.retransmits <= first:
+    if facts.path.loss or dropped or not facts.lost_again:
         return ""
     return f"TCP sent {run.retransmits} segments again although no packet was dropped"
+
+
+def _early(facts: ProgramFacts) -> str:
+    """An RTT above TCP's first timeout: RFC 6298 knows no better before the first answer."""
+    again = min(facts.early_again, facts.run.retransmits - facts.run.listen_drops)
+    if facts.path.loss or again <= 0:
+        return ""
+    why = f"its first timeout, 1 s, is shorter than {seconds_text(facts.path.rtt_ns / NS)} (RFC 6298)"
+    return f"TCP sent {again} segments of handshakes again, because {why}"
 
 
 def _fewer_bytes(facts: ProgramFacts) -> str:
@@ -276,5 +289,6 @@ PROGRAM_CHECKS: tuple[tuple[str, bool, Callable[[ProgramFacts], str]], ...] = (
     ("ended-early", True, _ended_early),
     ("retransmits-without-loss", True, _retransmits),
     ("fewer-bytes", False, _fewer_bytes),
+    ("early-timeout", False, _early),
 )
 """Name, whether fatal, and the check."""

@@ -100,6 +100,19 @@ def _memory(_: TcpPath, seen: LaneEvidence) -> str:
     return memory_pressure(seen.machine) or before
 
 
+def first_timeouts(rtt_ns: int) -> int:
+    """How often TCP sends a SYN again before the answer can be there: once a second, on kernels of before 6.5 more
+    rarely (`tcp_syn_linear_timeouts`)."""
+    return rtt_ns // FIRST_TIMEOUT_NS
+
+
+def _listen(_: TcpPath, seen: LaneEvidence) -> str:
+    drops = seen.machine.listen_drops
+    attempts = "1 attempt" if drops == 1 else f"{drops} attempts"
+    text = f"a full listen queue dropped {attempts} to connect, and TCP tried again after a second: raise its backlog"
+    return text if drops else ""
+
+
 def _impossible(path: TcpPath, seen: Evidence) -> str:
     ceiling = path.line_bytes_per_s
     if seen.sockets:
@@ -117,12 +130,10 @@ def _rtt(path: TcpPath, seen: LaneEvidence) -> str:
 
 def _retransmits(path: TcpPath, seen: Evidence) -> str:
     """The number of retransmissions that need no other explanation: those of dropped packets; those of segments that
-    were only late, whose number grows with the drops; a few random ones; and the first segment of each connection, when
-    its answer cannot arrive in time."""
-    drops, first = (
-        seen.queues.drops_buffer + (seen.queues.drops_limit or 0),
-        path.streams if path.rtt_ns >= FIRST_TIMEOUT_NS else 0,
-    )
+    were only late, whose number grows with the drops; a few random ones; the first segment of each connection, when
+    its answer cannot arrive in time; and what a full listen queue dropped."""
+    drops = seen.queues.drops_buffer + (seen.queues.drops_limit or 0)
+    first = path.streams * first_timeouts(path.rtt_ns) + seen.machine.listen_drops
     dropped_segments = drops * seen.drop_segments
     if path.loss or seen.retransmits <= first + dropped_segments * (1 + SPURIOUS_SHARE) + 2 * sqrt(dropped_segments):
         return ""
@@ -181,6 +192,7 @@ LANE_DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, LaneEvidence], str]], 
     ("changed", True, _changed),
     ("loss-per-super-frame", True, _super_frames),
     ("cached-metrics", True, _cached),
+    ("listen-queue-full", False, _listen),
 )
 """The checks that hold for every workload, in the same form as `DETECTORS`."""
 DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, Evidence], str]], ...] = (

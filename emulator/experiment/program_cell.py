@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from emulator.analysis import lane_use, program_verdict
-from emulator.analysis.observed import Delays, MachineUse
+from emulator.analysis.observed import LISTEN_DROPS, Delays, MachineUse
 from emulator.analysis.program_runs import Frames, ProgramRun, ProgramRuns
 from emulator.analysis.program_time import ProgramFacts
 from emulator.analysis.tcp_path import INITCWND_SEGMENTS, NS
@@ -138,18 +138,19 @@ class _ClientRuns:
 
     def run(self, number: int) -> ProgramRun:
         """One run: its time, and what the lane and the kernels counted meanwhile. Raises MeasureError."""
-        queues, again = _both_queues(self.spec, self.appliance), self._retransmitted()
+        queues, kernels = _both_queues(self.spec, self.appliance), self._counters()
         timed = self._timed(number)
         time.sleep(SETTLE_S + SETTLE_ROUND_TRIPS * self.spec.lane.rtt_ns / NS)
-        after = _both_queues(self.spec, self.appliance)
+        after, grown = _both_queues(self.spec, self.appliance), nstat.increase(kernels, self._counters())
         sent, received = (later.bytes - earlier.bytes for earlier, later in zip(queues, after, strict=True))
         return ProgramRun(
             completion_ns=timed.ended_ns - timed.began_ns,
             exit_code=timed.exit_code,
             sent_bytes=sent,
             received_bytes=received,
-            retransmits=self._retransmitted() - again,
+            retransmits=grown[RETRANSMITTED],
             connections=connection_log.connections(*(log.new() for log in self.logs)),
+            listen_drops=grown[LISTEN_DROPS],
         )
 
     def look(self, number: int) -> Frames | None:
@@ -182,8 +183,8 @@ class _ClientRuns:
             self.files |= {f"client/{where}/{name}": data for name, data in kept.items()}
         return timed
 
-    def _retransmitted(self) -> int:
-        return sum(log.host.counters()[RETRANSMITTED] for log in self.logs)
+    def _counters(self) -> dict[str, int]:
+        return observe_cell.counters(self.logs[0].host, self.logs[1].host)
 
 
 def _both_queues(spec: CellSpec, appliance: Appliance) -> tuple[DirectionCounters, DirectionCounters]:

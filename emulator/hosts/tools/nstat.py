@@ -4,12 +4,14 @@ memory at present, from /proc/net/protocols.
 
 from __future__ import annotations
 
+from emulator.analysis.observed import LISTEN_DROPS
 from emulator.errors import MeasureError
 
 FILES = ("/proc/net/netstat", "/proc/net/snmp")
 """The files that hold the counters."""
 
 RETRANSMITTED = "TcpRetransSegs"
+LISTEN_OVERFLOWS = "TcpExtListenOverflows"
 WATCHED = {
     RETRANSMITTED: "segments retransmitted",
     "TcpExtTCPTimeouts": "retransmission timeouts",
@@ -17,6 +19,8 @@ WATCHED = {
     "TcpExtTCPRcvQDrop": "segments the receiver had no memory for",
     "TcpExtTCPRcvCollapsed": "segments merged for lack of memory",
     "TcpExtPruneCalled": "times a receive queue was pruned",
+    LISTEN_OVERFLOWS: "times a queue of accepted connections was full",
+    LISTEN_DROPS: "segments that a listening socket dropped, mostly because its queue was full",
 }
 """The counters that a cell reports, and what they count."""
 

@@ -28,6 +28,7 @@ KIND_LOOKS = {
     program_time.SEND_BUFFER: (style.COLOURS[1], 0.5),
     program_time.SLOW_START: (style.COLOURS[4], 1.0),
     program_time.LOSS: (style.BAD, 1.0),
+    program_time.LISTEN_QUEUE: (style.BAD, 0.5),
     program_time.LINE: (style.COLOURS[2], 1.0),
     program_time.PROGRAM: (style.COLOURS[5], 0.6),
     program_time.UNKNOWN: (style.COLOURS[5], 0.25),

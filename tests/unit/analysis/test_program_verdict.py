@@ -358,3 +358,44 @@ def test_segments_sent_again_need_a_reason() -> None:
     far = replace(PATH, rtt_ns=1200 * MS)
     once = replace(program, runs=(replace(program.runs[0], retransmits=1),))
     assert checks(facts(once, far)) == [], "the first segment, whose answer comes after the first timeout"
+
+
+@pytest.mark.parametrize(("rtt_ms", "again"), [(1200, 9), (2000, 9), (2500, 9), (3000, 9)])
+def test_handshakes_longer_than_the_first_timeout_are_sent_again(rtt_ms: int, again: int) -> None:
+    """As measured with three connections at once: each sends its SYN or SYN-ACK again three times; two turns."""
+    one = replace(connection(client_ms=3 * rtt_ms, server_ms=3 * rtt_ms), retransmits=again // 3)
+    program = runs(run(3 * rtt_ms, one, one, one, retransmits=again))
+    far = replace(PATH, rtt_ns=rtt_ms * MS)
+    found = program_verdict.judge(facts(program, far))
+    assert (found.invalid, found.kind in (program_time.HANDSHAKES, program_time.ROUND_TRIPS)) == ((), True)
+    assert found.findings == (
+        f"early-timeout: TCP sent 9 segments of handshakes again, because its first timeout, 1 s, is shorter than "
+        f"{program_law.seconds_text(rtt_ms / 1000)} (RFC 6298)",
+    )
+    more = replace(program, runs=(replace(program.runs[0], retransmits=40),))
+    assert checks(facts(more, far)) == ["retransmits-without-loss"]
+    assert checks(facts(program)) == ["retransmits-without-loss"], "no handshake takes longer at 100 ms"
+
+
+def refused(completion_ms: float, quiet_ms: float, *again: int) -> ProgramRuns:
+    """Connections that a full listen queue dropped so often each."""
+    all = [replace(connection(client_ms=300, server_ms=300), retransmits=times) for times in again]
+    one = replace(run(completion_ms, *all, retransmits=sum(again)), listen_drops=sum(again))
+    return runs(one, quiet_ms=quiet_ms)
+
+
+@pytest.mark.parametrize(
+    ("program", "waited_ms"),
+    [
+        (refused(4500, 2900, 0, 0, 1, 1, 2, 2, 3, 3, 4), 4000),  # at the same time
+        (refused(3300, 2900, 0, 1, 1, 1), 2900),  # one after another
+    ],
+)
+def test_a_full_listen_queue_is_the_limit_and_no_loss(program: ProgramRuns, waited_ms: int) -> None:
+    found = judged(program, machine=changed(SEEN.machine, counters={"TcpExtListenDrops": 19}))
+    assert (found.kind, found.limiter, found.invalid) == (program_time.LISTEN_QUEUE, "listen queue", ())
+    assert next(part.time_ns for part in found.shares if part.kind == found.kind) == waited_ms * MS
+    assert found.advice.startswith("a larger listen queue (the server's backlog, net.core.somaxconn), or fewer")
+    assert found.findings[0].startswith("listen-queue-full: a full listen queue dropped 19 attempts to connect")
+    unexplained = replace(program, runs=(replace(program.runs[0], listen_drops=1),))
+    assert checks(facts(unexplained)) == ["retransmits-without-loss"]

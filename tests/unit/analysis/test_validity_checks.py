@@ -34,6 +34,11 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         {"cached_metrics": 1},
         "the sender remembered 1 peers' TCP metrics: run ip tcp_metrics flush",
     ),
+    (
+        "listen-queue-full",
+        {"counters": {"TcpExtListenDrops": 4}, "retransmits": 4},
+        "a full listen queue dropped 4 attempts to connect, and TCP tried again after a second: raise its backlog",
+    ),
     ("cpu", {"receiver_cpu_percent": 97.0}, "iperf3 used 97 % of a core: the CPU may be the limit"),
     ("cpu", {"core_percent": 99.6}, "a core was busy for 100 % of the time: the CPU may be the limit"),
     (
