@@ -12,10 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from emulator import __version__
 from emulator.errors import InputError, LonghaulError, Mistake, RefusedError, no_such
 from emulator.experiment import grid, lab_programs, sweep_runner
+from emulator.experiment.cell_captures import FOLDER as CAPTURES
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
@@ -182,6 +184,23 @@ class Runs:
                 write.page(folder, run.specs, run.found, _objections(run))
                 self._drawn[run.id] = key
             return bounded_file.read_text(folder.path / "report.html", bounded_file.RUN)
+
+    def capture(self, name: str, file: str) -> BinaryIO:
+        """A file of captured frames, by its path in the run folder: one that a result of the run names, and no link.
+
+        Raises KeyError.
+        """
+        run, folder = self.get(name), self._at(name).path
+        if file not in {one.name for result in run.found.values() for one in result.captures}:
+            raise KeyError(file)
+        path = folder / file
+        # A program of the lab may have put a link in its place: its folder was the cell's to write.
+        if path.parent.resolve().parent != (folder / CAPTURES).resolve():
+            raise KeyError(file)
+        try:
+            return bounded_file.opened(path, bounded_file.CAPTURE)
+        except OSError as error:
+            raise KeyError(file) from error
 
     def states(self) -> dict[str, int]:
         """The number of runs in each state, without reading them."""

@@ -66,7 +66,7 @@ def details(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> l
     for spec in specs:
         title, first = (spec.column, label(spec, named)) if by_column else (label(spec, named), names[spec.column])
         if spec.id in found:
-            groups.setdefault(title, []).append((first, *_row(found[spec.id])))
+            groups.setdefault(title, []).append((first, *row(found[spec.id])))
     head = "RTT" if by_column else "requests"
     return [
         Table(
@@ -94,7 +94,8 @@ def _short(result: RequestsResult) -> str:
     return f"{_rate(result)}, {time_text(result.requests.times.p50_ns)}"
 
 
-def _row(result: RequestsResult) -> tuple[str, ...]:
+def row(result: RequestsResult) -> tuple[str, ...]:
+    """The texts of a cell below DETAILS, without the first."""
     seen, ceiling = result.requests, result.judgement.round_trips_per_s
     return (
         _rate(result),

@@ -11,7 +11,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from emulator.units import format_size
 
@@ -35,6 +35,7 @@ PROBES = FileKind("a recording's probes", 512 * MIB)
 RECORDING = FileKind("a recording's description", MIB)
 STATE = FileKind("a file of the state folder", 256 * MIB)
 RUN = FileKind("a file of a run", 256 * MIB)
+CAPTURE = FileKind("a file of captured frames", 1 << 60)
 CERTIFICATE = FileKind("a certificate", 64 * MIB)
 SAVED = FileKind("saved settings", MIB)
 RELEASE = FileKind("a system's description (os-release)", 65_536)
@@ -47,7 +48,8 @@ LONGEST_LINE_BYTES = 1 << 16
 """Of a program's output that is read line by line."""
 
 _KINDS = {
-    stat.S_ISFIFO: "a FIFO", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device", stat.S_ISSOCK: "a socket",
+    stat.S_ISLNK: "a link", stat.S_ISFIFO: "a FIFO", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device",
+    stat.S_ISSOCK: "a socket",
 }  # fmt: skip
 
 
@@ -66,6 +68,18 @@ def read_bytes(path: Path, kind: FileKind) -> bytes:
     if len(content) > kind.most_bytes:
         raise _too_large(path, kind)
     return content
+
+
+def opened(path: Path, kind: FileKind) -> BinaryIO:
+    """The file, to be read in parts; a link in its place is not followed. Raises OSError as `read_bytes` does."""
+    _check(path, path.lstat(), kind)
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb")
+    try:
+        _check(path, os.fstat(file.fileno()), kind)
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
 def read_text(path: Path, kind: FileKind, encoding: str = "utf-8", errors: str = "strict") -> str:

@@ -66,6 +66,31 @@ def test_both_commands_typed_are_measured_in_the_lab_and_show_the_law(page: Page
     expect(page.locator("#law-chart .plot")).to_have_attribute("aria-label", re.compile("at 20 ms: .*at 100 ms: "))
 
 
+def test_requests_are_measured_in_the_lab_and_stand_in_the_table_of_the_command_line(
+    page: Page, site: Site, tmp_path: Path
+) -> None:
+    restarted(site, House(tmp_path / "again", runners=local_runners))
+    page.goto(site.url + "/runs")
+    page.get_by_label("requests and answers").check()
+    expect(page.get_by_label("Parallel streams")).to_be_hidden()
+    for label, text in (("Round-trip times", "80ms"), ("TCP profiles", "default"), ("Connections", "1, 8"),
+                        ("Requests at most", "0")):  # fmt: skip
+        page.get_by_label(label, exact=True).fill(text)
+    expect(page.locator("[id='workload.requests.count-wrong']")).to_contain_text("is not within 1..10000000")
+    page.get_by_label("Requests at most").fill("200")
+    expect(page.locator("#predicted")).to_contain_text("2 cells, about")
+    expect(page.locator("#predicted")).to_contain_text("at most 12.5 to 100 requests a second.")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#left")).to_have_text("2 of 2 cells, done", timeout=LAB_MS)
+    heads = page.locator("#cells th").all_inner_texts()
+    assert heads[3:9] == ["answered", "±", "of ceiling", "p50", "p90", "p99"]
+    rows = [dict(zip(heads, one.locator("td").all_inner_texts(), strict=True))
+            for one in page.locator("#cells tbody tr").all()]  # fmt: skip
+    assert [one["answered"] for one in rows] == ["12.5/s", "100/s"]
+    assert [one["p50"].partition(".")[0] for one in rows] == ["80", "80"]
+    expect(page.locator("#legend")).to_contain_text("p50 to p99.9: the time of a request")
+
+
 def test_cells_of_a_program_appear_as_they_end(page: Page, site: Site, tmp_path: Path) -> None:
     may_end = threading.Semaphore(0)
 

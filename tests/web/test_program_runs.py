@@ -133,6 +133,9 @@ def test_requests_are_a_workload_of_their_own(house: House) -> None:
     requests = {"connections": ["1", "8"], "answer": "1KiB, 100KiB"}
     planned = house.client.post("/api/runs?dry_run=1", json=ASKED | {"workload": {"requests": requests}}).json
     assert (planned["total"], planned["workload"], planned["laws"]) == (3 * 4, None, [])
+    assert planned["request_columns"][:2] == ["answered", "±"] and planned["legend"].startswith("answered: ")
+    ceilings = {cell["ceiling_per_s"] for cell in planned["cells"]}
+    assert (len(ceilings), min(ceilings), max(ceilings)) == (5, pytest.approx(1 / 0.346), pytest.approx(800))
     assert [path for path, _ in mistakes(house, workload={"requests": {"count": "0", "users": "1"}})] == [
         "workload.requests.count", "workload.requests.users"
     ]  # fmt: skip

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
-from flask import Response
+from flask import Response, send_file
 from werkzeug.exceptions import NotFound, ServiceUnavailable
 
 from emulator.errors import InputError, no_such
-from emulator.experiment import grid
+from emulator.experiment import cell_captures, grid
 from emulator.experiment.cell_result import CellSpec
 from web.api import programs
 from web.api.routing import DRY_RUN, JSON, EndpointTable, Query, form_body, whole
@@ -27,6 +28,7 @@ REPORTS = {
     "html": "text/html; charset=utf-8",
     "json": JSON,
 }
+PCAPNG = "application/x-pcapng"
 LARGEST_RUN_BYTES = 64 << 20
 REPORT_CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
 """A report is one file with its styles and figures. It may run no script and cannot act as one of our pages."""
@@ -167,6 +169,18 @@ def run_report(name: str, format: str = "md") -> Response:
     _found(name)
     headers = {"Content-Security-Policy": REPORT_CSP} if format == "html" else {}
     return Response(here().runs.report(name, format), content_type=REPORTS[format], headers=headers)
+
+
+@table("GET", "/api/runs/<name>/pcap/<measurement>/<file>", PCAPNG)
+def run_capture(name: str, measurement: str, file: str) -> Response:
+    """Frames that a cell's measurement captured, as pcapng for Wireshark."""
+    try:
+        frames = here().runs.capture(name, f"{cell_captures.FOLDER}/{measurement}/{file}")
+    except KeyError:
+        raise NotFound(f"run {name!r} has no captured frames {measurement}/{file}") from None
+    answer = send_file(frames, PCAPNG, as_attachment=True, download_name=f"{measurement}.{file}", max_age=0)
+    answer.content_length = os.fstat(frames.fileno()).st_size
+    return answer
 
 
 def _found(name: str) -> Run:

@@ -19,7 +19,7 @@ from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import Workload
 from emulator.model import program, request_load, sweep_axes
 from emulator.model.program import ProgramError
-from emulator.model.sweep_axes import AXES, BOTH, Axes, SweepAxis
+from emulator.model.sweep_axes import AXES, BOTH, REQUEST_AXES, Axes, SweepAxis
 from web.api.schemas import Answer
 
 MOST_CELLS = 1000
@@ -132,14 +132,15 @@ class AxisAnswer(Answer):
 
 
 class AxesAnswer(Answer):
-    """All axes, in the order of the form."""
+    """All axes, in the order of the form; `requests` are those of `workload.requests`."""
 
     axes: list[AxisAnswer]
+    requests: list[AxisAnswer]
 
 
 def axes_answer() -> AxesAnswer:
-    """The table of axes."""
-    return AxesAnswer(axes=[_axis(axis) for axis in AXES])
+    """The tables of axes."""
+    return AxesAnswer(axes=list(map(_axis, AXES)), requests=list(map(_axis, REQUEST_AXES)))
 
 
 def _axis(axis: SweepAxis) -> AxisAnswer:

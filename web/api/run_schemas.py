@@ -9,17 +9,32 @@ from typing import Any
 
 from pydantic import Field
 
+from emulator.analysis import request_figures
+from emulator.analysis.observed import CapturedFile
 from emulator.analysis.program_law import ProgramLaw
 from emulator.analysis.tcp_path import NS
 from emulator.experiment import attempts, results
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.program_result import ProgramResult
-from emulator.experiment.requests_result import RequestsResult
+from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
+from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools.program import ProgramWorkload
-from emulator.report import program_report
+from emulator.report import program_report, request_table
 from emulator.report.program_table import ProgramRow, series_of
 from web.api.schemas import Answer
 from web.runs import Run
+
+REQUEST_COLUMNS = request_table.DETAILS[1:-1]
+"""Of requests, without the RTT and the limit, which every run has."""
+
+
+class CaptureAnswer(Answer):
+    """A file of captured frames: its path below the run's (`/api/runs/<name>/`), and how many the port lost."""
+
+    path: str
+    frames: int
+    dropped: int
+    sha256: str
 
 
 class CellAnswer(Answer):
@@ -42,6 +57,10 @@ class CellAnswer(Answer):
     requests_per_s: float | None = Field(default=None, description="of requests: how many were answered a second")
     request_p50_ns: int | None = Field(default=None, description="of requests: the median time of one")
     request_p99_9_ns: int | None = Field(default=None, description="of requests: the 99.9th percentile of their times")
+    request_texts: tuple[str, ...] = Field(default=(), description="of requests: the texts below `request_columns`")
+    ceiling_per_s: float | None = Field(
+        default=None, description="of requests: how many a second the round trips, the line and the offered rate allow"
+    )
     completion_half_width_s: float | None = Field(default=None, description="its 99 % half-width; null after one run")
     round_trips: float | None = Field(default=None, description="the completion time / the RTT; null at RTT 0")
     efficiency: float | None = Field(default=None, description="the ideal time / the completion time")
@@ -52,6 +71,7 @@ class CellAnswer(Answer):
     invalid: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     failure: str | None = None
+    captures: tuple[CaptureAnswer, ...] = ()
 
 
 class WorkloadAnswer(Answer):
@@ -84,6 +104,10 @@ class RunAnswer(Answer):
     finished: int
     left_s: float
     workload: WorkloadAnswer | None = None
+    request_columns: list[str] = Field(
+        default_factory=list, description="of requests: the columns of the command line's table; empty for others"
+    )
+    legend: str = Field(default="", description="of requests: what the columns say")
     cells: list[CellAnswer]
     laws: list[str] = Field(default_factory=list)
     savings: list[str] = Field(default_factory=list)
@@ -125,17 +149,31 @@ def run_answer(run: Run) -> RunAnswer:
     """The answer about a run."""
     programs = _programs(run)
     cells = [_cell(spec, run, programs) for spec in run.specs]
+    requests = bool(run.specs) and isinstance(run.specs[0].workload, RequestsWorkload)
     finished = sum(cell.state != "waiting" for cell in cells)
     return RunAnswer(
         id=run.id, state=run.state, trouble=run.trouble, building=run.building, in_lab=run.in_lab, total=len(cells),
         finished=finished, left_s=round(run.left_s, 1), workload=_workload(run.specs[0]) if run.specs else None,
+        request_columns=list(REQUEST_COLUMNS) if requests else [], legend=request_table.LEGEND if requests else "",
         cells=cells, laws=list(programs.laws), savings=list(programs.savings),
     )  # fmt: skip
 
 
 def _of_requests(result: RequestsResult) -> dict[str, Any]:
     times = result.requests.times
-    return {"requests_per_s": result.figure, "request_p50_ns": times.p50_ns, "request_p99_9_ns": times.p99_9_ns}
+    return {
+        "requests_per_s": result.figure,
+        "request_p50_ns": times.p50_ns,
+        "request_p99_9_ns": times.p99_9_ns,
+        "request_texts": request_table.row(result)[: len(REQUEST_COLUMNS)],
+    }
+
+
+def _ceiling_per_s(spec: CellSpec) -> float | None:
+    """How many requests a second are possible; None for other workloads."""
+    if not isinstance(spec.workload, RequestsWorkload):
+        return None
+    return request_figures.ceiling(load_of(spec), paths_of(spec))
 
 
 def _of_program(row: ProgramRow) -> dict[str, Any]:
@@ -183,9 +221,15 @@ def _cell(spec: CellSpec, run: Run, programs: _Programs) -> CellAnswer:
         **(_of_requests(result) if isinstance(result, RequestsResult) else {}),
         **(_of_program(row) if row else {}),
         law_completion_s=programs.law_s.get(spec.id),
+        ceiling_per_s=_ceiling_per_s(spec),
         ideal_s=ideal_ns / NS if ideal_ns else None,
         limiter=result.judgement.limiter if result else None,
         invalid=result.judgement.invalid if result else (),
         notes=tuple(attempts.noted(result.judgement.findings)) if result else (),
         failure=failure,
+        captures=tuple(map(_capture, result.captures)) if result else (),
     )
+
+
+def _capture(file: CapturedFile) -> CaptureAnswer:
+    return CaptureAnswer(path=file.name, frames=file.frames, dropped=file.dropped, sha256=file.sha256)

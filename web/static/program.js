@@ -62,7 +62,8 @@ export function program() {
   return said;
 }
 
-export const runsProgram = () => document.querySelector('input[name=kind]:checked')?.value === 'program';
+// What a cell runs: streams, program or requests.
+export const kindOfRun = () => document.querySelector('input[name=kind]:checked')?.value;
 
 // Builds the fields; `changed` is called when a preset has filled them, or the kind of the run is another.
 export async function buildProgram(changed) {
@@ -86,8 +87,9 @@ export async function buildProgram(changed) {
   kind();
 }
 
-// A program has connections of its own, and ends by itself: it has neither streams nor a duration.
+// Programs and requests have connections of their own, not streams. A program ends by itself: it has no duration.
 function kind() {
-  $('program').hidden = !runsProgram();
-  for (const key of ['streams', 'duration']) $(`${key}-field`).hidden = runsProgram();
+  for (const one of ['program', 'requests']) $(one).hidden = kindOfRun() !== one;
+  $('streams-field').hidden = kindOfRun() !== 'streams';
+  $('duration-field').hidden = kindOfRun() === 'program';
 }

@@ -17,14 +17,16 @@ const PROGRAM = {
   texts: (cell, change) => [seconds(cell.completion_s, cell.completion_half_width_s) + change, cell.round_trips?.toFixed(1) ?? '–', share(cell.efficiency), String(cell.connections ?? '–')],
   judged: 0,
 };
-const REQUESTS = {
-  heads: ['Requests/s', 'Median', 'p99.9'],
+// The columns and texts are the command line's: the first is how many were answered a second.
+const requests = (columns) => ({
+  heads: columns,
   figure: (cell) => cell.requests_per_s,
-  texts: (cell, change) => [(cell.requests_per_s?.toPrecision(4) ?? '–') + change, ms(cell.request_p50_ns, 2), ms(cell.request_p99_9_ns, 2)],
+  texts: (cell, change) => columns.map((_, nth) => (cell.request_texts[nth] ?? '–') + (nth ? '' : change)),
   judged: 0,
-};
+  marked: true,
+});
 
-const kindOf = (run) => (run.workload ? PROGRAM : run.cells.some((cell) => cell.requests_per_s !== null) ? REQUESTS : STREAMS);
+const kindOf = (run) => (run.workload ? PROGRAM : run.request_columns.length ? requests(run.request_columns) : STREAMS);
 
 // The figures by which two runs are compared, by cell.
 export const figures = (run) => Object.fromEntries(run.cells.map((cell) => [cell.id, kindOf(run).figure(cell)]));
@@ -40,7 +42,7 @@ export function fill(table, run, before) {
 function row(cell, kind, before) {
   const figure = kind.figure(cell);
   const change = before[cell.id] && figure ? ` (${((figure / before[cell.id] - 1) * 100).toFixed(1)} %)` : '';
-  const mark = cell.invalid.length ? '✗ ' : cell.settled === false ? '~ ' : '';
+  const mark = kind.marked ? '' : cell.invalid.length ? '✗ ' : cell.settled === false ? '~ ' : '';
   const why = cell.failure ?? [cell.limiter, ...cell.invalid, ...cell.notes].filter(Boolean).join('; ');
   const texts = kind.texts(cell, change).map((text, nth) => (nth === kind.judged
     ? el('td', { class: cell.invalid.length || cell.failure ? 'failed' : '' }, mark + text) : el('td', {}, text)));

@@ -3,7 +3,7 @@
 import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
 import { LawChart } from './law_chart.js';
 import { clear, show as showMistakes } from './mistakes.js';
-import { buildProgram, program, runsProgram } from './program.js';
+import { buildProgram, kindOfRun, program } from './program.js';
 import { figures, fill } from './run_table.js';
 import { ms, seconds, span, throughput } from './units.js';
 
@@ -11,6 +11,7 @@ const form = $('new');
 const FIRST = ['rtt', 'lane', 'tcp_profile', 'streams', 'rate', 'duration'];
 const START = { rtt: '0ms, 32ms, 80ms', tcp_profile: 'default, max', streams: '1', rate: '100Mbit' };
 let axes = [];
+let ofRequests = [];
 let shown = '';
 let current = null;
 const chart = new LawChart($('law-chart'));
@@ -25,26 +26,34 @@ function asked() {
     if (values.length) said[key] = values;
   }
   if ($('in_lab')?.checked) said.in_lab = true;
-  if (runsProgram()) said.workload = program();
+  if (kindOfRun() === 'program') said.workload = program();
+  if (kindOfRun() === 'requests') said.workload = { requests: requests() };
   return said;
 }
 
-// The form, made of the table of axes that the server tells: one field each, the most used ones first.
-async function build() {
-  ({ axes } = await ask('GET', '/api/axes'));
-  const byKey = new Map(axes.map((axis) => [axis.key, axis]));
-  $('axes').replaceChildren(...FIRST.map((key) => field(byKey.get(key))));
-  $('more-axes').replaceChildren(...axes.filter(({ key }) => !FIRST.includes(key)).map(field));
+// What the request says of its requests; a field that is empty has the table's default.
+function requests() {
+  const given = ofRequests.map(({ key }) => [key, form.elements[`workload.requests.${key}`].value.trim().replace(/,$/, '')]);
+  return Object.fromEntries(given.filter(([, text]) => text));
 }
 
-function field(axis) {
-  const hint = `${axis.key}-hint`;
-  const attributes = { id: axis.key, name: axis.key, 'aria-describedby': hint };
+// The form, made of the tables of axes that the server tells: one field each, the most used ones first.
+async function build() {
+  ({ axes, requests: ofRequests } = await ask('GET', '/api/axes'));
+  $('requests').replaceChildren(...ofRequests.map((axis) => field(axis, `workload.requests.${axis.key}`)));
+  const byKey = new Map(axes.map((axis) => [axis.key, axis]));
+  $('axes').replaceChildren(...FIRST.map((key) => field(byKey.get(key))));
+  $('more-axes').replaceChildren(...axes.filter(({ key }) => !FIRST.includes(key)).map((axis) => field(axis)));
+}
+
+function field(axis, name = axis.key) {
+  const hint = `${name}-hint`;
+  const attributes = { id: name, name, 'aria-describedby': hint };
   const input = axis.key === 'lane' ? el('select', { ...attributes, multiple: true, size: 4 })
     : el('input', { ...attributes, value: START[axis.key] ?? '', placeholder: axis.default });
   const range = axis.least === null ? '' : ` ${axis.least} to ${axis.most}.`;
   const several = axis.single || axis.key === 'lane' ? '' : ` Such as ${axis.examples.join(', ')}.`;
-  return el('div', { id: `${axis.key}-field` }, el('label', { for: axis.key }, axis.label), input,
+  return el('div', { id: `${name}-field` }, el('label', { for: name }, axis.label), input,
     el('p', { id: hint, class: 'hint' }, `${axis.help}${several}${range} Empty: ${axis.default}.`));
 }
 
@@ -73,6 +82,7 @@ function predict() {
 function prediction(plan) {
   const cells = `${plan.total} ${plan.total === 1 ? 'cell' : 'cells'}`;
   const ends = (values, text) => [...new Set([Math.min(...values), Math.max(...values)].map((value) => text(value)))].join(' to ');
+  if (plan.request_columns.length) return `${cells}, about ${span(plan.left_s)}; at most ${ends(plan.cells.map((cell) => cell.ceiling_per_s), (value) => String(Number(value.toPrecision(4))))} requests a second.`;
   if (!plan.workload) return `${cells}, about ${span(plan.left_s)}; ${ends(plan.cells.map((cell) => cell.expected_bytes_per_s), throughput)} expected.`;
   const runs = `${cells}, ${plan.workload.repeat} ${plan.workload.repeat === 1 ? 'run' : 'runs'} each`;
   const ideal = plan.cells.map((cell) => cell.ideal_s);
@@ -134,6 +144,15 @@ async function show(run) {
   $('resume').textContent = run.state === 'stopped' ? 'Resume' : 'Measure failed cells again';
   fill($('cells'), run, before);
   showProgram(run);
+  showCaptures(run);
+}
+
+// A link to each file of captured frames.
+function showCaptures(run) {
+  const files = run.cells.flatMap((cell) => cell.captures);
+  $('captures').hidden = !files.length;
+  $('capture-files').replaceChildren(...files.map(({ path, frames, dropped }) => el('li', {},
+    el('a', { href: `/api/runs/${run.id}/${path.split('/').map(encodeURIComponent).join('/')}`, download: '' }, path.replace(/^pcap\//, '')), ` ${frames} frames${dropped ? `, ${dropped} lost` : ''}`)));
 }
 
 // The commands of a run's program above its table; the law, what would help most, and the chart below.
@@ -143,6 +162,8 @@ function showProgram(run) {
   $('commands').replaceChildren(...commands.flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, el('code', {}, text))]));
   $('laws').hidden = !run.laws.length;
   $('laws').replaceChildren(...run.laws.map((text) => el('li', {}, text)), ...run.savings.map((text) => el('li', {}, `largest saving: ${text}`)));
+  $('legend').hidden = !run.legend;
+  $('legend').textContent = run.legend;
   chart.show(run);
 }
 
