@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from emulator.analysis import program_law
-from emulator.analysis.program_law import LawPoint, ProgramLaw
+from support.preset_laws import RTTS, law
+from support.preset_laws import rows as rows_of
 
 LAB_PACKAGES = ("curl", "git", "lighttpd", "nginx", "openssl", "postgresql", "redis-server", "redis-tools", "rsync")
 """What `support/lab_boots.py` puts on top of the image for this file."""
-LEFT_OUT_MS = 160
-RTTS = f"20,{LEFT_OUT_MS},346"
 
 
 def swept(folder: Path, preset: str, *options: str, rtts: str = RTTS) -> list[dict[str, str]]:
@@ -23,28 +19,9 @@ def swept(folder: Path, preset: str, *options: str, rtts: str = RTTS) -> list[di
     argv = [sys.executable, "-m", "emulator", "sweep", preset, "--rtt", rtts, "--repeat", "1", "--runs", str(folder)]
     done = subprocess.run([*argv, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (table,) = folder.glob("*/table.csv")
-    with table.open() as lines:
-        rows = list(csv.DictReader(lines))
+    rows = rows_of(folder)
     assert len(rows) == len(rtts.split(","))
     return rows
-
-
-def point(row: dict[str, str]) -> LawPoint:
-    """A cell as the law needs it."""
-    size = int(row["bytes"]) if row["bytes"] else None
-    return LawPoint(int(row["rtt_asked_ns"]), int(row["rate_bps"]), size, (float(row["completion_mean_s"]),))
-
-
-def law(rows: list[dict[str, str]]) -> ProgramLaw:
-    """The law of all RTTs but one, for which its prediction must be right."""
-    points = [point(row) for row in rows]
-    fitted = program_law.fit([one for one in points if one.rtt_ns != LEFT_OUT_MS * 10**6])
-    assert isinstance(fitted, ProgramLaw)
-    assert fitted.objection == ""
-    (left,) = (one for one in points if one.rtt_ns == LEFT_OUT_MS * 10**6)
-    assert fitted.completion_s(left) == pytest.approx(left.mean_s, rel=0.03)
-    return fitted
 
 
 EIGHT_SCP = "for p in a b c d e f g h; do scp -q -F ssh_config server:part.a$p . & done; wait; test -s part.ah"
