@@ -35,6 +35,10 @@ TOLD_SHARE = 0.1
 """The evidence leaves out what took less of the time."""
 BURST_NS = 1_000_000
 """What the bottleneck lets through at once, as a time at its rate (`plan.netem_lowering`)."""
+SHORT_LIVED_TURNS = 3.5
+"""With so many turns in each connection the connections cost most: TLS takes one or two, the first window another."""
+OWN_WINDOW_FACTOR = 16
+"""So many first windows in each round trip are no slow start any more, but what the program keeps in flight."""
 IN_FLIGHT = 8
 """How many requests at once the advice counts with."""
 LEAST_OWN_NS = 10_000_000
@@ -94,7 +98,7 @@ def _time(parts: tuple[TimeShare, ...], *kinds: str) -> int:
 
 
 def _kind(facts: ProgramFacts, parts: tuple[TimeShare, ...]) -> str:
-    """The largest group's largest kind. Handshakes go first where a connection lives three round trips at the most."""
+    """The largest group's largest kind. Handshakes go first where a connection has few turns."""
     if not parts:
         return PROGRAM
     groups: dict[str, int] = {}
@@ -102,7 +106,8 @@ def _kind(facts: ProgramFacts, parts: tuple[TimeShare, ...]) -> str:
         groups[_GROUPS[part.kind]] = groups.get(_GROUPS[part.kind], 0) + part.time_ns
     largest = max(groups, key=groups.__getitem__)
     if largest == "waits":
-        short = len(facts.run.connections) > 1 and 2 * _time(parts, HANDSHAKES) >= _time(parts, ROUND_TRIPS)
+        turns = _time(parts, ROUND_TRIPS)
+        short = len(facts.run.connections) > 1 and SHORT_LIVED_TURNS * _time(parts, HANDSHAKES) >= turns
         return HANDSHAKES if short else ROUND_TRIPS
     return next(part.kind for part in parts if _GROUPS[part.kind] == largest)
 
@@ -188,6 +193,13 @@ Saves = Callable[[str, float | None], ProgramAdvice]
 def _fewer_turns(facts: ProgramFacts, saves: Saves, turns_ns: int) -> ProgramAdvice:
     if turns_ns < 2 * facts.path.rtt_ns:
         return saves("a connection that stays open from one run to the next saves the handshake", facts.path.rtt_ns)
+    each = facts.streamed_bytes * facts.path.rtt_ns // turns_ns
+    if len(facts.run.connections) == 1 and each > facts.first_window_bytes:
+        # Its answers overlap already, or are large: more requests at once promise nothing.
+        carried = f"it carries {units.mib_text(each)} in each round trip"
+        if each > OWN_WINDOW_FACTOR * facts.first_window_bytes:
+            return saves(f"{carried}: several connections at once, or a program with a larger window of its own", None)
+        return saves(f"{carried}: a larger initcwnd, or a connection that stays open", None)
     text = f"more in flight: send requests before the last one's answer (pipelining), {IN_FLIGHT} at once"
     return saves(text, turns_ns * (1 - 1 / IN_FLIGHT))
 

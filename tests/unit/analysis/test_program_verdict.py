@@ -54,6 +54,35 @@ def test_a_connection_for_each_request() -> None:
     )
 
 
+def test_connections_of_tls_are_the_limit_by_their_handshakes() -> None:
+    """As measured at 346 ms: 20 files of 10 KiB over as many connections of HTTP/2 and TLS, four round trips each."""
+    one = connection(1889, 12_857, client_ms=1380, server_ms=1390)
+    found = judged(runs(run(27_681, *[one] * 20)), path=replace(PATH, rtt_ns=346 * MS))
+    assert (found.kind, found.limiter) == (program_time.HANDSHAKES, "handshakes")
+    assert found.advice.startswith("keep one connection open (keep-alive) instead of 20, and resume TLS sessions")
+
+
+@pytest.mark.parametrize(
+    ("program", "advice"),
+    [
+        (  # scp of 64 MiB, whose own window is 2 MiB
+            runs(run(21_159, connection(38_165, 67_208_045, client_ms=20_170, server_ms=20_460)), quiet_ms=57),
+            "it carries 1.12 MiB in each round trip: several connections at once, or a program with a larger window of",
+        ),
+        (  # 20 files at once over one connection of HTTP/2
+            runs(run(2076, connection(2882, 210_414, client_ms=1420, server_ms=2080))),
+            "it carries 0.0646 MiB in each round trip: a larger initcwnd, or a connection that stays open",
+        ),
+    ],
+)
+def test_what_has_much_in_flight_already_is_not_told_to_pipeline(program: ProgramRuns, advice: str) -> None:
+    """As measured at 346 ms."""
+    far = replace(PATH, rtt_ns=346 * MS, rate_bps=10**10)
+    found = judged(program, path=far, client=LARGE, server=LARGE)
+    assert found.advice.startswith(advice)
+    assert "instead of" not in found.advice
+
+
 def test_late_acknowledgements_do_not_look_like_connections_at_the_same_time() -> None:
     """As measured at 80 ms: twelve connections in a row, a turn each; FIN and delayed ACK keep the ends busy."""
     one = connection(client_ms=210, server_ms=160)
