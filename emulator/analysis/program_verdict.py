@@ -125,7 +125,7 @@ def _limiter(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> st
 def _name(facts: ProgramFacts, kind: str) -> str:
     """The limiter, with the end and the size of its buffer where one limits, and why nothing is known."""
     if kind == UNKNOWN:
-        return f"{kind} (no TCP connection)"
+        return f"{kind} (it opened no TCP connection)"
     if kind == RECEIVE_WINDOW:
         end = program_time.receiver(facts, kind)
         return f"receive window of the {end}, {units.mib_text(_buffer_bytes(facts, kind))} buffer"

@@ -263,7 +263,7 @@ def test_in_between_both_are_named() -> None:
 def test_without_tcp_what_is_left_is_unknown() -> None:
     plain = replace(run(1000), sent_bytes=9000, received_bytes=9000)
     found = judged(ProgramRuns((plain,), None, None))
-    assert (found.kind, found.limiter) == (program_time.UNKNOWN, "unknown (no TCP connection)")
+    assert (found.kind, found.limiter) == (program_time.UNKNOWN, "unknown (it opened no TCP connection)")
     assert (found.efficiency, found.invalid, found.advice) == (None, (), "")
     assert found.evidence.startswith(
         "10.0 round trips of which the kernels count nothing, because the program opened no TCP connection (100%)"
