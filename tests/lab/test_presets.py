@@ -30,6 +30,11 @@ NINE_SFTP = (
     "test $(ls copy | wc -l) = 100"
 )
 
+TLS_KEPT = "curl -sSfk --http1.1 --remote-name-all https://{server}:8443/[1-20]"
+TLS_CLOSED = f"{TLS_KEPT} -H 'Connection: close'"
+LARGE = "curl -sSfk --http3-only -o large https://{server}:8443/large"
+LARGER_BUFFER = "sed -i s/64k/2m/ nginx.conf && exec nginx -p $PWD -c nginx.conf -e stderr"
+
 
 @pytest.mark.parametrize(
     ("preset", "options", "round_trips", "tolerance", "kind"),
@@ -45,6 +50,11 @@ NINE_SFTP = (
         ("curl", (), 40, 0.1, "handshakes"),
         ("curl", ("--client", "curl -sSf --remote-name-all http://{server}:8080/[1-20]"), 21, 0.1, "round trips"),
         ("curl", ("--client", "curl -sSfkZ --remote-name-all https://{server}:8443/[1-20]"), 6, 0.1, ""),
+        ("curl", ("--client", TLS_CLOSED), 60, 0.1, "handshakes"),
+        ("curl", ("--client", TLS_KEPT), 22, 0.1, "round trips"),
+        ("http3", (), 3, 0.1, "unknown"),
+        ("http3", ("--client", LARGE), 18, 0.1, "unknown"),
+        ("http3", ("--client", LARGE, "--server", LARGER_BUFFER), 9, 0.1, "unknown"),
         ("redis", (), 101, 0.1, "round trips"),
         ("redis", ("--client", "redis-cli -h {server} -p 6390 --pipe < commands"), 2, 0.1, "round trips"),
         ("git", (), 10, 0.5, "slow start"),
