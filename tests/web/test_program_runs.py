@@ -256,7 +256,7 @@ def test_every_shipped_program_is_a_preset_that_can_be_asked_for(house: House) -
 
 def test_a_topology_with_a_program_becomes_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = {"tcp_profile": ["default", "max"], "workload": WORKLOAD | {"files": {"a.conf": "x = {rtt_ms}"}}}
-    lanes = {"far": {"rtt": "346ms"}, "near": {"rtt": "10ms"}}
+    lanes = {"far": {"rtt": "346ms", "rate": "1Gbit"}, "near": {"rtt": "10ms", "rate": "1Gbit"}}
     text = json.dumps({"name": "made", "hub": "h", "lanes": lanes, "sweep": sweep})
     (tmp_path / "made.yaml").write_text(text)
     (tmp_path / "plain.yaml").write_text(json.dumps({"name": "plain", "hub": "h", "lanes": lanes}))
@@ -268,7 +268,7 @@ def test_a_topology_with_a_program_becomes_a_preset(tmp_path: Path, monkeypatch:
         programs.presets.cache_clear()
     assert preset == {
         "name": "made",
-        "axes": {"rtt": "10 ms, 346 ms", "tcp_profile": "default, max"},
+        "axes": {"rtt": "10 ms, 346 ms", "rate": "1 Gbit/s", "tcp_profile": "default, max"},
         "workload": sweep["workload"],
     }
 

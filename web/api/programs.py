@@ -16,7 +16,7 @@ from emulator.errors import InputError
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import Workload
 from emulator.system import bounded_file
-from emulator.units import format_duration
+from emulator.units import format_duration, format_rate
 from web.api.problems import Denied
 from web.api.routing import EndpointTable
 from web.api.schemas import Answer
@@ -105,9 +105,11 @@ def _preset(name: str) -> PresetAnswer | None:
     if "client" not in workload:
         return None
     axes = {key: ", ".join(value) if isinstance(value, list) else value for key, value in sweep.items()}
+    lanes = loader.load(path).lanes
     if "rtt" not in axes:
-        rtts = dict.fromkeys(lane.rtt_ns for lane in loader.load(path).lanes)
-        axes["rtt"] = ", ".join(map(format_duration, sorted(rtts)))
+        axes["rtt"] = ", ".join(map(format_duration, sorted({lane.rtt_ns for lane in lanes})))
+    if "rate" not in axes and (rates := {lane.outbound.rate_bps for lane in lanes} - {None}):
+        axes["rate"] = ", ".join(format_rate(rate) for rate in sorted(filter(None, rates)))
     return PresetAnswer(name=name, axes={key: text for key, text in axes.items() if key != "lane"}, workload=workload)
 
 

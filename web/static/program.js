@@ -45,7 +45,8 @@ function fill({ axes, workload }) {
   }
   $('program-files').replaceChildren();
   Object.entries(workload.files ?? {}).forEach(([name, text]) => addFile(name, text));
-  for (const [key, text] of Object.entries(axes)) if ($(key)) $(key).value = text;
+  // What a preset does not name keeps its usual value, not that of another run.
+  for (const one of document.querySelectorAll('#axes input, #more-axes input')) one.value = axes[one.name] ?? '';
 }
 
 // What the request says of the program.
@@ -76,7 +77,7 @@ export async function buildProgram(changed) {
   $('preset').replaceChildren(el('option', { value: '' }, 'none: type the commands'), ...presets.map(({ name }) => el('option', { value: name }, name)));
   $('preset-field').hidden = !presets.length;
   $('program-where').textContent = told.refused || (told.outside_lab ? '' : 'Programs run in the lab. Elsewhere they need the operator\'s token.');
-  $('workload.packages-hint').append(' ', el('span', { id: 'packages-where' }, told.packages_refused && `${sentence(told.packages_refused)}`));
+  $('workload.packages-hint').after(el('p', { id: 'packages-where', class: 'hint' }, told.packages_refused && sentence(told.packages_refused)));
   $('add-file').addEventListener('click', () => addFile());
   $('preset').addEventListener('change', (event) => {
     const chosen = presets.find(({ name }) => name === event.target.value);
