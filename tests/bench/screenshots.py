@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from helped import parser
 from playwright.sync_api import Browser, Page, expect
@@ -25,14 +26,17 @@ from playwright.sync_api import Browser, Page, expect
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from support import made_programs, made_requests  # noqa: E402
 from support.browser_visit import Site, chromium, log_in, served  # noqa: E402
 from support.made_results import execution  # noqa: E402
-from support.web_daemon import House  # noqa: E402
+from support.web_daemon import TOKENS, House  # noqa: E402
 
 from emulator.control.rtt_monitor import Echoes, Rtts  # noqa: E402
 from emulator.errors import MeasureError  # noqa: E402
 from emulator.experiment.cell_result import CellSpec  # noqa: E402
 from emulator.experiment.run_folder import Execution  # noqa: E402
+from emulator.hosts.requests.workload import RequestsWorkload  # noqa: E402
+from emulator.hosts.tools.program import ProgramWorkload  # noqa: E402
 from emulator.kernel.protocol import QueueCounters  # noqa: E402
 from emulator.plan.qdisc_ops import DelEgress  # noqa: E402
 from emulator.plan.state import Link, Nic  # noqa: E402
@@ -86,7 +90,12 @@ class Once:
 
 
 def measured(spec: CellSpec) -> Execution:
-    """A result as physics would have it; one cell fails."""
+    """A result as physics would have it; one cell of streams fails."""
+    if isinstance(spec.workload, ProgramWorkload):
+        return made_programs.execution(spec)
+    if isinstance(spec.workload, RequestsWorkload):
+        made = made_requests.result(spec.workload.requests, spec.lane.rtt_ns)
+        return Execution(replace(made, spec=spec), {})
     if spec.profile.name == "max" and spec.lane.rtt_ns > 3e8:
         raise MeasureError("iperf3: unable to connect to server: Connection timed out")
     window = 4 * MIB if spec.profile.name == "default" else 512 * MIB
@@ -95,7 +104,7 @@ def measured(spec: CellSpec) -> Execution:
 
 def furnished(folder: Path) -> House:
     """The founding star with a past: traffic, changes, a certificate, two runs."""
-    house = House(folder, runner=measured)
+    house = House(folder, runner=measured, confines=lambda: True)
     house.clock.now = house.daemon.started = START
     house.kernel.links |= {"eth0": Link(1500, True, True, 0)}
     house.kernel.links |= {f"enp3s0f{n}": Link(9000, True, True, 0) for n in range(2)}
@@ -113,11 +122,17 @@ def furnished(folder: Path) -> House:
     house.client.post("/api/certificates")
     past(house, MINUTES * 60)
     for rtts in (["0ms", "32ms", "80ms", "346ms"], ["32ms", "80ms"]):
-        asked = {"rtt": rtts, "tcp_profile": ["default", "max"], "rate": "10Gbit", "in_lab": True}
-        name = house.client.post("/api/runs", json=asked).json["id"]  # type: ignore[index]
-        while house.client.get(f"/api/runs/{name}").json["state"] == "running":  # type: ignore[index]
-            time.sleep(0.01)
+        ran(house, {"rtt": rtts, "tcp_profile": ["default", "max"], "rate": "10Gbit"})
     return house
+
+
+def ran(house: House, asked: dict[str, Any]) -> str:
+    """The name of a run that has ended."""
+    operator = house.someone(TOKENS.operator)
+    name = str(operator.post("/api/runs", json=asked | {"in_lab": True}).json["id"])  # type: ignore[index]
+    while house.client.get(f"/api/runs/{name}").json["state"] == "running":  # type: ignore[index]
+        time.sleep(0.01)
+    return name
 
 
 def past(house: House, seconds: int) -> None:
@@ -261,6 +276,30 @@ def runs(page: Page, site: Site) -> None:
     expect(page.locator("#cells tbody tr")).to_have_count(8)
 
 
+def program(page: Page, site: Site) -> None:
+    """A preset with packages in the form, and a program's run with its law."""
+    (preset,) = (one for one in site.house.client.get("/api/programs").json["presets"] if one["name"] == "redis")
+    name = ran(site.house, preset["axes"] | {"rate": "1Gbit", "workload": preset["workload"]})
+    visit(page, site, "/runs")
+    page.locator("#run").select_option(name)
+    page.get_by_label("a program").check()
+    page.get_by_label("Preset").select_option("redis")
+    expect(page.locator("#law-chart canvas")).to_be_visible()
+    expect(page.locator("#predicted")).to_contain_text("token-operator")
+
+
+def requests(page: Page, site: Site) -> None:
+    """The form of requests, with a mistake, and the table of a run."""
+    of_users = {"connections": ["1", "8", "64"], "answer": ["1KiB", "1MiB"]}
+    name = ran(site.house, {"rtt": "80ms", "rate": "1Gbit", "workload": {"requests": of_users}})
+    visit(page, site, "/runs")
+    page.locator("#run").select_option(name)
+    page.get_by_label("requests and answers").check()
+    page.get_by_label("Connections", exact=True).fill("1, 8, 5000")
+    expect(page.locator("[id='workload.requests.connections-wrong']")).to_be_visible()
+    expect(page.locator("#cells tbody tr")).to_have_count(6)
+
+
 def report(page: Page, site: Site) -> None:
     """The report with figures."""
     runs(page, site)
@@ -282,7 +321,8 @@ def plain(path: str) -> Callable[[Page, Site], None]:
 FURNISHED: dict[str, Callable[[Page, Site], None]] = {
     "lanes": lanes, "refused": refused, "slow": slow, "draft": draft,
     "panel": panel, "flow": flow, "plan": plan, "countdown": countdown, "drift": drift, "runs": runs,
-    "report": report, "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
+    "report": report, "program": program, "requests": requests,
+    "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
     "nics": plain("/nics"), "certificates": plain("/certificates"), "docs": plain("/docs"), "gone": gone,
     "login-failed": wrong_token,
 }  # fmt: skip
