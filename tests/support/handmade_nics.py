@@ -70,11 +70,12 @@ def oracle() -> list[Any]:
 
 
 def settled() -> list[dict[str, Any]]:
-    """All interfaces with their addresses, once none of these is still being looked for on its link (RFC 4862, 5.4)."""
+    """All interfaces with their addresses, once no link that is up is asked for one of its own (RFC 4862, 5.4)."""
     time.sleep(3)  # of virtual time: link watch tells of a carrier up to a second late
     for _ in range(10):
         links: list[dict[str, Any]] = json.loads(sh("ip -d -j addr show"))
-        if not any(address.get("tentative") for link in links for address in link["addr_info"]):
+        up = [link for link in links if link["operstate"] == "UP"]
+        if not any(address.get("tentative") for link in up for address in link["addr_info"]):
             return links
         time.sleep(1)
     raise AssertionError(f"an address stays tentative: {links}")

@@ -95,7 +95,9 @@ def test_users_think() -> None:
 
 
 def test_the_duration_ends_it() -> None:
-    load = RequestLoad(offered_per_s=20)
+    load = RequestLoad(
+        connections=20, offered_per_s=20
+    )  # one for each: none waits for another, however busy the machine
     found = figures(load, duration_s=1)
     assert (found.answered, found.unanswered, found.overloaded) == (20, 0, False)
     assert found.per_s(load) == pytest.approx(20)
