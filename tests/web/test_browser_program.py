@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from support.browser_visit import Site
 from support.made_programs import execution
-from support.waiting import PATIENCE_S
+from support.waiting import PATIENCE_S, until
 from support.web_daemon import House
 
 from emulator.config import shipped_topologies
@@ -114,6 +115,32 @@ def test_cells_of_a_program_appear_as_they_end(page: Page, site: Site, tmp_path:
     may_end.release()
     expect(page.locator("#left")).to_contain_text("3 of 3 cells, done")
     expect(page.locator("#laws")).to_contain_text("costs 18.000 ± 0.001 round trips")
+
+
+def test_an_answer_that_comes_after_a_newer_event_does_not_hide_it(page: Page, site: Site, tmp_path: Path) -> None:
+    may_end = threading.Semaphore(0)
+
+    def runner(spec: CellSpec) -> Execution:
+        assert may_end.acquire(timeout=PATIENCE_S)
+        return execution(spec)
+
+    def late(route: Route) -> None:
+        answer = route.fetch()
+        may_end.release()
+        until(lambda: house.runs.get(house.runs.names()[0]).state == "stopped")
+        time.sleep(0.5)  # the event is on its way to the page
+        route.fulfill(response=answer)
+
+    house = House(tmp_path / "again", runner=runner, confines=lambda: True)
+    restarted(site, house)
+    page.route("**/cancel", late)
+    typed(page, site, "10ms, 80ms")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#left")).to_contain_text("0 of 2 cells, running")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#left")).to_contain_text("1 of 2 cells, stopped")
+    expect(page.get_by_text("Cancelled: cells at work end first.")).to_be_visible()
+    expect(page.locator("#left")).to_contain_text("1 of 2 cells, stopped")
 
 
 def test_each_mistake_stands_at_its_field(page: Page, site: Site) -> None:

@@ -119,7 +119,19 @@ async function choose(name) {
     $(kind).href = `${base}/report?format=${kind}`;
     $(kind).download = `${name}.${kind}`;
   }
-  show(await ask('GET', base));
+  await refresh();
+}
+
+// An event that arrives before an answer can be newer than that: after one the answer is asked for again.
+let events = 0;
+async function refresh() {
+  let before;
+  let run;
+  do {
+    before = events;
+    run = await ask('GET', `/api/runs/${shown}`);
+  } while (before !== events);
+  await show(run);
 }
 
 async function compared() {
@@ -132,6 +144,7 @@ async function show(run) {
   if (run.id !== shown) return;
   current = run;
   const before = await compared();
+  if (current !== run) return;
   $('progress').max = run.total;
   $('progress').value = run.finished;
   const left = run.state === 'running' ? `, about ${span(run.left_s)} left` : '';
@@ -175,7 +188,7 @@ onClick('start', async () => {
 onClick('cancel', async () => {
   const run = await ask('POST', `/api/runs/${shown}/cancel`);
   say(run.state === 'running' ? 'Cancelled: cells at work end first.' : `Run ${run.id} had ended before: its results stay.`);
-  await show(run);
+  await refresh();
 });
 onClick('forget', async () => {
   if (!confirm(`Delete run ${shown} and its results?`)) return;
@@ -183,11 +196,17 @@ onClick('forget', async () => {
   shown = '';
   await names();
 });
-onClick('resume', async () => show(await ask('POST', `/api/runs/${shown}/resume`)));
+onClick('resume', async () => {
+  await ask('POST', `/api/runs/${shown}/resume`);
+  await refresh();
+});
 $('run').addEventListener('change', (event) => choose(event.target.value).catch(sayFailure));
 $('other').addEventListener('change', () => current && show(current).catch(sayFailure));
 form.addEventListener('input', predict);
-listen('run', (run) => (run.id === shown ? show(run).catch(sayFailure) : null));
+listen('run', (run) => {
+  events += 1;
+  if (run.id === shown) show(run).catch(sayFailure);
+});
 listen('back', () => names().catch(sayFailure));
 
 async function start() {
