@@ -73,6 +73,11 @@ def chatty(turns: int = 17, rtt_ms: float = 100, quiet_ms: float | None = 0, rep
     return runs(*[run((turns + 1) * rtt_ms + (quiet_ms or 0), one)] * repeats, quiet_ms=quiet_ms)
 
 
+def judged_with(program: ProgramRuns, **changes: object) -> ProgramJudgement:
+    """The judgement of a cell whose facts are changed so."""
+    return program_verdict.judge(replace(facts(program), **changes))  # type: ignore[arg-type]
+
+
 def judged(program: ProgramRuns, rtt_ms: int, rate_bps: int) -> ProgramJudgement:
     """The judgement of a clean cell."""
     return program_verdict.judge(facts(program, replace(PATH, rtt_ns=rtt_ms * MS, rate_bps=rate_bps)))

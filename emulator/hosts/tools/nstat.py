@@ -11,7 +11,6 @@ FILES = ("/proc/net/netstat", "/proc/net/snmp")
 """The files that hold the counters."""
 
 RETRANSMITTED = "TcpRetransSegs"
-LISTEN_OVERFLOWS = "TcpExtListenOverflows"
 WATCHED = {
     RETRANSMITTED: "segments retransmitted",
     "TcpExtTCPTimeouts": "retransmission timeouts",
@@ -19,7 +18,7 @@ WATCHED = {
     "TcpExtTCPRcvQDrop": "segments the receiver had no memory for",
     "TcpExtTCPRcvCollapsed": "segments merged for lack of memory",
     "TcpExtPruneCalled": "times a receive queue was pruned",
-    LISTEN_OVERFLOWS: "times a queue of accepted connections was full",
+    "TcpExtListenOverflows": "times a queue of accepted connections was full",
     LISTEN_DROPS: "segments that a listening socket dropped, mostly because its queue was full",
 }
 """The counters that a cell reports, and what they count."""
