@@ -74,6 +74,29 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def drag_to_end(page: Page, label: str) -> None:
+    """Drag a slider from its beginning to its end, once it stands still where it is shown."""
+    slider = page.get_by_label(label)
+    box = slider.bounding_box()
+    assert box
+    middle = box["height"] / 2
+    slider.drag_to(
+        slider,
+        source_position={"x": 10, "y": middle},
+        target_position={"x": box["width"] - 2, "y": middle},
+        steps=5,
+    )
+
+
+def scrolled_to_the_end(page: Page) -> None:
+    """Scroll until the footer is in sight; parts of the page that are drawn meanwhile push it down again."""
+    page.wait_for_function(
+        "() => { scrollTo(0, document.documentElement.scrollHeight);"
+        " const footer = document.querySelector('footer').getBoundingClientRect();"
+        " return footer.bottom > 0 && footer.top < innerHeight; }"
+    )
+
+
 def log_in(page: Page, url: str, token: str = TOKENS.write) -> None:
     """Visit a page that needs a login, with this token."""
     page.goto(url)

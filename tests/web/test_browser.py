@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from support.browser_visit import Site, log_in
+from support.browser_visit import Site, log_in, scrolled_to_the_end
 from support.made_results import MS, cell_result, cell_spec, execution
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House, star, until
@@ -121,8 +121,7 @@ def test_the_banner_of_a_change_that_waits_is_in_sight_wherever_somebody_is(page
         site.look()
         expect(page.locator("#pending")).to_be_visible()
         expect(page.locator("#main")).not_to_be_empty()
-        page.locator("footer").scroll_into_view_if_needed()
-        expect(page.locator("footer")).to_be_in_viewport()
+        scrolled_to_the_end(page)
         expect(page.locator("#pending")).to_be_in_viewport(ratio=1)
     page.get_by_role("button", name="Keep it").click()
     expect(page.locator("#notes")).to_contain_text("The change stays.")
@@ -185,10 +184,11 @@ def test_mistakes_in_a_topology_have_their_lines(page: Page, site: Site) -> None
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(site.url + "/")
     expect(page.locator("#map-title")).to_have_text("x: 1 lane")
-    star, label = page.locator("#star").bounding_box(), page.locator("#star [data-lane=a] .asked").bounding_box()
-    assert star and label
-    assert label["y"] > star["y"]
-    assert label["x"] + label["width"] < star["x"] + star["width"]
+    page.wait_for_function(
+        "() => { const box = (where) => document.querySelector(where)?.getBoundingClientRect();"
+        " const star = box('#star'), label = box('#star [data-lane=a] .asked');"
+        " return label && label.top > star.top && label.right < star.right; }"
+    )
 
 
 def test_a_run_from_prediction_to_its_table(page: Page, site: Site) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
-from support.browser_visit import Site
+from support.browser_visit import Site, drag_to_end
 
 
 @pytest.fixture
@@ -159,12 +159,6 @@ def test_a_slider_is_dragged_to_its_end(page: Page, height: int, refused: bool) 
         page.get_by_label("RTT", exact=True).fill("")
         apply(page)
         expect(page.locator(".quantity .wrong:visible")).to_be_visible()
-    slider = page.get_by_label("RTT, slider").bounding_box()
-    assert slider
-    middle = slider["y"] + slider["height"] / 2
-    page.mouse.move(slider["x"] + 10, middle)
-    page.mouse.down()
-    page.mouse.move(slider["x"] + slider["width"] - 2, middle, steps=5)
-    page.mouse.up()
+    drag_to_end(page, "RTT, slider")
     assert float(page.get_by_label("RTT", exact=True).input_value()) > 390
     expect(page.get_by_text("Not applied yet: RTT.")).to_be_visible()

@@ -23,6 +23,7 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
 from support import waiting
+from support.browser_visit import drag_to_end
 from support.folders import TOPOLOGIES
 from support.waiting import PATIENCE_S
 
@@ -100,12 +101,7 @@ def test_a_lane_moved_by_mouse_is_followed_by_the_live_graph(url: str, browser: 
     page = browser.new_page(viewport={"width": 1280, "height": 1600})
     page.goto(url + "#california", timeout=LIMIT_S * 1000)
     expect(page.get_by_role("heading", name="Lane california")).to_be_visible(timeout=LIMIT_S * 1000)
-    slider = page.get_by_label("RTT, slider").bounding_box()
-    assert slider
-    page.mouse.move(slider["x"] + 10, slider["y"] + slider["height"] / 2)
-    page.mouse.down()
-    page.mouse.move(slider["x"] + slider["width"] - 2, slider["y"] + slider["height"] / 2, steps=5)
-    page.mouse.up()
+    drag_to_end(page, "RTT, slider")
     asked_ms = float(page.get_by_label("RTT", exact=True).input_value())
     assert asked_ms > 390
     page.get_by_role("button", name="Apply", exact=True).click()
