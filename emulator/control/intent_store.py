@@ -20,8 +20,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from emulator.control.old_state import renewed
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake
@@ -293,11 +294,9 @@ def _renewed(plain: dict[str, Any]) -> dict[str, Any]:
 
 def read_value(kind: type[T], file: Path, newest: int) -> T | None:
     """Read a value that `write_json` wrote; None when there is none. Raises UnreadableError, MissingError."""
-    plain = read_json(file, newest)
-    if plain is None:
-        return None
+    content = _content(file)
     try:
-        return from_plain(kind, _renewed(plain))
+        return None if content is None else cast(T, _value(cast(type, kind), content, newest))
     except RecursionError:
         raise UnreadableError(file, "it is nested too deep") from None
     except (ValueError, TypeError) as error:
@@ -307,19 +306,38 @@ def read_value(kind: type[T], file: Path, newest: int) -> T | None:
 def read_json(file: Path, newest: int) -> dict[str, Any] | None:
     """Read a file that `write_json` wrote; None when there is none. Raises UnreadableError when it is spoilt or too
     new."""
+    content = _content(file)
     try:
-        plain = kept_file.read_json(file, bounded_file.STATE)
+        return None if content is None else _plain(content, newest)
+    except ValueError as error:
+        raise UnreadableError(file, str(error)) from None
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return kept_file.read(file, bounded_file.STATE)
     except FileNotFoundError:
         return None
     except PermissionError as error:
         raise MissingError(f"cannot read {file}: run as root, or set LONGHAUL_STATE to a folder of yours") from error
     except kept_file.SpoiltError as error:
         raise UnreadableError(file, str(error)) from None
+
+
+@lru_cache(maxsize=2)
+def _value(kind: type, content: bytes, newest: int) -> object:
+    """A change reads the intent several times; equal content is taken apart once. Raises ValueError, TypeError."""
+    return from_plain(kind, _renewed(_plain(content, newest)))
+
+
+def _plain(content: bytes, newest: int) -> dict[str, Any]:
+    """What a file says without its format. Raises ValueError."""
+    plain = kept_file.parse_json(content)
     if not isinstance(plain, dict) or "format" not in plain:
-        raise UnreadableError(file, "it has no format: another program wrote it")
+        raise ValueError("it has no format: another program wrote it")
     found = plain.pop("format")
     if not isinstance(found, int) or not 0 < found <= newest:
-        raise UnreadableError(file, f"it is of format {found}, this version reads up to {newest}")
+        raise ValueError(f"it is of format {found}, this version reads up to {newest}")
     return plain
 
 

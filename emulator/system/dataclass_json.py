@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import Any, TypeVar, Union, cast
 
 T = TypeVar("T")
+Reader = Callable[[Any], Any]
 ATOMS = (type(None), bool, int, float, str)
 TEXTS = (IPv4Address, IPv4Network, IPv6Network)
 """Classes that are written as text; their constructors read that text back."""
@@ -38,7 +39,7 @@ def to_plain(value: object) -> Any:
 def from_plain(kind: type[T], plain: Any) -> T:
     """The inverse of `to_plain`; a missing field takes its default. Raises ValueError for any other mismatch."""
     try:
-        return cast(T, _read(kind, plain))
+        return cast(T, _reader(kind)(plain))
     except RecursionError:
         raise ValueError(f"not a {kind.__name__}: it is nested too deep") from None
     except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
@@ -47,55 +48,90 @@ def from_plain(kind: type[T], plain: Any) -> T:
 
 def read(kind: Any, plain: Any) -> Any:
     """A value of any type with type hints: as `from_plain`, for unions and tuples too. Raises ValueError, TypeError."""
-    return _read(kind, plain)
+    return _reader(kind)(plain)
 
 
-def _read(kind: Any, plain: Any) -> Any:
+def _reader(kind: Any) -> Reader:
+    """What reads a value of this type; the type is taken apart once, not for every value."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
-        return _read_union(inner, plain)
+        return partial(_read_union, [_reader(choice) for choice in inner], types.NoneType in inner)
     if origin in (tuple, list, frozenset, Sequence):
-        _expect(isinstance(plain, list), kind, plain)
-        return _read_sequence(origin, inner, plain)
+        return partial(_read_sequence, kind, origin, [_reader(one) for one in inner if one is not Ellipsis])
     if origin in (dict, Mapping):
-        _expect(isinstance(plain, dict), kind, plain)
-        return {key: _read(inner[1], value) for key, value in plain.items()}
+        return partial(_read_mapping, kind, _reader(inner[1]))
     if is_dataclass(kind):
-        _expect(isinstance(plain, dict), kind, plain)
-        hints = _hints(cast(type, kind))
-        if unknown := plain.keys() - hints.keys():
-            raise ValueError(f"{getattr(kind, '__name__', kind)} has no {', '.join(sorted(unknown))}")
-        return cast(Any, kind)(**{name: _read(hints[name], value) for name, value in plain.items()})
+        return partial(_read_dataclass, kind)
     if kind in TEXTS:
-        _expect(isinstance(plain, str), kind, plain)
-        return kind(plain)
+        return partial(_read_text, kind)
     if origin is typing.Literal:
-        _expect(plain in inner, kind, plain)
-        return plain
-    _expect(type(plain) is kind or (kind is float and type(plain) is int), kind, plain)
-    return plain
+        return partial(_read_literal, kind, inner)
+    return partial(_read_atom, kind)
 
 
-def _read_union(choices: tuple[Any, ...], plain: Any) -> Any:
+def _read_union(choices: list[Reader], optional: bool, plain: Any) -> Any:
+    if optional and plain is None:
+        return None
     problems = []
     for choice in choices:
         try:
-            return _read(choice, plain)
+            return choice(plain)
         except (ValueError, TypeError) as error:
             problems.append(str(error))
     raise ValueError("; ".join(problems))
 
 
-def _read_sequence(origin: Any, inner: tuple[Any, ...], plain: list[Any]) -> Any:
-    each = inner[:1] * len(plain) if origin is not tuple or inner[-1] is Ellipsis else inner
-    _expect(len(each) == len(plain), origin, plain)
-    values = [_read(kind, value) for kind, value in zip(each, plain, strict=True)]
+def _read_sequence(kind: Any, origin: Any, readers: list[Reader], plain: Any) -> Any:
+    if not isinstance(plain, list):
+        raise _mismatch(kind, plain)
+    each = readers[:1] * len(plain) if origin is not tuple or typing.get_args(kind)[-1] is Ellipsis else readers
+    if len(each) != len(plain):
+        raise _mismatch(origin, plain)
+    values = [read_one(value) for read_one, value in zip(each, plain, strict=True)]
     return values if origin is list else frozenset(values) if origin is frozenset else tuple(values)
 
 
-def _expect(right: bool, kind: Any, plain: Any) -> None:
-    if not right:
-        raise ValueError(f"{plain!r} is not a {getattr(kind, '__name__', kind)}")
+def _read_mapping(kind: Any, read_one: Reader, plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        raise _mismatch(kind, plain)
+    return {key: read_one(value) for key, value in plain.items()}
+
+
+def _read_dataclass(kind: Any, plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        raise _mismatch(kind, plain)
+    readers = _readers(kind)
+    if unknown := plain.keys() - readers.keys():
+        raise ValueError(f"{getattr(kind, '__name__', kind)} has no {', '.join(sorted(unknown))}")
+    return kind(**{name: readers[name](value) for name, value in plain.items()})
+
+
+def _read_text(kind: Any, plain: Any) -> Any:
+    if not isinstance(plain, str):
+        raise _mismatch(kind, plain)
+    return kind(plain)
+
+
+def _read_literal(kind: Any, choices: tuple[Any, ...], plain: Any) -> Any:
+    if plain not in choices:
+        raise _mismatch(kind, plain)
+    return plain
+
+
+def _read_atom(kind: Any, plain: Any) -> Any:
+    if type(plain) is not kind and not (kind is float and type(plain) is int):
+        raise _mismatch(kind, plain)
+    return plain
+
+
+def _mismatch(kind: Any, plain: Any) -> ValueError:
+    return ValueError(f"{plain!r} is not a {getattr(kind, '__name__', kind)}")
+
+
+@cache
+def _readers(kind: type) -> dict[str, Reader]:
+    """What reads each field of a dataclass; found when first asked for, so that a class may hold itself."""
+    return {name: _reader(hint) for name, hint in _hints(kind).items()}
 
 
 @cache

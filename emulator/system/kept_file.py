@@ -33,7 +33,11 @@ def read(file: Path, kind: FileKind) -> bytes:
 
 def read_json(file: Path, kind: FileKind) -> Any:
     """The JSON value in a file. Raises SpoiltError, or FileNotFoundError, PermissionError."""
-    content = read(file, kind)
+    return parse_json(read(file, kind))
+
+
+def parse_json(content: bytes) -> Any:
+    """The JSON value of a file's content. Raises SpoiltError."""
     try:
         return bounded_file.parse_json(content)
     except ValueError as error:  # UnicodeDecodeError too

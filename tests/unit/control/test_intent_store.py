@@ -73,6 +73,17 @@ def test_what_is_written_comes_back_and_is_for_root_only(tmp_path: Path) -> None
     assert [p.name for p in tmp_path.iterdir()] == ["intent.json"]
 
 
+def test_a_file_is_taken_apart_again_only_when_its_content_differs(tmp_path: Path) -> None:
+    store, file = IntentStore(tmp_path), tmp_path / "intent.json"
+    store.write(OLD)
+    first, times = store.read(), file.stat()
+    assert store.read() is first
+    with file.open("r+b") as opened:  # neither its inode nor its times tell
+        opened.write(file.read_bytes().replace(b'"old"', b'"new"'))
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert store.read().topology != first.topology
+
+
 def test_it_is_on_the_disk_before_it_has_its_name_and_then_the_folder_is(tmp_path: Path) -> None:
     of_a_file = ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]
     assert calls_of_a_write(tmp_path) == of_a_file * 2  # the copy, then the intent

@@ -63,6 +63,12 @@ class Kinds:
     word: Literal["a", "b"] = "a"
 
 
+@dataclass(frozen=True)
+class Tree:
+    below: tuple[Tree, ...] = ()
+    beside: Tree | None = None
+
+
 @pytest.mark.parametrize("topology", [ODD, *map(loader.load, FILES)], ids=lambda t: t.name)
 def test_a_topology_comes_back_equal_from_json_and_from_yaml(topology: Topology) -> None:
     assert from_plain(Topology, json.loads(json.dumps(to_plain(topology)))) == topology
@@ -75,6 +81,11 @@ def test_every_kind_of_field() -> None:
     assert plain["some"] == ["p", "q"]
     assert from_plain(Kinds, plain) == kinds
     assert from_plain(Kinds, {}) == Kinds()
+
+
+def test_a_class_may_hold_itself() -> None:
+    tree = Tree((Tree(), Tree(beside=Tree())), Tree())
+    assert from_plain(Tree, to_plain(tree)) == tree
 
 
 @pytest.mark.parametrize(
