@@ -166,7 +166,7 @@ def _lane_now(one: LaneStatus, before: Reading, now_ns: int, rtts: Mapping[str, 
     echoed, parts = rtts.get(one.lane.name, NO_RTTS), flows(one, before, now_ns)
     ways = parts.values() or [FlowNow(traffic(one.outbound, before, now_ns), traffic(one.inbound, before, now_ns))]
     return LaneNow(
-        one.lane.rtt_ns,
+        one.lane.in_effect.rtt_ns,
         quantile(echoed.sorted_ns, 0.0),
         quantile(echoed.sorted_ns, 0.5),
         quantile(echoed.sorted_ns, 0.99),

@@ -61,7 +61,7 @@ class LaneStatus:
 
 @dataclass(frozen=True)
 class PathStatus:
-    """Two sites and the requested RTT between them: the sum of both lanes, by way of the hub."""
+    """Two sites and the requested RTT between them: the sum of both lanes in effect, by way of the hub."""
 
     one: str
     other: str
@@ -117,8 +117,8 @@ class Status:
         """Every pair of sites."""
         if self.topology is None:
             return ()
-        pairs = combinations(self.lanes, 2)
-        return tuple(PathStatus(a.lane.name, b.lane.name, a.lane.rtt_ns + b.lane.rtt_ns) for a, b in pairs)
+        pairs = combinations([one.lane.in_effect for one in self.lanes], 2)
+        return tuple(PathStatus(a.name, b.name, a.rtt_ns + b.rtt_ns) for a, b in pairs)
 
 
 def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -> LaneStatus:

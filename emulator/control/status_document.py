@@ -51,6 +51,7 @@ def lane_document(one: LaneStatus) -> dict[str, Any]:
     return {
         "name": one.lane.name,
         "rtt_ns": one.lane.rtt_ns,
+        "asked_ns": one.lane.in_effect.rtt_ns,
         "off": one.lane.off,
         "settings": writer.lane_tree(one.lane, apart=True),
         "outbound": direction_document(one.outbound),

@@ -166,7 +166,8 @@ def duration_s(spec: CellSpec) -> int:
 
 def _lanes(base: Topology, axes: Axes) -> tuple[list[Lane], list[tuple[str, str]]]:
     """The lanes to measure, at each RTT, rate, loss and MTU; and the impossible ones, each as (axis, mistake)."""
-    lanes = [lane for lane in base.lanes if not axes.lane or lane.name in axes.lane]
+    # The cells of a lane that is off ask for what is in effect and for what the axes say.
+    lanes = [replace(lane.in_effect, off=False) for lane in base.lanes if not axes.lane or lane.name in axes.lane]
     if axes.rtt and len(lanes) > 1:
         return [], [("rtt", "RTTs need a single lane: add --lane NAME")]
     found, wrong = [], dict[tuple[str, str], None]()
@@ -201,7 +202,7 @@ def with_bottleneck(lane: Lane, rate_bps: int | None = None) -> Lane:
 
 
 _VARY: dict[str, Callable[[Lane, int], Lane]] = {
-    "rtt": lambda lane, rtt_ns: LanePatch(rtt_ns, off=lane.off).apply(lane),
+    "rtt": lambda lane, rtt_ns: LanePatch(rtt_ns).apply(lane),
     "rate": with_bottleneck,
     "loss": _with_loss,
     "mtu": lambda lane, mtu: replace(lane, mtu=mtu),

@@ -154,9 +154,12 @@ def _warm_up(topology: Topology, hosts: Mapping[str, Host], pairs: Sequence[tupl
 
 
 def judge(topology: Topology, one: str, other: str, measured: ping.Ping, tolerance_ns: int) -> Pair:
-    """Compare requested and measured RTT for the flows of the echoes; jitter on the path widens the tolerance."""
+    """Compare requested and measured RTT for the flows of the echoes; jitter on the path widens the tolerance.
+
+    Of a lane that is off only the bottleneck is requested.
+    """
     ends = [(site, far) for site, far in ((one, other), (other, one)) if site != topology.hub]
-    lanes = [way(topology.lane(site), _echo(topology, far, site)) for site, far in ends]
+    lanes = [way(topology.lane(site).in_effect, _echo(topology, far, site)) for site, far in ends]
     directions = [direction for lane in lanes for direction in (lane.outbound, lane.inbound)]
     rtts = sorted(measured.rtts_ns)
     return Pair(

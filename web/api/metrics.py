@@ -30,12 +30,17 @@ class Lanes(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metric families."""
         lanes = self._status.lanes
-        asked = GaugeMetricFamily("longhaul_lane_rtt_asked_seconds", "Requested round-trip time", labels=LABELS[:2])
-        for one in lanes:
-            asked.add_metric([one.lane.name, ""], one.lane.rtt_ns / NS)
-            for flow in one.lane.flows:
-                asked.add_metric([one.lane.name, flow.name], (flow.outbound.delay_ns + flow.inbound.delay_ns) / NS)
+        text = "Requested round-trip time; 0 while the lane is off"
+        asked = GaugeMetricFamily("longhaul_lane_rtt_asked_seconds", text, labels=LABELS[:2])
+        for lane in (one.lane.in_effect for one in lanes):
+            asked.add_metric([lane.name, ""], lane.rtt_ns / NS)
+            for flow in lane.flows:
+                asked.add_metric([lane.name, flow.name], (flow.outbound.delay_ns + flow.inbound.delay_ns) / NS)
         yield asked
+        off = GaugeMetricFamily("longhaul_lane_off", "Whether the lane's settings are off", labels=LABELS[:1])
+        for one in lanes:
+            off.add_metric([one.lane.name], one.lane.off)
+        yield off
         yield self._measured()
         yield from _gauges(lanes)
         yield from _counters(lanes)

@@ -71,11 +71,14 @@ class FlowAnswer(Answer):
 class LaneAnswer(Answer):
     """A lane: the requested state (`rtt_ns`, `settings` as in a topology file) and the present one.
 
+    `asked_ns` is the RTT in effect: `rtt_ns`, or 0 while the lane is off.
+
     On a lane with flows, `outbound` and `inbound` describe the packets of no flow.
     """
 
     name: str
     rtt_ns: int
+    asked_ns: int
     off: bool = Field(description="its settings except the bottleneck have no effect")
     settings: dict[str, Any]
     outbound: DirectionAnswer

@@ -119,3 +119,14 @@ def test_a_cell_of_one_lane_has_its_address_and_no_schedule_of_other_lanes() -> 
         assert spec.topology.ends(spec.lane.name) == day.ends(spec.lane.name)
         assert spec.topology.schedule is None
         assert CellSpec.from_json(spec.to_json()) == spec
+
+
+def test_cells_of_a_lane_that_is_off_ask_for_what_is_in_effect_and_for_the_axes() -> None:
+    lane = Lane("lane", Impairment(4 * MS, loss_p32=9, rate_bps=10**9), Impairment(4 * MS, rate_bps=10**9), off=True)
+    base = Topology("one", "hub", (lane,))
+    plain, far = (
+        grid.cells(base, Axes(tcp_profile=("default",), rtt=rtts), tcp_profiles.load_profiles())[0].lane
+        for rtts in ((), (20 * MS,))
+    )
+    assert (plain.off, plain.rtt_ns, plain.outbound) == (False, 0, Impairment(rate_bps=10**9))
+    assert (far.off, far.rtt_ns, far.outbound) == (False, 20 * MS, Impairment(10 * MS, rate_bps=10**9))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from emulator.config import loader
@@ -23,3 +25,10 @@ def test_echoes_are_judged_by_the_flows_that_they_belong_to(one: str, other: str
     pair = judge(STAR, one, other, Ping((rtt_ms * MS,) * 3, 0), 10_000)
     assert (pair.asked_ns, pair.lossy, pair.passed) == (rtt_ms * MS, lossy, True)
     assert not judge(STAR, one, other, Ping(((rtt_ms + 1) * MS,) * 3, 0), 10_000).passed
+
+
+def test_of_a_lane_that_is_off_only_what_is_in_effect_is_asked() -> None:
+    star = STAR.with_lane(replace(STAR.lane("a"), off=True))
+    pair = judge(star, "a", "b", Ping((6 * MS,) * 3, 1), 10_000)
+    assert (pair.asked_ns, pair.lossy, pair.passed) == (6 * MS, False, False)
+    assert judge(star, "a", "b", Ping((6 * MS,) * 3, 0), 10_000).passed
