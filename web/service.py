@@ -134,26 +134,27 @@ class UseCases:
 
     def patch(
         self,
-        lane: str,
-        patch: Mapping[str, Any],
+        patches: Mapping[str, Mapping[str, Any]],
         *,
         if_match: str = "",
         dry_run: bool = False,
         confirm_s: float | None = None,
     ) -> Performed:
-        """Change a lane in use; settings that are not named stay."""
+        """Change lanes in use, by name and all in one change; settings that are not named stay."""
         with self._changing(if_match, dry_run):
             topology = self._appliance.topology()
             if topology is None:
-                raise InputError.single("nothing is up: bring a topology up first", "request", f"lanes.{lane}")
+                raise InputError.single("nothing is up: bring a topology up first", "request", f"lanes.{min(patches)}")
             hints: list[str] = []
-            changed = lane_patch.patched(topology, lane, patch, hints=hints)
+            changed = lane_patch.all_patched(topology, patches, hints)
             if dry_run:
                 done = self._up(changed, dry_run, confirm_s)
                 hints += of_change(topology, changed)
             else:
-                steps = self._appliance.set_lane(changed.lane(lane), **self._unless_confirmed(confirm_s))
-                done = self._done(f"{lane} is changed", steps, False)
+                lanes = [changed.lane(name) for name in patches]
+                steps = self._appliance.set_lanes(lanes, **self._unless_confirmed(confirm_s))
+                what = f"{lanes[0].name} is changed" if len(lanes) == 1 else f"{len(lanes)} lanes are changed"
+                done = self._done(what, steps, False)
             return replace(done, warnings=[*hints, *done.warnings])
 
     def down(self, *, if_match: str = "", dry_run: bool = False) -> Performed:

@@ -88,6 +88,7 @@ def emit_status(status: Status) -> None:
         emit_table(COLUMNS, rows, left=("lane", "direction", "drops"), below=below)
         click.echo(LEGEND)
         _emit_paths(status)
+        _emit_off(status)
     for one in status.lanes:
         _emit_not_permitted(one)
     if status.lateness:
@@ -108,6 +109,13 @@ def emit_status(status: Status) -> None:
         else:
             left_s = max(pending.left_ns, 0) / 1e9
             click.echo(f"pending: reverts to {base} in {left_s:.0f} s unless you run: longhaul confirm")
+
+
+def _emit_off(status: Status) -> None:
+    """Print the lanes whose settings have no effect."""
+    if names := [one.lane.name for one in status.lanes if one.lane.off]:
+        every = "--all" if len(names) == len(status.lanes) else " ".join(names)
+        click.echo(f"\nlatency off: {', '.join(names)}; only the bottleneck acts; enable: longhaul set {every} --on")
 
 
 def _emit_not_permitted(one: LaneStatus) -> None:
@@ -194,10 +202,11 @@ def _wrapped(words: Sequence[str], most: int) -> list[str]:
 
 def _blocks(one: LaneStatus) -> list[tuple[list[list[str]], list[str]]]:
     """A lane's two rows and the lines below them, then those of each flow in the order of matching."""
-    rtt = units.compact(units.format_duration(one.lane.rtt_ns)) + (" off" if one.lane.off else "")
+    off = " off" if one.lane.off else ""
+    rtt = units.compact(units.format_duration(one.lane.rtt_ns)) + off
     blocks = [(_rows(one.lane.name, rtt, one.outbound, one.inbound), _settings(one.lane.outbound, one.lane.inbound))]
     for flow, out, back in zip(one.lane.flows, one.outbound.flows, one.inbound.flows, strict=False):
-        rtt = units.compact(units.format_duration(flow.outbound.delay_ns + flow.inbound.delay_ns))
+        rtt = units.compact(units.format_duration(flow.outbound.delay_ns + flow.inbound.delay_ns)) + off
         blocks.append((_rows(f"  {flow.name}", rtt, out, back), _settings(flow.outbound, flow.inbound)))
     return blocks
 

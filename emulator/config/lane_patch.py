@@ -19,7 +19,7 @@ from emulator.config import loader, old_words, writer, yaml_source
 from emulator.config.field_types import Rtt, Switch
 from emulator.config.schema import DirectionForm, Form, MatchForm, said, settings_form
 from emulator.config.yaml_source import Path, Source
-from emulator.errors import InputError, no_such
+from emulator.errors import InputError, Mistake, no_such
 from emulator.model import flow_match
 from emulator.model.flow_match import Match
 from emulator.model.impairment_keys import KEYS, at_rest, shared_keys
@@ -79,6 +79,22 @@ def patched(
         return topology.with_lane(change.apply(lane))
     except ValueError as error:
         raise InputError.single(str(error), where, f"lanes.{name}") from None
+
+
+def all_patched(topology: Topology, patches: Mapping[str, Mapping[str, Any]], hints: list[str]) -> Topology:
+    """The topology with partial lanes merged into the lanes of these names.
+
+    Raises InputError with the mistakes of all of them. Appends hints about old words to `hints`.
+    """
+    wrong: list[Mistake] = []
+    for name, patch in patches.items():
+        try:
+            topology = patched(topology, name, patch, hints=hints)
+        except InputError as error:
+            wrong += error.mistakes
+    if wrong:
+        raise InputError(wrong)
+    return topology
 
 
 def parse(name: str, patch: Mapping[str, Any], where: str = "request", hints: list[str] | None = None) -> LanePatch:

@@ -16,9 +16,17 @@ def of_topology(topology: Topology) -> list[str]:
 
 
 def of_change(old: Topology, new: Topology) -> list[str]:
-    """Rounded rates, and values that the schedule sets as well, in the lanes that the change is about."""
+    """Rounded rates, values that the schedule sets as well, and settings of lanes that are off, in the lanes that the
+    change is about."""
     changed = tuple(lane for lane in new.lanes if lane not in old.lanes)
-    return overruled(old, new) + of_topology(replace(new, lanes=changed, schedule=None))
+    idle = [text for lane in changed for text in _idle(old, lane)]
+    return overruled(old, new) + idle + of_topology(replace(new, lanes=changed, schedule=None))
+
+
+def _idle(old: Topology, lane: Lane) -> Iterator[str]:
+    before = next((one for one in old.lanes if one.name == lane.name), None)
+    if before and before.off and lane.off and before.in_effect == lane.in_effect:
+        yield f"{lane.name} is off: the change has no effect until you run: longhaul set {lane.name} --on"
 
 
 def _rounded(lane: Lane) -> Iterator[str]:

@@ -18,7 +18,7 @@ from emulator.config.lane_patch import DIRECTIONS
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm, MatchForm, TopologyForm
 from emulator.control.change_log import LoggedChange
 from emulator.control.status_document import document, etag_of
-from emulator.errors import InputError, no_such
+from emulator.errors import InputError, Mistake, no_such
 from emulator.model.topology import NAME_PATTERN, Topology
 from web.api import metrics, openapi
 from web.api.routing import CONFIRM, DRY_RUN, JSON, YAML, EndpointTable, Query, json_body, whole
@@ -58,6 +58,16 @@ def _patch_schema() -> dict[str, Any]:
         {"rate": "1Gbit", "buffer": "8MiB"},
     ]
     return lane | {"examples": [*examples, {"flows": {"voice": {"match": {"dscp": "ef"}, "loss": "1%"}}}]}
+
+
+def _patches_schema() -> dict[str, Any]:
+    """Partial lanes by name."""
+    examples: list[dict[str, Any]] = [{"lanes": {"california": {"disabled": True}, "london": {"disabled": True}}}]
+    lanes = {"type": "object", "additionalProperties": _patch_schema(), "minProperties": 1}
+    return {
+        "type": "object", "properties": {"lanes": lanes}, "required": ["lanes"], "additionalProperties": False,
+        "examples": examples,
+    }  # fmt: skip
 
 
 def _settings_schema(form: type[LaneForm | FlowForm]) -> dict[str, Any]:
@@ -170,8 +180,29 @@ def patch_lane(name: str, dry_run: bool = False, confirm: float | None = None) -
     topology = usecases.topology()
     if topology is not None and name not in topology.sites:
         raise NotFound(no_such("lane", name, topology.sites))
-    done = usecases.patch(name, patch, if_match=_if_match(), dry_run=dry_run, confirm_s=confirm)
+    done = usecases.patch({name: patch}, if_match=_if_match(), dry_run=dry_run, confirm_s=confirm)
     return _performed(done)
+
+
+@table(
+    "PATCH",
+    "/api/lanes",
+    PlanAnswer,
+    body=_patches_schema(),
+    query={"dry_run": DRY_RUN, "confirm": CONFIRM},
+    etag=True,
+    problems=(409, 503),
+)
+def patch_lanes(dry_run: bool = False, confirm: float | None = None) -> Response:
+    """Change several lanes in use as one change, which one undo reverts."""
+    body = json_body()
+    patches = body.get("lanes") if isinstance(body, dict) and len(body) == 1 else None
+    if not isinstance(patches, dict) or not patches:
+        raise InputError.single('names no lanes: use {"lanes": {"NAME": {"KEY": VALUE}}}', "request")
+    if wrong := [name for name, patch in patches.items() if not isinstance(patch, dict)]:
+        text = 'not a JSON object: use {"KEY": VALUE}'
+        raise InputError([Mistake("request", f"lanes.{name}", text) for name in wrong])
+    return _performed(here().usecases.patch(patches, if_match=_if_match(), dry_run=dry_run, confirm_s=confirm))
 
 
 @table("GET", "/api/status", StatusAnswer, problems=(503,))
