@@ -43,10 +43,15 @@ def has_seed() -> bool:
 @cache
 def has_netem() -> bool:
     """Whether this kernel has sch_netem: tried out in a short-lived namespace; True where this process may not try."""
+    return try_netem() is not False
+
+
+def try_netem() -> bool | None:
+    """Whether this kernel has sch_netem: tried out in a short-lived namespace; None where this process may not try."""
     try:
         return netns.in_new(_try_netem)
     except OSError:
-        return True
+        return None
 
 
 def _try_netem() -> bool:

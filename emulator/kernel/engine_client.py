@@ -30,6 +30,9 @@ ENGINE = Path(__file__).parent.parent / "engine"
 BINARY = next(filter(Path.exists, [ENGINE / "longhaul-wire"]), ENGINE / "target/release/longhaul-wire")
 """The binary in the wheel, else the one that scripts/install builds; $LONGHAUL_WIRE names another."""
 
+BUILD = f"cargo build --release --manifest-path {ENGINE}/Cargo.toml"
+"""Builds the engine where there is no clone."""
+
 ANSWER_S = 60.0
 """An engine answers within milliseconds, except while it allocates gigabytes for a longer delay line, which may take
 a virtual machine's host a while."""
@@ -39,6 +42,22 @@ END_S = 5.0
 
 LONGEST_ANSWER = 4 << 20
 """The longest request: a table of jitter in every flow of both directions."""
+
+
+def program() -> str:
+    """The engine's binary, which need not be there."""
+    return os.environ.get("LONGHAUL_WIRE", str(BINARY))
+
+
+def refused() -> str:
+    """Why the engine's binary cannot be run here; "" when it can: without a configuration it only tells its usage."""
+    try:
+        done = subprocess.run([program()], input="", text=True, capture_output=True, timeout=ANSWER_S, check=False)
+    except OSError as error:
+        return str(error.strerror)
+    except subprocess.TimeoutExpired:
+        return "it does not answer"
+    return "" if "longhaul-wire" in done.stderr else "it is another program"
 
 
 def observe() -> dict[str, Wire]:
@@ -78,7 +97,7 @@ def watch(bridge: str) -> int:
 def start(op: engine_ops.StartWire) -> None:
     """Start an engine and wait until it works. Raises KernelError, or MissingError when it was not built."""
     RUN.mkdir(mode=0o700, parents=True, exist_ok=True)
-    binary = os.environ.get("LONGHAUL_WIRE", str(BINARY))
+    binary = program()
     if op.bridge in sockets():
         raise KernelError(op, errno.EADDRINUSE, "there is one already")
     try:
@@ -89,7 +108,7 @@ def start(op: engine_ops.StartWire) -> None:
     except FileNotFoundError:
         raise MissingError(
             f"the wire engine is not built ({binary}): run scripts/install in a clone; for an installed package, "
-            f"cargo build --release --manifest-path {ENGINE}/Cargo.toml, and set LONGHAUL_WIRE to the binary"
+            f"{BUILD}, and set LONGHAUL_WIRE to the binary"
         ) from None
     if done.returncode:
         raise KernelError(op, errno.EIO, done.stderr.strip() or "the wire engine printed nothing")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from emulator.errors import LabError, LabStalled, LabTimeout
-from emulator.lab import boot_options, boundary, build, build_image, compile_pyc, lab_root, landlock, programs
+from emulator.lab import boot_options, boundary, build, build_image, compile_pyc, lab_root, landlock, programs, runtime
 from emulator.lab.boot_options import IN_LAB, MEMORY_BYTES, BootOptions, Sink
 from emulator.lab.boundary import Exchange
 from emulator.lab.build_cache import Progress
@@ -241,7 +241,8 @@ class _Guest:
             ended.poll(POLL_MS)
         self._forward(sinks)
         if (code := self._reports.exit_code()) is None:
-            raise LabError(f"the lab ended before the command did:\n{self._reports.console_end()}")
+            why = runtime.crowded() or self._reports.console_end()
+            raise LabError(f"the lab ended before the command did:\n{why}")
         return code
 
     def _forward(self, sinks: tuple[Sink, Sink]) -> None:

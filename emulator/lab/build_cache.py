@@ -74,6 +74,10 @@ def command(argv: Sequence[str | Path], cwd: Path | None = None, env: dict[str, 
 
 def need(tools: dict[str, str]) -> None:
     """Check for programs, given as {program: Debian package}. Raises LabError that names all missing packages."""
-    missing = sorted({package for tool, package in tools.items() if not shutil.which(tool)})
-    if missing:
+    if missing := lacking(tools):
         raise LabError(f"to build the lab, install: apt-get install {' '.join(missing)}")
+
+
+def lacking(tools: dict[str, str]) -> list[str]:
+    """The packages whose programs are missing, from {program: Debian package}."""
+    return sorted({package for tool, package in tools.items() if not shutil.which(tool)})

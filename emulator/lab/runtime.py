@@ -6,40 +6,102 @@ import fcntl
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from emulator import units
 from emulator.errors import LabError
 
 PREFIX = "longhaul-lab-"
+ELSEWHERE = ("/dev/shm", "/tmp", "/var/tmp")
+"""Where the guest's memory can lie, the fastest first."""
+ROOM_BYTES = 256 << 20
+"""The tables of 8 GiB of pages take 128 MiB; with 128 MiB of room no lab boots, with 256 MiB the founding star runs."""
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+TRACE_ME = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True); "
+TRACE_ME += "c.ptrace(0, 0, 0, 0) and print(os.strerror(ctypes.get_errno()))"
+"""A Python program that asks to be traced by its parent (PTRACE_TRACEME) and prints why the kernel refuses."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./+@%=:~-]{1,200}")
 """A folder's name that the kernel's command line can hold: it has no quoting for all others, and an end."""
 
 
+@dataclass(frozen=True)
+class Obstacle:
+    """Why the lab cannot run on this machine, and what to do: in a sentence, and as a command ("" without one)."""
+
+    what: str
+    cure: str = ""
+    command: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.cure}" if self.cure else self.what
+
+
 def why_not() -> list[str]:
     """The reasons why the lab cannot run on this machine; empty when it can."""
-    reasons = []
+    return [str(one) for one in obstacles()]
+
+
+def obstacles(yama: Path = YAMA) -> list[Obstacle]:
+    """As `why_not`, each reason with its cure. `yama` is the file of Yama's setting for ptrace(2)."""
+    found, folder = [], parent()
     if sys.platform != "linux" or os.uname().machine != "x86_64":
-        reasons.append(f"the lab needs Linux on x86-64, this is {sys.platform} on {os.uname().machine}")
-    if not _PLAIN.fullmatch(str(parent())):
-        reasons.append(f"TMPDIR is {str(parent())!r}: set it to a short name of letters, digits and ._/+@%=:~-")
-    elif not os.access(parent(), os.W_OK):
-        reasons.append(f"{parent()} is not writable: set TMPDIR to a folder that is")
-    elif os.statvfs(parent()).f_flag & os.ST_NOEXEC:
-        reasons.append(f"{parent()} is mounted noexec: set TMPDIR to a folder that is not")
-    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
-    if scope.exists() and scope.read_text().strip() == "3":
-        reasons.append("ptrace is forbidden: set kernel.yama.ptrace_scope to 2 or less")
-    return reasons
+        found.append(Obstacle(f"the lab needs Linux on x86-64, this is {sys.platform} on {os.uname().machine}"))
+    if not _PLAIN.fullmatch(str(folder)):
+        cure = "set it to a short name of letters, digits and ._/+@%=:~-"
+        found.append(Obstacle(f"TMPDIR is {str(folder)!r}", cure, _elsewhere()))
+    elif not os.access(folder, os.W_OK):
+        found.append(Obstacle(f"{folder} is not writable", "set TMPDIR to a folder that is", _elsewhere()))
+    elif os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        found.append(Obstacle(f"{folder} is mounted noexec", "set TMPDIR to a folder that is not", _elsewhere()))
+    if yama.exists() and yama.read_text().strip() == "3":
+        cure = "set kernel.yama.ptrace_scope to 2 or less"
+        found.append(Obstacle("ptrace is forbidden", cure, "sysctl -w kernel.yama.ptrace_scope=1"))
+    return found
+
+
+def refused_trace() -> str:
+    """Why a process here may not be traced, which User-mode Linux needs: in the kernel's words; "" when it may."""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", TRACE_ME], check=False, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else f"the attempt ended with {done.returncode}"
+
+
+def free_bytes(folder: Path) -> int:
+    """The room in a folder, in bytes."""
+    seen = os.statvfs(folder)
+    return seen.f_bavail * seen.f_frsize
+
+
+def crowded() -> Obstacle | None:
+    """What is wrong when the guest's memory has too little room; None when it has enough."""
+    if (free := free_bytes(parent())) >= ROOM_BYTES:
+        return None
+    what = f"{parent()} has room for {units.format_size(free)} of the guest's memory"
+    return Obstacle(what, f"a lab of 8 GiB needs {units.format_size(ROOM_BYTES)} and more", _elsewhere())
+
+
+def _elsewhere() -> str:
+    """The command that makes the lab use another folder; "" when none here would do."""
+    usable = (
+        folder
+        for folder in map(Path, ELSEWHERE)
+        if os.access(folder, os.W_OK)
+        and not os.statvfs(folder).f_flag & os.ST_NOEXEC
+        and free_bytes(folder) >= ROOM_BYTES
+    )
+    return next((f"export TMPDIR={folder}" for folder in usable), "")
 
 
 def parent() -> Path:
-    return Path(os.environ.get("TMPDIR") or "/dev/shm").absolute()
+    """The folder on the host in which the boots have theirs: $TMPDIR, /dev/shm without it."""
+    return Path(os.environ.get("TMPDIR") or ELSEWHERE[0]).absolute()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ HOME = "emulator/hosts/tools/iperf3.py"
 NAMED = {
     "emulator/hosts/tools/workloads.py": "the list of workloads, and which tool the other procedures use",
     "emulator/hosts/tools/__init__.py": "says which programs measure",
+    "emulator/control/doctor.py": "tells whether it is installed",
     "emulator/errors.py": "gives examples of tools",
     "emulator/lab/build_image.py": "installs it",
     "emulator/lab/build_kernel.py": "says for whom the kernel is patched",

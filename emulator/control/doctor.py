@@ -1,0 +1,216 @@
+"""What runs on this machine and what does not, part by part, each finding with the one command that fixes it.
+
+Every check asks the real thing: it boots a lab, starts the engine, adds a netem, listens on the port.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from emulator import units
+from emulator.errors import LabError, MissingError
+from emulator.hosts.tools import process
+from emulator.kernel import capabilities, engine_client
+from emulator.lab import boot, boundary, build, build_cache, build_image, build_kernel, landlock, runtime
+from emulator.lab.boot_options import BootOptions
+from emulator.lab.lab_root import RootChoice
+
+State = Literal["ok", "weak", "unknown", "missing"]
+"""weak: it runs, with a limit; unknown: only root may try; missing: it does not run."""
+
+CLONE = build_image.PROJECT / "scripts/install"
+MODULES = Path("/lib/modules")
+WEB_ADDRESS = ("127.0.0.1", 8642)
+LONGEST_S = 60.0
+"""Within it a program tells its version and a lab boots, also on a busy machine."""
+
+PROGRAMS = {
+    "iperf3": ("iperf3", "--version"), "ip": ("iproute2", "-V"), "tc": ("iproute2", "-V"), "ss": ("iproute2", "-V"),
+    "ping": ("iputils-ping", "-V"),
+}  # fmt: skip
+"""What measures on this machine and in a lab with --host-root: the Debian package, and the option for the version."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check of a part: its state, what was seen, and the command that fixes it ("" without one)."""
+
+    part: str
+    check: str
+    state: State
+    seen: str
+    fix: str = ""
+
+
+def examine(parts: Iterable[str]) -> Iterator[Finding]:
+    """The findings of these parts (`PARTS`), each as soon as it is there."""
+    for part in parts:
+        yield from PARTS[part]()
+
+
+def lab(trace: Callable[[], str] = runtime.refused_trace, yama: Path = runtime.YAMA) -> Iterator[Finding]:
+    """The kernel in virtual time: where its memory lies, ptrace, what is built, a boot, and Landlock."""
+    obstacles = runtime.obstacles(yama)
+    for one in obstacles:
+        yield Finding("lab", "machine", "missing", one.what, one.command)
+    if not obstacles:
+        yield _room()
+        yield (traced := _traced(trace()))
+    yield from (files := [_kernel(), _image()])
+    if not obstacles and traced.state == "ok" and files[0].state == "ok":
+        yield _boot()
+    yield _closed(landlock.abi())
+
+
+def _room() -> Finding:
+    folder = runtime.parent()
+    if crowded := runtime.crowded():
+        return Finding("lab", "memory", "missing", crowded.what, crowded.command)
+    size = units.format_size(runtime.free_bytes(folder) >> 20 << 20)
+    return Finding("lab", "memory", "ok", f"{folder} has room for {size} and allows programs")
+
+
+def _traced(why: str) -> Finding:
+    if why:
+        seen = f"ptrace is refused: {why}; in a container its seccomp profile has to allow it"
+        return Finding("lab", "ptrace", "missing", seen, "docker run --security-opt seccomp=unconfined ...")
+    return Finding("lab", "ptrace", "ok", "a process may be traced")
+
+
+def _kernel() -> Finding:
+    linux = build_kernel.place() / "linux"
+    if linux.exists():
+        return Finding("lab", "kernel", "ok", f"{linux}, from {build_kernel.PACKAGE} {build_kernel.source_version()}")
+    if lacking := build_cache.lacking(build_kernel.TOOLS):
+        return Finding("lab", "kernel", "missing", f"not built, and it needs {', '.join(lacking)}", _apt(*lacking))
+    return Finding("lab", "kernel", "missing", "not built", "longhaul lab build")
+
+
+def _image() -> Finding:
+    root = build_image.place() / "root"
+    if root.exists():
+        return Finding("lab", "image", "ok", str(root))
+    if all(map(shutil.which, PROGRAMS)):
+        seen = "not built: --host-root runs this machine's programs without it"
+        return Finding("lab", "image", "weak", seen, "longhaul lab build")
+    return Finding("lab", "image", "missing", "not built", "longhaul lab build")
+
+
+def _boot() -> Finding:
+    """Boot a lab with what is built already: the image, else this machine's own root."""
+    choice = RootChoice(host=not (build_image.place() / "root").exists())
+    assert build.ready(choice)
+    said = bytearray()
+    try:
+        code = boot.run(["true"], BootOptions(timeout_s=LONGEST_S, stdout=said.extend, stderr=said.extend), choice)
+    except LabError as error:
+        return Finding("lab", "boot", "missing", " ".join(str(error).split()))
+    if code:
+        return Finding("lab", "boot", "missing", f"`true` ended with {code}: {said.decode(errors='replace').strip()}")
+    return Finding("lab", "boot", "ok", f"a lab booted{' with --host-root' * choice.host} and ran a program")
+
+
+def _closed(version: int) -> Finding:
+    if weak := boundary.weaknesses(version):
+        return Finding("lab", "Landlock", "weak", "; ".join(weak))
+    return Finding("lab", "Landlock", "ok", f"version {version} closes a lab off from this machine's files")
+
+
+def programs() -> Iterator[Finding]:
+    """The programs that measure: iperf3, iproute2, ping."""
+    for name, (package, option) in PROGRAMS.items():
+        yield _program("programs", name, package, option)
+
+
+def ssh() -> Iterator[Finding]:
+    """The client that reaches hosts."""
+    yield _program("ssh", "ssh", "openssh-client", "-V")
+
+
+def _program(part: str, name: str, package: str, option: str) -> Finding:
+    try:
+        told = process.run([name, option], LONGEST_S)
+    except (MissingError, OSError):
+        return Finding(part, name, "missing", "not installed", _apt(package))
+    if told.exit_code:
+        seen = f"`{name} {option}` ended with {told.exit_code}"
+        return Finding(part, name, "missing", seen, _as_root(f"apt-get install --reinstall -y {package}"))
+    lines = f"{told.stdout}\n{told.stderr}".split("\n")
+    return Finding(part, name, "ok", next((line.strip() for line in lines if line.strip()), "it told no version"))
+
+
+def netem(try_netem: Callable[[], bool | None] = capabilities.try_netem, modules: Path = MODULES) -> Iterator[Finding]:
+    """The kernel's own emulation, for lanes on this machine."""
+    release = os.uname().release
+    has = try_netem()
+    if has:
+        yield Finding("netem", "sch_netem", "ok", f"Linux {release} has it")
+    elif has is None:
+        yield Finding("netem", "sch_netem", "unknown", "only root may try", "sudo longhaul doctor netem")
+    elif not (modules / release).is_dir():
+        seen = f"Linux {release} has neither netem nor modules: lanes use the wire engine, the lab its own kernel"
+        yield Finding("netem", "sch_netem", "missing", seen, "longhaul lab shell")
+    elif any((modules / release).rglob("sch_netem.ko*")):
+        yield Finding("netem", "sch_netem", "missing", "its module is not loaded", _as_root("modprobe sch_netem"))
+    else:
+        seen = f"the modules of Linux {release} lack it"
+        yield Finding("netem", "sch_netem", "missing", seen, _apt(f"linux-modules-extra-{release}"))
+
+
+def engine() -> Iterator[Finding]:
+    """The wire engine, which emulates where the kernel has no netem."""
+    binary = engine_client.program()
+    if why := engine_client.refused():
+        fix = str(CLONE) if CLONE.exists() else engine_client.BUILD
+        yield Finding("engine", "binary", "missing", f"{binary}: {why}", fix)
+        return
+    yield Finding("engine", "binary", "ok", binary)
+    if os.geteuid():
+        yield Finding("engine", "rights", "unknown", "only root may move frames", "sudo longhaul doctor engine")
+
+
+def figures(library: str = "matplotlib") -> Iterator[Finding]:
+    """The figures of reports."""
+    yield _library("figures", library)
+
+
+def web(address: tuple[str, int] = WEB_ADDRESS) -> Iterator[Finding]:
+    """The API and the pages: `longhaul serve`."""
+    yield _library("web", "flask")
+    host, port = address
+    try:
+        socket.create_server(address).close()
+    except OSError as error:
+        seen, fix = f"{host}:{port}: {error.strerror}", f"longhaul serve --listen {host}:{port + 1}"
+        yield Finding("web", "port", "weak", seen, fix)
+        return
+    yield Finding("web", "port", "ok", f"{host}:{port} is free")
+
+
+def _library(part: str, name: str) -> Finding:
+    if importlib.util.find_spec(name):
+        return Finding(part, name, "ok", f"installed for {sys.executable}")
+    fix = str(CLONE) if CLONE.exists() else f"{sys.executable} -m pip install {name}"
+    return Finding(part, name, "missing", "not installed", fix)
+
+
+def _apt(*packages: str) -> str:
+    return _as_root(f"apt-get install -y {' '.join(packages)}")
+
+
+def _as_root(command: str) -> str:
+    return f"sudo {command}" if os.geteuid() else command
+
+
+PARTS: dict[str, Callable[[], Iterator[Finding]]] = {
+    "lab": lab, "programs": programs, "netem": netem, "engine": engine, "ssh": ssh, "figures": figures, "web": web,
+}  # fmt: skip
+"""The parts in the order in which they are shown."""
