@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 from support.spoilt_files import Spoil, spoils
+from support.waiting import PATIENCE_S
 from support.web_daemon import CountingKernel, House, asked, problem, star
 
 from emulator.control.appliance import Appliance
@@ -60,7 +61,8 @@ def test_many_who_ask_at_once_share_one_look_and_a_change_is_seen_at_once(up: Ho
 def test_confirm_undo_and_history(up: House) -> None:
     problem(up.client.post("/api/confirm"), 422)
     assert up.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"}).status_code == 200
-    assert 0 < up.client.get("/api/status").json["pending"]["seconds_left"] <= 60
+    left_s = up.client.get("/api/status").json["pending"]["seconds_left"]
+    assert 0 < left_s <= 60 + PATIENCE_S  # a slow disk extends the time
     assert up.client.post("/api/confirm").json["pending"] is None
     assert up.client.post("/api/undo").json["performed"] is True
     assert asked(up) == star()

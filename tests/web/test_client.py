@@ -136,7 +136,7 @@ def test_the_rest_of_the_use_cases(far: Far) -> None:
     assert len(remote.up(load(STAR), confirm_s=60)) == 75
     pending = remote.status().pending
     assert pending
-    assert 0 < pending.left_ns <= 60 * 10**9
+    assert 0 < pending.left_ns <= (60 + PATIENCE_S) * 10**9  # a slow disk extends the time
     remote.confirm()
     remote.set_lane(load(STAR).lane("japan").with_rtt(10**6))
     remote.undo()
