@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from emulator.control.live_rates import FlowNow, LaneNow, Reading, flows, quanti
 from emulator.control.rtt_monitor import Echoes, Rtts
 from emulator.control.status import LaneStatus, Status
 from emulator.errors import LonghaulError
+from emulator.experiment import engine_lateness
 from web.service import UseCases
 
 PERIOD_S = 1.0
@@ -35,7 +36,8 @@ class Look:
 
     With `leased` a test run has leased the lanes. `back_to` is the topology that returns when the lease ends, or when a
     pending change is not confirmed. `changing` is Status's. `scheduled` holds the lanes that a schedule changes, with
-    their present settings as in a topology file.
+    their present settings as in a topology file. `late_ns` is how late the wire engine sent since the look before
+    (99th percentile of the worst direction); None without an engine or traffic.
     """
 
     at_ms: int
@@ -47,6 +49,7 @@ class Look:
     back_to: str | None = None
     changing: bool = False
     scheduled: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    late_ns: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The event's data for watchers."""
@@ -110,6 +113,7 @@ class Live:
         self._usecases, self._echoes, self._clock, self._wall = usecases, echoes, clock, wall
         self.looks: deque[Look] = deque(maxlen=int(KEPT_S / PERIOD_S))
         self._before: Reading | None = None
+        self._lanes: tuple[LaneStatus, ...] = ()
         self.looked_at: float | None = None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
@@ -134,11 +138,13 @@ class Live:
         now = reading(round(counted_s * 1e9), status)
         before, rtts = self._before or now, self._echoes.take()
         lanes = {one.lane.name: _lane_now(one, before, now.at_ns, rtts) for one in status.lanes}
-        self._before, self.looked_at = now, self._clock()
+        late = [one.p99_ns for one in engine_lateness.between(self._lanes, status.lanes, 0)]
+        self._before, self._lanes, self.looked_at = now, status.lanes, self._clock()
         back_to = status.pending.back_to if status.pending else None
         seen = Look(
             round(self._wall() * 1000), lanes, len(status.drift), self._usecases.changes,
             self._usecases.seconds_left(status), status.leased, back_to, status.changing, _scheduled(status),
+            max(late, default=None),
         )  # fmt: skip
         self.looks.append(seen)
         self.channel.send("look", seen.to_json())
@@ -175,6 +181,16 @@ def _lane_now(one: LaneStatus, before: Reading, now_ns: int, rtts: Mapping[str, 
         together([part.inbound for part in ways]),
         parts,
     )
+
+
+def overview(looks: list[Look], names: Sequence[str]) -> dict[str, dict[str, list[int | None]]]:
+    """By lane, its past requested and measured RTT (median) in ns, for small graphs; None where a value is unknown."""
+    return {
+        name: {
+            field: [getattr(look.lanes.get(name), field, None) for look in looks] for field in ("asked_ns", "median_ns")
+        }
+        for name in names
+    }
 
 
 def columns(looks: list[Look], lane: str) -> dict[str, list[Any]]:

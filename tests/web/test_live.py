@@ -47,6 +47,33 @@ def test_a_look_has_rates_and_round_trips(house: House) -> None:
     assert japan.inbound.rate_bps == 0
 
 
+def test_the_last_round_trips_of_all_lanes_come_in_one_answer(house: House) -> None:
+    for off in (False, True, True):
+        house.client.patch("/api/lanes/london", json={"disabled": off})
+        house.tick()
+        house.live.look()
+    past = house.client.get("/api/past?seconds=2").json
+    assert len(past["at_ms"]) == 2
+    assert past["lanes"]["london"] == {"asked_ns": [0, 0], "median_ns": [32_400_000] * 2}
+    assert past["lanes"]["japan"]["asked_ns"] == [346_000_000] * 2
+    assert list(house.client.get("/api/past").json["lanes"]) == ["california", "london", "japan"]
+    house.client.delete("/api/topology")
+    assert house.client.get("/api/past").json["lanes"] == {}
+
+
+def test_how_late_the_engine_sent_is_the_worst_direction_since_the_look_before(house: House) -> None:
+    assert house.live.look().late_ns is None
+    for port, count in (("lhs-japan", 5), ("lhh-london", 100)):
+        house.kernel.counted[port] = QueueCounters(0, 0, 0, 0, 0, 0, lateness=((20_000, count), (90_000, 5)))
+    house.tick()
+    assert house.live.look().late_ns == 90_000
+    house.kernel.counted["lhh-london"] = QueueCounters(0, 0, 0, 0, 0, 0, lateness=((20_000, 300), (90_000, 5)))
+    house.tick()
+    assert house.live.look().late_ns == 20_000
+    house.tick()
+    assert house.live.look().late_ns is None
+
+
 def test_rates_are_over_the_time_between_the_readings_of_the_counters(house: House) -> None:
     """A look may take a status that was read a moment ago for somebody else."""
 

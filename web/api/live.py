@@ -18,7 +18,7 @@ from web.api.run_form import MOST_CELLS, OLD_WORDS, AxesAnswer, RunForm, axes_an
 from web.api.run_schemas import RunAnswer, RunsAnswer, run_answer
 from web.api.schemas import Answer
 from web.context import here
-from web.live import MOST_WATCHERS, columns
+from web.live import MOST_WATCHERS, columns, overview
 from web.runs import Run
 
 table = EndpointTable()
@@ -41,6 +41,13 @@ class PastAnswer(Answer):
     columns: dict[str, list[int | float | None]]
 
 
+class OverviewAnswer(Answer):
+    """At most the last hour of all lanes: times, and by lane `asked_ns` and `median_ns` as columns of equal length."""
+
+    at_ms: list[int]
+    lanes: dict[str, dict[str, list[int | None]]]
+
+
 @table("GET", "/api/events", "text/event-stream", problems=(503,))
 def events() -> Response:
     """Server-sent events: `look` every second (RTT, rates, queues, drops, drift), `run` on progress, `trouble`."""
@@ -61,6 +68,15 @@ def past(name: str, seconds: int = 300) -> PastAnswer:
     if topology is None or name not in topology.sites:
         raise NotFound(no_such("lane", name, topology.sites if topology else ()))
     return PastAnswer(lane=name, columns=columns(list(here().live.looks)[-seconds:], name))
+
+
+@table("GET", "/api/past", OverviewAnswer, query=LAST)
+def past_of_all(seconds: int = 60) -> OverviewAnswer:
+    """The requested and the measured RTT of all lanes, second by second."""
+    topology = here().usecases.topology()
+    looks = list(here().live.looks)[-seconds:]
+    names = topology.sites if topology else ()
+    return OverviewAnswer(at_ms=[look.at_ms for look in looks], lanes=overview(looks, names))
 
 
 def _run_schema() -> dict[str, Any]:
