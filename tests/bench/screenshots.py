@@ -59,7 +59,7 @@ class Wavy:
         """Ten of them."""
         topology = self._house.appliance.topology()
         assert topology
-        lane = next(one for one in topology.lanes if str(topology.address(one.name).ip) == self._address)
+        lane = next(one.in_effect for one in topology.lanes if str(topology.address(one.name).ip) == self._address)
         swell = 1 + 0.05 * max(0.0, math.sin(self._house.clock.now / 20))
         return Rtts(tuple(sorted(int(lane.rtt_ns * swell * self._dice.uniform(1, 1.02)) for _ in range(10))))
 
@@ -244,6 +244,29 @@ def countdown(page: Page, site: Site) -> None:
     expect(page.locator("#pending")).to_be_visible()
 
 
+def off(page: Page, site: Site) -> None:
+    """A lane without its latency."""
+    site.house.client.patch("/api/lanes/london", json={"disabled": True})
+    past(site.house, 20)
+    lanes(page, site)
+
+
+def wide(page: Page, site: Site) -> None:
+    """Twelve lanes in the places of the shipped star."""
+    text = (ROOT / "topologies/wide-star.yaml").read_text()
+    site.house.client.put("/api/topology", data=text, content_type="application/yaml")
+    past(site.house, 60)
+    lanes(page, site)
+
+
+def many(page: Page, site: Site) -> None:
+    """Thirty-two lanes between places that no map has."""
+    text = "name: many\nhub: hub\nlanes:\n" + "".join(f"  site-{n}: {{rtt: {5 * n}ms}}\n" for n in range(1, 33))
+    site.house.client.put("/api/topology", data=text, content_type="application/yaml")
+    past(site.house, 60)
+    lanes(page, site)
+
+
 def drift(page: Page, site: Site) -> None:
     """Somebody changed a queue."""
     site.house.kernel.apply(DelEgress("lhs-japan"))
@@ -320,7 +343,8 @@ def plain(path: str) -> Callable[[Page, Site], None]:
 
 FURNISHED: dict[str, Callable[[Page, Site], None]] = {
     "lanes": lanes, "refused": refused, "slow": slow, "draft": draft,
-    "panel": panel, "flow": flow, "plan": plan, "countdown": countdown, "drift": drift, "runs": runs,
+    "panel": panel, "flow": flow, "plan": plan, "countdown": countdown,
+    "off": off, "wide": wide, "many": many, "drift": drift, "runs": runs,
     "report": report, "program": program, "requests": requests,
     "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
     "nics": plain("/nics"), "certificates": plain("/certificates"), "docs": plain("/docs"), "gone": gone,

@@ -147,7 +147,7 @@ def test_pages_say_so_and_their_controls_sleep_until_it_ends(page: Page, site: S
         expect(banner).to_have_text(
             "A test run has leased the lanes: you cannot change them until it ends. Then new-york returns."
         )
-        expect(page.locator("#table tr[data-lane=japan] td").nth(1)).to_have_text("7 ms")
+        expect(page.locator("#table tr[data-lane=japan] [data-of=asked]")).to_have_text("7 ms")
         expect(page.get_by_label("RTT", exact=True)).to_have_value("7")
         for control in (apply, page.get_by_label("RTT", exact=True), page.get_by_role("button", name="Undo")):
             expect(control).to_be_disabled()

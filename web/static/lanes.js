@@ -2,10 +2,11 @@
 
 import { $, ask, el, listen, lock, mayWrite, sayDone, sayFailure } from './api.js';
 import { controls, Graphs } from './graphs.js';
+import { LaneTable } from './lane_table.js';
 import { loadKeys, Panel } from './panel.js';
 import { loadPlaces } from './places.js';
 import { draw, loadWorld, update } from './star.js';
-import { drops, ms, rate } from './units.js';
+import { statusLine } from './status_line.js';
 
 let status = null;
 let look = null;
@@ -13,6 +14,7 @@ let chosen = decodeURIComponent(location.hash.slice(1));
 let changes = -1;
 const graphs = new Graphs($('charts'));
 const panel = new Panel($('lane'), changed);
+const table = new LaneTable($('table'), { pick, turn: (names, off) => turn(names, off).catch(sayFailure) });
 controls(graphs);
 
 async function refresh() {
@@ -27,11 +29,12 @@ async function refresh() {
   if (!up) return;
   $('map-title').textContent = `${status.topology}: ${status.lanes.length} ${status.lanes.length === 1 ? 'lane' : 'lanes'}`;
   if (!status.lanes.some((lane) => lane.name === chosen)) chosen = status.lanes[0]?.name ?? '';
-  table();
+  const filled = table.show(status);
   if (look !== before) asked(look); // it came while the status was under way
   fill();
   show();
-  if (chosen) await choose(chosen);
+  lock();
+  await Promise.all([filled, chosen ? choose(chosen) : null]);
 }
 
 // What has drifted, why, and the steps that repair it.
@@ -59,16 +62,23 @@ function show() {
   update(status, look);
 }
 
-function table() {
-  const body = $('table').tBodies[0];
-  const names = [...body.rows].map((row) => row.dataset.lane);
-  if (JSON.stringify(names) === JSON.stringify(status.lanes.map((lane) => lane.name))) return;
-  body.replaceChildren(...status.lanes.map(({ name }) => {
-    const button = el('button', { type: 'button', onclick: () => pick(name) }, name);
-    const row = el('tr', { 'data-lane': name }, el('td', {}, button));
-    for (const of of ['asked', 'measured', 'out', 'in', 'drops']) row.append(el('td', { 'data-of': of }, '–'));
-    return row;
-  }));
+// Latency off or on, for one lane or for all in one change; all settings are kept.
+let turning = false;
+async function turn(names, off) {
+  if (turning) return;
+  turning = true;
+  try {
+    await turned(names, off);
+  } finally {
+    turning = false;
+  }
+}
+
+async function turned(names, off) {
+  const lanes = Object.fromEntries(names.map((name) => [name, { disabled: off }]));
+  const done = await ask('PATCH', '/api/lanes', { lanes }, 'application/json', { 'If-Match': status.etag });
+  const whose = names.length === 1 ? names[0] : `all ${names.length} lanes`;
+  await changed(done, `Latency of ${whose} is ${off ? 'off' : 'on'}. ${done.summary}`);
 }
 
 // Somebody has picked a lane on the map or in the table.
@@ -82,7 +92,7 @@ function pick(name) {
 }
 
 async function choose(name) {
-  for (const row of $('table').tBodies[0].rows) row.classList.toggle('chosen', row.dataset.lane === name);
+  table.choose(name);
   panel.show(status, status.lanes.find((lane) => lane.name === name));
   $('graphs-title').textContent = `Live: ${name}`;
   if (graphs.lane !== name) await graphs.show(name);
@@ -101,6 +111,7 @@ function tick(seen) {
   changes = seen.changes;
   if (!status.topology) return;
   asked(seen);
+  table.tick(seen);
   update(status, seen);
   fill();
   graphs.add(seen);
@@ -110,31 +121,24 @@ function tick(seen) {
 function asked(seen) {
   for (const lane of status.lanes) {
     const scheduled = seen.scheduled[lane.name];
-    lane.rtt_ns = seen.lanes[lane.name]?.asked_ns ?? lane.rtt_ns;
+    lane.asked_ns = seen.lanes[lane.name]?.asked_ns ?? lane.asked_ns;
+    if (!lane.off) lane.rtt_ns = lane.asked_ns;
     lane.settings = scheduled ?? lane.settings;
     panel.follow(lane, Boolean(scheduled));
   }
 }
 
-// The cells of the table that change every second.
+// What changes every second.
 function fill() {
-  for (const lane of status.lanes) {
-    const row = $('table').tBodies[0].querySelector(`[data-lane="${lane.name}"]`);
-    const set = (of, text) => { row.querySelector(`[data-of="${of}"]`).textContent = text; };
-    const now = look?.lanes[lane.name];
-    set('asked', ms(lane.rtt_ns, 0));
-    if (!now) continue;
-    set('measured', ms(now.median_ns));
-    set('out', rate(now.outbound.rate_bps));
-    set('in', rate(now.inbound.rate_bps));
-    set('drops', drops(now));
-  }
+  table.fill(status, look);
+  statusLine($('status-line'), status, look);
   panel.look(look?.lanes[chosen]);
 }
 
 listen('look', tick);
 listen('back', () => {
   graphs.lane = null; // what was missed is loaded
+  table.load().catch(sayFailure);
   refresh().catch(sayFailure);
 });
 new ResizeObserver(() => status?.topology && show()).observe($('star'));

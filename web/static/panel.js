@@ -90,8 +90,9 @@ export class Panel {
     this.others = el('p', { class: 'told', role: 'status' });
     this.edited = el('div', { class: 'row edited unseen' });
     this.scheduled = el('p', { class: 'hint', hidden: true }, 'A schedule changes this lane: what it sets follows here, and replaces what you set.');
+    this.off = el('p', { class: 'told', role: 'status', hidden: true }, 'Latency of this lane is off: these settings are kept and act when it is on again. A new delay switches it on.');
     const parts = [
-      this.#flows(),
+      this.off, this.#flows(),
       el('fieldset', {}, el('legend', {}, 'Round trip'), this.form.rtt.row, this.#places(),
         el('label', { class: 'check' }, this.form.even, 'split evenly over both directions')),
       ...this.form.rows, this.scheduled,
@@ -108,7 +109,8 @@ export class Panel {
     if (this.leased && form.first && form.edits.length) return;
     const settings = this.flow ? this.lane.settings.flows[this.flow] : this.lane.settings;
     const [before, since] = [form.first, form.etag];
-    const others = form.fill(settings, this.flow ? null : this.lane.rtt_ns);
+    const others = form.fill(settings, this.flow || this.lane.off ? null : this.lane.rtt_ns);
+    this.off.hidden = !this.lane.off;
     form.etag = this.leased ? '' : this.etag;
     this.#edits();
     if (!since || since === form.etag || !form.edits.length) return;

@@ -32,11 +32,17 @@ export function best(value, units) {
 const digits = (value) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2));
 export const ms = (ns, places = 1) => (ns === null || ns === undefined ? '–' : `${(ns / 1e6).toFixed(places)} ms`);
 
+// Without the zeros at the end: what somebody asked for.
+export const exactly = (ns) => `${Number((ns / 1e6).toFixed(6))} ms`;
+
 export function rate(bps) {
   if (bps === null || bps === undefined) return '–';
   const unit = [[1e9, 'Gbit/s'], [1e6, 'Mbit/s'], [1e3, 'kbit/s']].find(([size]) => bps >= size) ?? [1, 'bit/s'];
   return unit[0] === 1 ? `${bps} bit/s` : `${digits(bps / unit[0])} ${unit[1]}`;
 }
+
+// A rate in Mbit/s, for a column that says so; "–" where nothing passed.
+export const mbit = (bps) => (bps ? String(Number((bps / 1e6).toPrecision(bps >= 1e8 ? 4 : 3))) : '–');
 
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return '–';
