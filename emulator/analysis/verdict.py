@@ -12,6 +12,9 @@ from emulator.analysis.transfer import Transfer
 
 LINE_SHARE = 0.95
 LIMITED_SHARE = 0.5
+PACED_SHARE, FILLED_SHARE = 0.2, 0.85
+"""A sender that paces itself (bbr) waits for a full window less often: for so much of its time, with so much of the
+window in flight on average."""
 CPU_PERCENT = 95.0
 
 LINE = "line"
@@ -121,6 +124,12 @@ def judge(path: TcpPath, seen: Evidence) -> Verdict:
     return _emulator(seen) or _windows(path, seen) or _congestion(path, seen) or _rest(seen, of_line)
 
 
+def fills_window(sockets: Sockets) -> bool:
+    """Whether the receiver's window held the streams back."""
+    filled = sockets.in_flight_bytes >= FILLED_SHARE * sockets.peer_window_bytes
+    return sockets.rwnd_share > (PACED_SHARE if filled else LIMITED_SHARE)
+
+
 def busy(seen: Evidence) -> str:
     """Which CPU was at its limit, as a clause; empty when none was. A workload's thread uses at most one core."""
     used = seen.transfer.cpu_percent
@@ -148,10 +157,12 @@ def _windows(path: TcpPath, seen: Evidence) -> Verdict | None:
             return of_cpu
         text = f"the sender waited for its own buffer {seen.sockets.sndbuf_share:.0%} of the time"
         return Verdict(SEND_BUFFER, f"send buffer, {units.mib_text(seen.sockets.in_flight_bytes)} in flight", text)
-    if seen.sockets.rwnd_share > LIMITED_SHARE:
+    if fills_window(seen.sockets):
         if of_cpu := _behind_the_window(path, seen, seen.sockets.peer_window_bytes):
             return of_cpu
         text = f"the sender waited for the receiver's window {seen.sockets.rwnd_share:.0%} of the time"
+        if seen.sockets.rwnd_share <= LIMITED_SHARE:
+            text += f" and had {seen.sockets.in_flight_bytes / seen.sockets.peer_window_bytes:.0%} of it in flight"
         return Verdict(RECEIVE_WINDOW, f"receive window {units.mib_text(seen.sockets.peer_window_bytes)}", text)
     return None
 

@@ -25,6 +25,18 @@ MIB, MS = 2**20, 10**6
             "the sender waited for the receiver's window 93% of the time",
         ),
         (
+            {"rwnd_share": 0.36, "in_flight_bytes": 2_980_000, "settled": False},
+            verdict.RECEIVE_WINDOW,
+            "receive window 3 MiB",
+            "the sender waited for the receiver's window 36% of the time and had 95% of it in flight",
+        ),
+        (
+            {"rwnd_share": 0.36, "settled": False},
+            verdict.SLOW_START,
+            "slow start",
+            "the rate was still rising when the run ended",
+        ),
+        (
             {"sndbuf_share": 1.0, "rwnd_share": 0.6},
             verdict.SEND_BUFFER,
             "send buffer, 2.5 MiB in flight",
