@@ -40,9 +40,12 @@ def windows(sender: Buffers, receiver: Buffers) -> Windows:
 
 
 def measured_windows(seen: Evidence) -> Windows:
-    """The same, with the measured value at the end that was found to limit."""
+    """The same, with the measured value at the end that was found to limit.
+
+    Where TCP is short of memory the measured values are what that left of them.
+    """
     allowed = windows(seen.sender, seen.receiver)
-    if seen.sockets is None:
+    if seen.sockets is None or seen.lacked_memory:
         return allowed
     receive, send = allowed.receive_bytes, allowed.send_bytes
     assert receive is not None
@@ -72,7 +75,7 @@ def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction
             now_s = seen.transfer.duration_s
             longer = f"{max(seen.wanted_duration_s, 2 * now_s):.0f} s"
             return Advice("duration", f"{now_s:g} s", longer, prediction.bytes_per_s, prediction.limit)
-        case verdict.EMULATOR if seen.machine.memory_pressures or seen.memory_short:
+        case verdict.EMULATOR if seen.lacked_memory:
             pages = math.ceil(16 * path.streams * max(seen.sender.send_bytes, path.bdp_bytes) / 4096)
             return Advice("tcp_mem", "too little", f"{pages} pages", prediction.bytes_per_s, prediction.limit)
     return None

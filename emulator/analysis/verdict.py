@@ -86,6 +86,11 @@ class Evidence:
         """Segments that were sent again."""
         return self.transfer.retransmits or 0
 
+    @property
+    def lacked_memory(self) -> bool:
+        """Whether TCP was short of tcp_mem, before the cell or in it."""
+        return self.memory_short or self.machine.memory_pressures > 0
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -143,7 +148,7 @@ def busy(seen: Evidence) -> str:
 def _emulator(seen: Evidence) -> Verdict | None:
     if seen.queues.drops_limit:
         return Verdict(EMULATOR, "emulator (limit)", f"its own queue dropped {seen.queues.drops_limit} packets")
-    if seen.machine.memory_pressures or seen.memory_short:
+    if seen.lacked_memory:
         times = f"{seen.machine.memory_pressures} times" if seen.machine.memory_pressures else "before it began"
         return Verdict(EMULATOR, "emulator (memory)", f"TCP ran short of tcp_mem {times}")
     return None

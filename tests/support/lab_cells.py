@@ -9,6 +9,7 @@ from pathlib import Path
 from emulator.control.appliance import Appliance
 from emulator.experiment import run_cell
 from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.results import Result
 from emulator.hosts import tcp_profiles
 from emulator.hosts.namespace import NamespaceHost
 from emulator.kernel.netlink import NetlinkKernel
@@ -44,7 +45,14 @@ def spec(
 
 
 def measure(one: CellSpec, folder: Path, spoil: Spoil | None = None) -> CellResult:
-    """The result of the cell; `spoil` acts once everything is set up."""
+    """The result of a cell of streams; `spoil` acts once everything is set up."""
+    result = measure_any(one, folder, spoil)
+    assert isinstance(result, CellResult)
+    return result
+
+
+def measure_any(one: CellSpec, folder: Path, spoil: Spoil | None = None) -> Result:
+    """The same of a cell with any workload."""
     kernel = NetlinkKernel()
     appliance = Appliance(kernel, folder)
     try:
@@ -53,7 +61,8 @@ def measure(one: CellSpec, folder: Path, spoil: Spoil | None = None) -> CellResu
         with tcp_profiles.applied(one.profile, hub, site):
             if spoil:
                 spoil(appliance, one)
-            return run_cell.measure_streams(one, appliance, hub, site).result
+            measured = run_cell.MEASURES.get(one.workload.kind, run_cell.measure_streams)
+            return measured(one, appliance, hub, site, ()).result
     finally:
         appliance.down()
         kernel.close()

@@ -63,6 +63,13 @@ def test_memory_wants_pages() -> None:
     assert given(PATH, changed(SEEN, memory_pressures=1)).startswith("tcp_mem from too little to ")
 
 
+def test_what_memory_left_of_the_windows_is_no_prediction_for_more_memory() -> None:
+    starved = {"rwnd_share": 1.0, "peer_window_bytes": 64 * 1024, "in_flight_bytes": 32 * 1024}
+    seen = changed(SEEN, memory_pressures=1, sender=Buffers(512 * MIB, 512 * MIB), **starved)
+    # 4.5 MiB of the receiver's 6 MiB in each round trip.
+    assert given(PATH, seen).endswith(" pages: 140.6 MiB/s (1.180 Gbit/s), then receive window")
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"steady_bytes_per_s": 1139.0 * MIB}, {}, {"receiver_cpu_percent": 99.0}],
