@@ -69,7 +69,10 @@ def cubic_k_s(window_max_segments: float) -> float:
 
 @dataclass(frozen=True)
 class TcpPath:
-    """The path of the streams: the bottleneck, the RTT, and how the streams react to loss."""
+    """The path of the streams: the bottleneck, the RTT, and how the streams react to loss.
+
+    `buffer_bytes` is the bottleneck's buffer where the user chose one; None: about rate x RTT.
+    """
 
     rate_bps: int
     rtt_ns: int
@@ -77,6 +80,7 @@ class TcpPath:
     loss: float = 0.0
     streams: int = 1
     congestion_control: str = "cubic"
+    buffer_bytes: int | None = None
 
     @property
     def bdp_bytes(self) -> int:

@@ -18,6 +18,11 @@ WINDOW_SHARE = 0.75
 IN_FLIGHT_SHARE = 2 / 3
 """The least share in flight of a full send buffer: its writer sleeps until a third of it is free."""
 
+PACING_BURST_NS = 1_000_000
+"""What a sender that paces itself (bbr) sends at once, as a time at its rate (sk_pacing_shift, net/core/sock.c).
+
+A smaller buffer drops a part of each burst."""
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -96,6 +101,10 @@ def _buffer(path: TcpPath, setting: str, now_bytes: int, window_bytes: int, targ
 
 def _loss(path: TcpPath, seen: Evidence, prediction: Prediction) -> Advice:
     rest = [law for law in prediction.laws if law.name not in (MATHIS, CUBIC)]
+    buffer = path.buffer_bytes
+    if not path.loss and buffer is not None and buffer < tcp_path.bdp_bytes(path.rate_bps, PACING_BURST_NS):
+        now, wanted = map(units.mib_text, (buffer, max(path.bdp_bytes, 2 * buffer)))
+        return Advice("the lane's buffer", now, wanted, rest[0].bytes_per_s, rest[0].name)
     if not path.congestion_control.startswith("bbr"):
         return Advice("congestion control", path.congestion_control, "bbr", rest[0].bytes_per_s, rest[0].name)
     streams = path.streams * math.ceil(rest[0].bytes_per_s / max(1.0, seen.throughput.steady_bytes_per_s))

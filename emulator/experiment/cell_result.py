@@ -82,8 +82,10 @@ class CellSpec:
         if way.rate_bps is None:
             raise ValueError(f"lane {self.lane.name} has no rate: a cell needs a bottleneck")
         algorithm = self.congestion_control or self.profile.congestion_control or "cubic"
-        loss = way.mean_loss
-        return tcp_path.TcpPath(way.rate_bps, self.lane.rtt_ns, self.lane.mtu, loss, self.streams, algorithm)
+        frame = self.lane.mtu + tcp_path.ETHERNET_HEADER_BYTES
+        buffer_bytes = way.buffer.to_bytes(way.rate_bps, frame) if way.buffer else None
+        own = (way.mean_loss, self.streams, algorithm, buffer_bytes)
+        return tcp_path.TcpPath(way.rate_bps, self.lane.rtt_ns, self.lane.mtu, *own)
 
     @property
     def buffers(self) -> Buffers:

@@ -54,6 +54,17 @@ def test_loss_wants_bbr_and_bbr_wants_streams() -> None:
     assert given(bbr, seen) == "streams from 1 to 14: 1140 MiB/s (9.564 Gbit/s), then line"
 
 
+def test_a_buffer_below_a_paced_burst_is_enlarged_and_any_other_wants_bbr() -> None:
+    large = Buffers(2**29, 2**29)
+    seen = changed(SEEN, drops_buffer=9, receiver=large, sender=large)
+    # 1 ms at 10 Gbit/s is 1.25 MB; rate x RTT is 40 MB.
+    small = replace(PATH, buffer_bytes=1_240_000)
+    lifted = "the lane's buffer from 1.18 MiB to 38.1 MiB: 1140 MiB/s (9.564 Gbit/s), then line"
+    assert [given(replace(small, congestion_control=name), seen) for name in ("cubic", "bbr")] == [lifted] * 2
+    for path in (PATH, replace(small, buffer_bytes=1_260_000)):
+        assert given(path, seen).startswith("congestion control from cubic to bbr: 1140 MiB/s")
+
+
 def test_a_slow_start_wants_time() -> None:
     seen = changed(SEEN, settled=False, wanted_duration_s=40, receiver=Buffers(2**29, 2**29))
     assert given(PATH, seen).startswith("duration from 10 s to 40 s: ")
