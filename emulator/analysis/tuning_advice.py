@@ -55,7 +55,7 @@ def measured_windows(seen: Evidence) -> Windows:
     receive, send = allowed.receive_bytes, allowed.send_bytes
     assert receive is not None
     assert send is not None
-    if verdict.fills_window(seen.sockets):
+    if verdict.fills_window(seen):
         receive = seen.sockets.peer_window_bytes
     if seen.sockets.sndbuf_share > verdict.LIMITED_SHARE:
         send = seen.sockets.in_flight_bytes

@@ -15,6 +15,8 @@ LIMITED_SHARE = 0.5
 PACED_SHARE, FILLED_SHARE = 0.2, 0.85
 """A sender that paces itself (bbr) waits for a full window less often: for so much of its time, with so much of the
 window in flight on average."""
+GROWING_SHARE = 0.25
+"""A window below this share of the receive buffer is one that autotuning still raises, while the rate rises."""
 CPU_PERCENT = 95.0
 
 LINE = "line"
@@ -129,10 +131,14 @@ def judge(path: TcpPath, seen: Evidence) -> Verdict:
     return _emulator(seen) or _windows(path, seen) or _congestion(path, seen) or _rest(seen, of_line)
 
 
-def fills_window(sockets: Sockets) -> bool:
-    """Whether the receiver's window held the streams back."""
+def fills_window(seen: Evidence) -> bool:
+    """Whether the receiver's window held the streams back, and not only while it grew."""
+    sockets = seen.sockets
+    if sockets is None:
+        return False
+    growing = not seen.throughput.settled and sockets.peer_window_bytes < GROWING_SHARE * seen.receiver.receive_bytes
     filled = sockets.in_flight_bytes >= FILLED_SHARE * sockets.peer_window_bytes
-    return sockets.rwnd_share > (PACED_SHARE if filled else LIMITED_SHARE)
+    return not growing and sockets.rwnd_share > (PACED_SHARE if filled else LIMITED_SHARE)
 
 
 def busy(seen: Evidence) -> str:
@@ -162,7 +168,7 @@ def _windows(path: TcpPath, seen: Evidence) -> Verdict | None:
             return of_cpu
         text = f"the sender waited for its own buffer {seen.sockets.sndbuf_share:.0%} of the time"
         return Verdict(SEND_BUFFER, f"send buffer, {units.mib_text(seen.sockets.in_flight_bytes)} in flight", text)
-    if fills_window(seen.sockets):
+    if fills_window(seen):
         if of_cpu := _behind_the_window(path, seen, seen.sockets.peer_window_bytes):
             return of_cpu
         text = f"the sender waited for the receiver's window {seen.sockets.rwnd_share:.0%} of the time"

@@ -37,6 +37,18 @@ MIB, MS = 2**20, 10**6
             "the rate was still rising when the run ended",
         ),
         (
+            {"rwnd_share": 0.93, "peer_window_bytes": MIB, "settled": False},
+            verdict.SLOW_START,
+            "slow start",
+            "the rate was still rising when the run ended",
+        ),
+        (
+            {"rwnd_share": 0.93, "peer_window_bytes": MIB},
+            verdict.RECEIVE_WINDOW,
+            "receive window 1 MiB",
+            "the sender waited for the receiver's window 93% of the time",
+        ),
+        (
             {"sndbuf_share": 1.0, "rwnd_share": 0.6},
             verdict.SEND_BUFFER,
             "send buffer, 2.5 MiB in flight",
