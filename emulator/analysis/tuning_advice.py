@@ -57,7 +57,7 @@ def measured_windows(seen: Evidence) -> Windows:
     assert send is not None
     if verdict.fills_window(seen):
         receive = seen.sockets.peer_window_bytes
-    if seen.sockets.sndbuf_share > verdict.LIMITED_SHARE:
+    if verdict.fills_send_buffer(seen.sockets):
         send = seen.sockets.in_flight_bytes
     return Windows(max(receive, seen.sockets.peer_window_bytes), max(send, seen.sockets.in_flight_bytes))
 

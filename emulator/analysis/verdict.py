@@ -141,6 +141,12 @@ def fills_window(seen: Evidence) -> bool:
     return not growing and sockets.rwnd_share > (PACED_SHARE if filled else LIMITED_SHARE)
 
 
+def fills_send_buffer(sockets: Sockets) -> bool:
+    """Whether the senders' own buffers held the streams back: what is in flight is then always about the same."""
+    even = sockets.in_flight_bytes >= FILLED_SHARE * sockets.most_in_flight_bytes
+    return sockets.sndbuf_share > (PACED_SHARE if even else LIMITED_SHARE)
+
+
 def busy(seen: Evidence) -> str:
     """Which CPU was at its limit, as a clause; empty when none was. A workload's thread uses at most one core."""
     used = seen.transfer.cpu_percent
@@ -163,10 +169,12 @@ def _emulator(seen: Evidence) -> Verdict | None:
 def _windows(path: TcpPath, seen: Evidence) -> Verdict | None:
     if seen.sockets is None:
         return None
-    if seen.sockets.sndbuf_share > LIMITED_SHARE and seen.sockets.sndbuf_share >= seen.sockets.rwnd_share:
+    if fills_send_buffer(seen.sockets) and seen.sockets.sndbuf_share >= seen.sockets.rwnd_share:
         if of_cpu := _behind_the_window(path, seen, seen.sockets.in_flight_bytes):
             return of_cpu
         text = f"the sender waited for its own buffer {seen.sockets.sndbuf_share:.0%} of the time"
+        if seen.sockets.sndbuf_share <= LIMITED_SHARE:
+            text += f" and never had more than {units.mib_text(seen.sockets.most_in_flight_bytes)} in flight"
         return Verdict(SEND_BUFFER, f"send buffer, {units.mib_text(seen.sockets.in_flight_bytes)} in flight", text)
     if fills_window(seen):
         if of_cpu := _behind_the_window(path, seen, seen.sockets.peer_window_bytes):

@@ -49,6 +49,12 @@ MIB, MS = 2**20, 10**6
             "the sender waited for the receiver's window 93% of the time",
         ),
         (
+            {"sndbuf_share": 0.5, "most_in_flight_bytes": 2_670_000},
+            verdict.SEND_BUFFER,
+            "send buffer, 2.5 MiB in flight",
+            "the sender waited for its own buffer 50% of the time and never had more than 2.55 MiB in flight",
+        ),
+        (
             {"sndbuf_share": 1.0, "rwnd_share": 0.6},
             verdict.SEND_BUFFER,
             "send buffer, 2.5 MiB in flight",
