@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.lab_cells import MIB, Spoil, measure, spec
+from support.lab_cells import KIB, Spoil, short_of_memory, spec
 from support.limited_cells import cells, judge, sends
+from support.planted_cells import BUFFER, MEMORY, Planted
+from support.verdict_trial import tried
 
 from emulator.analysis import verdict
 from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.grid import of_window
+from emulator.model.impairment import Buffer
 
 pytestmark = pytest.mark.usefixtures("pinged", "tcp_memory_as_before")
 
@@ -19,12 +23,18 @@ def test_the_limiter_is_a_window(kind: str, one: CellSpec, spoil: Spoil | None, 
     judge(kind, one, spoil, tmp_path)
 
 
-def test_advice_that_is_taken_lifts_the_cell_as_promised(tmp_path: Path) -> None:
-    before = measure(spec(10, 100, sends(64)), tmp_path)
-    setting, _, rest = before.judgement.advice.partition(" from ")
-    assert (setting, before.judgement.kind) == ("tcp_wmem max", verdict.SEND_BUFFER)
-    wanted_mib = float(rest.split(" to ")[1].split(" MiB")[0])
-    promised_mib = float(rest.split(": ")[1].split(" MiB/s")[0])
-    after = measure(spec(10, 100, sends(round(wanted_mib * 1024)), duration_s=5), tmp_path)
-    assert after.judgement.kind != verdict.SEND_BUFFER
-    assert after.steady_bytes_per_s / MIB == pytest.approx(promised_mib, rel=0.05)
+ADVISED = [
+    Planted(0, verdict.SEND_BUFFER, spec(10, 100, sends(64), duration_s=5)),
+    Planted(1, verdict.RECEIVE_WINDOW, spec(20, 100, of_window(64 * KIB), cc="bbr", duration_s=5)),
+    Planted(2, BUFFER, spec(50, 60, buffer=Buffer(packets=3), duration_s=5)),
+    Planted(3, MEMORY, spec(20, 120, duration_s=5), short_of_memory(16)),
+]
+
+
+@pytest.mark.parametrize("planted", ADVISED, ids=lambda planted: planted.limiter)
+def test_advice_that_is_followed_lifts_the_cell_as_predicted(planted: Planted, tmp_path: Path) -> None:
+    trial = tried(planted, tmp_path)
+    assert trial.right, trial
+    assert trial.followed, trial
+    assert trial.followed.ratio == pytest.approx(1, abs=0.05), trial
+    assert trial.followed.limiter != planted.limiter
