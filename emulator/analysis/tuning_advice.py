@@ -87,7 +87,12 @@ def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction
 
 
 def _buffer(path: TcpPath, setting: str, now_bytes: int, window_bytes: int, target: float, then: str) -> Advice | None:
-    """The buffer that carries `target`, from the share of it seen in flight; more streams where no buffer suffices."""
+    """The buffer that carries `target`, from the share of it seen in flight; more streams where no buffer suffices.
+
+    None where nothing was in flight when the sockets were read: the share is unknown.
+    """
+    if not window_bytes:
+        return None
     per_stream = target * path.rtt_ns / NS / path.streams
     share = min(1.0, window_bytes / now_bytes)
     wanted = math.ceil(per_stream / share / MIB_BYTES) * MIB_BYTES

@@ -90,6 +90,15 @@ def test_no_advice_where_no_setting_helps(changes: dict[str, float]) -> None:
     assert given(PATH, seen(**changes)) == "None"  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"sndbuf_share": 1.0, "in_flight_bytes": 0}, {"rwnd_share": 1.0, "peer_window_bytes": 0}],
+    ids=["nothing-in-flight", "window-closed"],
+)
+def test_no_advice_about_a_buffer_that_was_empty_when_it_was_read(changes: dict[str, float]) -> None:
+    assert given(PATH, changed(SEEN, **changes)) == "None"
+
+
 def test_how_many_streams_fill_a_line() -> None:
     assert tuning_advice.streams_needed(TcpPath(10**9, 71 * MS), throughput_models.Windows(MIB, MIB)) == 9
     assert tuning_advice.streams_needed(TcpPath(10**9, 0), throughput_models.Windows(MIB, MIB)) == 1
