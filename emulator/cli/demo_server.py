@@ -13,6 +13,7 @@ import sys
 import threading
 import tty
 
+from emulator.cli import web_package
 from emulator.config import loader
 from emulator.config.shipped_topologies import shipped
 from emulator.control.intent_store import IntentStore
@@ -73,6 +74,7 @@ class DemoTraffic:
 
 def main(listening: str = "") -> int:
     """Bring the star up, start the traffic and serve; returns only on failure."""
+    web_package.provide()
     from web import wiring
     from web.auth.guard import Guard
     from web.auth.tokens import load

@@ -57,6 +57,7 @@ class LazyGroup(click.Group):
         "bdp": ("emulator.cli.paths:bdp", "Compute BDP, windows and expected throughput."),
         "advise": ("emulator.cli.paths:advise", "Print the settings that hosts need for a path."),
         "serve": ("emulator.cli.serve:serve", "Serve the API and the web pages."),
+        "demo": ("emulator.cli.demo:demo", "Show RTTs and throughput in the lab, in a minute."),
         "doctor": ("emulator.cli.doctor:doctor", "Tell what runs here, and how to fix what does not."),
         "lab": ("emulator.cli.lab:lab", "Build, boot and use the lab."),
         "docs": ("emulator.cli.docs:docs", "Show a page of the documentation."),

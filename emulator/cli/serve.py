@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from emulator.cli import web_package
 from emulator.cli.options import appliance_of
 from emulator.cli.output import emit_json, json_option
 from emulator.errors import InputError
@@ -72,6 +73,7 @@ def _server(
     appliance: Appliance, state: Path, listen: str, unix: Path | None, hosts: frozenset[str], https: bool, as_json: bool
 ) -> Server:
     """The server over this machine's lanes. Raises MissingError when it cannot listen."""
+    web_package.provide()
     from web import server, wiring
     from web.auth.guard import Guard
     from web.auth.tokens import load
@@ -91,6 +93,8 @@ def _demo(listen: str, here: bool, as_json: bool) -> int:
     from emulator.cli import demo_unshare
     from emulator.cli.build_progress import build_progress
     from emulator.lab import demo_host
+
+    web_package.provide()
     from web.server import is_loopback, split
 
     if not is_loopback(listen):

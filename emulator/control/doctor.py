@@ -33,7 +33,7 @@ LONGEST_S = 60.0
 """Within it a program tells its version and a lab boots, also on a busy machine."""
 
 PROGRAMS = {
-    "iperf3": ("iperf3", "--version"), "ip": ("iproute2", "-V"), "tc": ("iproute2", "-V"), "ss": ("iproute2", "-V"),
+    "iperf3": ("iperf3", "--version"), "ip": ("iproute2", "-V"), "ss": ("iproute2", "-V"),
     "ping": ("iputils-ping", "-V"),
 }  # fmt: skip
 """What measures on this machine and in a lab with --host-root: the Debian package, and the option for the version."""
@@ -54,6 +54,11 @@ def examine(parts: Iterable[str]) -> Iterator[Finding]:
     """The findings of these parts (`PARTS`), each as soon as it is there."""
     for part in parts:
         yield from PARTS[part]()
+
+
+def can_measure() -> bool:
+    """Whether this machine has the programs that measure, so that a lab with --host-root can do without the image."""
+    return all(map(shutil.which, PROGRAMS))
 
 
 def lab(trace: Callable[[], str] = runtime.refused_trace, yama: Path = runtime.YAMA) -> Iterator[Finding]:
@@ -98,7 +103,7 @@ def _image() -> Finding:
     root = build_image.place() / "root"
     if root.exists():
         return Finding("lab", "image", "ok", str(root))
-    if all(map(shutil.which, PROGRAMS)):
+    if can_measure():
         seen = "not built: --host-root runs this machine's programs without it"
         return Finding("lab", "image", "weak", seen, "longhaul lab build")
     return Finding("lab", "image", "missing", "not built", "longhaul lab build")
@@ -138,8 +143,10 @@ def ssh() -> Iterator[Finding]:
 def _program(part: str, name: str, package: str, option: str) -> Finding:
     try:
         told = process.run([name, option], LONGEST_S)
-    except (MissingError, OSError):
+    except MissingError:
         return Finding(part, name, "missing", "not installed", _apt(package))
+    except OSError as error:
+        return Finding(part, name, "weak", f"you may not run it here ({error.strerror}); root may, as in the lab")
     if told.exit_code:
         seen = f"`{name} {option}` ended with {told.exit_code}"
         return Finding(part, name, "missing", seen, _as_root(f"apt-get install --reinstall -y {package}"))

@@ -30,7 +30,7 @@ from emulator.system.clock import COUNTED, EXACT
 POLL_MS = 50
 """The time between two checks for output of the lab."""
 IMAGE, DEFAULTS = RootChoice(), BootOptions()
-SOURCES = tuple(build_image.PROJECT / name for name in ("emulator", "web", "topologies"))
+SOURCES = tuple(build_image.PROJECT / name for name in build_image.OWN)
 """All that the lab sees of the folder Longhaul is in: beside an installation are packages for another Python."""
 
 
@@ -114,7 +114,7 @@ def built(progress: Progress = lambda *_: None, choice: RootChoice = IMAGE) -> L
     """What a choice boots with, built if it is not there, and our own sources compiled for it. Raises LabError."""
     root = build.build_lab(progress, choice, _script)
     if not choice.host:
-        compile_pyc.compile_project(root.image, build_image.PROJECT)
+        compile_pyc.compile_project(root.image, SOURCES)
     return root
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from emulator.lab import landlock
+from emulator.lab import lab_root, landlock
 from emulator.lab.lab_root import LabRoot
 from emulator.lab.landlock import CHANGE, OVERWRITE, READ, RUN, Access
 
@@ -98,8 +97,8 @@ def roots(root: LabRoot) -> dict[str, int]:
 
 def own_folders(root: LabRoot, sources: Sequence[Path]) -> list[Path]:
     """Longhaul's own folders that a lab with this machine's root mounts: they lie where it has folders of its own."""
-    own = (*sources, Path(sys.prefix)) if root.choice.host else ()
-    return [path for path in own if path.parts[1] in NOT_SEEN]
+    own = (*sources, *lab_root.own_prefixes(root.choice))
+    return [path for path in own if path.parts[1] in NOT_SEEN] if root.choice.host else []
 
 
 @cache

@@ -23,6 +23,8 @@ RECIPE = "6"
 """Increase it when the steps below change, or those of `compile_pyc.compile_image`."""
 
 PROJECT = Path(__file__).parents[2]
+OWN = ("emulator", "web", "topologies") if (PROJECT / "pyproject.toml").exists() else ("emulator",)
+"""The folders of PROJECT that are Longhaul's: a wheel has all inside `emulator`, and other packages lie beside it."""
 UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 """The Python packages of the image with their versions: what uv.lock says, less the tools that no lab runs."""

@@ -24,6 +24,8 @@ CONFIG = Path(__file__).with_name("kernel.config")
 MORE_CONFIG = Path(__file__).with_name("kernel-full.config")
 PATCHES = Path(__file__).with_name("patches")
 """NNNN-name.patch, applied in the order of their names; each begins with its reason."""
+PREBUILT = Path(__file__).with_name("prebuilt")
+"""In the platform wheel: kernels that scripts/release built, in folders of the same names as in the cache."""
 RECIPE = "5"
 """Increase it when the steps below change: the cache then ignores older builds."""
 
@@ -59,10 +61,15 @@ UNUSED = (
 
 
 def place(config: str = STANDARD) -> Path:
-    """The folder that holds the kernel `linux`, or will hold it. Its name depends on every input of the build."""
+    """The folder that holds the kernel `linux`, or will hold it: the wheel's, else one in the cache.
+
+    Its name depends on every input of the build.
+    """
     patches = [part for patch in series() for part in (patch.name, patch.read_bytes())]
     asked = [file.read_bytes() for file in fragments(config)]
-    return entry("kernel", [*asked, SOURCE.name, *patches, repr(BUILD), RECIPE])
+    made = entry("kernel", [*asked, SOURCE.name, *patches, repr(BUILD), RECIPE])
+    packed = PREBUILT / made.name
+    return packed if packed.exists() else made
 
 
 def fragments(config: str) -> list[Path]:
@@ -95,7 +102,7 @@ def installed_version() -> str:
 def other_source() -> str:
     """What to know when the installed source package is not the one of the cached kernel; else ""."""
     built, installed = source_version(), installed_version()
-    if not built or not installed or built == installed:
+    if place().parent == PREBUILT or not built or not installed or built == installed:
         return ""
     return f"{PACKAGE} {installed} is installed: remove {place()} and run longhaul lab build to use it"
 

@@ -16,7 +16,6 @@ VERSION = "3.13"
 PYTHON = f"python{VERSION}"
 
 LIBRARIES = ("usr/lib/python3", f"usr/lib/{PYTHON}", "opt/longhaul/site-packages")
-PACKAGES = ("emulator", "web")
 TAG = f"cpython-{VERSION.replace('.', '')}"
 AT_ONCE = 100
 """The most files in one command line."""
@@ -29,9 +28,9 @@ def compile_image(root: Path) -> None:
     _compile(root, ["--invalidation-mode", "unchecked-hash", "-s", root, "-p", "/", *folders])
 
 
-def compile_project(root: Path, project: Path) -> None:
+def compile_project(root: Path, folders: Sequence[Path]) -> None:
     """Compile those of our sources that changed. Skips folders that are read-only. Raises LabError."""
-    stale = [path for package in PACKAGES for path in sorted((project / package).rglob("*.py")) if _stale(path)]
+    stale = [path for folder in folders for path in sorted(folder.rglob("*.py")) if _stale(path)]
     for start in range(0, len(stale), AT_ONCE):
         # By hash: the time that a compiled file records has a resolution of one second.
         _compile(root, ["--invalidation-mode", "checked-hash", "-f", *stale[start : start + AT_ONCE]])

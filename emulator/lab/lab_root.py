@@ -131,6 +131,11 @@ def python_path(choice: RootChoice, *, own: bool) -> dict[str, str]:
     return {} if choice.folder and not own else {"PYTHONPATH": PYTHONPATH}
 
 
+def own_prefixes(choice: RootChoice) -> tuple[Path, ...]:
+    """With this machine's root the folders of the Python that runs Longhaul: its environment, and its base."""
+    return tuple(dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix)))) if choice.host else ()
+
+
 def own_python(choice: RootChoice) -> str:
     """The Python that has Longhaul and its packages, in the lab."""
     return sys.executable if choice.host else "python3"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from emulator.errors import MissingError
+from emulator.lab import lab_root
 from emulator.lab.lab_root import OWN_BIN, LabRoot, shown
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -128,6 +129,8 @@ def _link(file: Path | None) -> str | None:
 def _place(name: str, root: LabRoot, folder: Path | None) -> Path | None:
     """Where a file of the lab is on the host; None where the lab has none, or one of its own."""
     if folder and (name == str(folder) or name.startswith(f"{folder}/")):
+        return Path(name)
+    if any(Path(name).is_relative_to(own) for own in lab_root.own_prefixes(root.choice)):
         return Path(name)
     if any(name == own or name.startswith(f"{own}/") for own in IN_MEMORY):
         return None

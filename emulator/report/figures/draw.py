@@ -62,7 +62,7 @@ def _drawn(drawings: Sequence[Drawing | None]) -> list[Figure]:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise MissingError("the figures need matplotlib: run scripts/install") from None
+        raise MissingError("the figures need matplotlib: run scripts/install, or pip install matplotlib") from None
     mpl.use("Agg")
     settings: Any = style.STYLE
     with mpl.rc_context(settings):

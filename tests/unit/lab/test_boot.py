@@ -256,13 +256,13 @@ def test_a_source_is_compiled_for_the_lab_when_it_has_changed_and_only_then(tmp_
     root, source = build_image.build(lambda *_: None), tmp_path / "emulator/one.py"
     source.parent.mkdir()
     source.write_text("NUMBER = 1\n")
-    compile_pyc.compile_project(root, tmp_path)
+    compile_pyc.compile_project(root, [tmp_path])
     compiled = source.parent / f"__pycache__/one.{compile_pyc.TAG}.pyc"
     first = compiled.stat().st_mtime_ns, compiled.read_bytes()
-    compile_pyc.compile_project(root, tmp_path)
+    compile_pyc.compile_project(root, [tmp_path])
     assert (compiled.stat().st_mtime_ns, compiled.read_bytes()) == first
     source.write_text("NUMBER = 2\n")
-    compile_pyc.compile_project(root, tmp_path)
+    compile_pyc.compile_project(root, [tmp_path])
     assert compiled.read_bytes() != first[1]
 
 
