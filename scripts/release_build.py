@@ -117,9 +117,9 @@ def _fill(folder: Path, linux: Path, engine: Path, archive: Path) -> None:
     licenses = package / "engine/licenses"
     licenses.mkdir(parents=True)
     shutil.copy(engine, package / "engine/longhaul-wire")
+    subprocess.run([ROOT / "scripts/engine-cargo", "fetch", "-q", "--locked"], check=True)
     for name, version, _ in sbom.crates(ROOT):
-        (crate,) = REGISTRY.glob(f"src/*/{name}-{version}")
-        for file in sorted(crate.glob("LICENSE*")):
+        for file in sorted(REGISTRY.glob(f"src/*/{name}-{version}/LICENSE*")):
             shutil.copy(file, licenses / f"{name}-{file.name}")
 
 

@@ -1,0 +1,104 @@
+"""The release is reproducible, and runs in seconds on fresh Debians. By hand, as root, on the host.
+
+Clones the last commit into two folders, builds the release in each, the wire engine from its source, and compares all
+bytes. Then makes root file systems by debootstrap with python3-venv, iperf3, iproute2 and ping; as a user without rights
+it installs the wheel there and runs `longhaul demo`. Prints the seconds of each step. Takes 10 minutes on two CPUs, most
+of it debootstrap.
+
+Example:
+  .venv/bin/python tests/bench/release.py
+  .venv/bin/python tests/bench/release.py --roots trixie --made /tmp/roots
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from helped import parser
+
+ROOT = Path(__file__).parents[2]
+INCLUDED = "python3-venv,iperf3,iproute2,iputils-ping,ca-certificates"
+MIRROR = "http://deb.debian.org/debian"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+USER = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set=-all", "--no-new-privs")
+IN_ROOT = """
+set -e
+mount -t proc proc {root}/proc && mount -t tmpfs -o mode=1777 tmpfs {root}/dev/shm
+cp /etc/resolv.conf {root}/etc/ && cp {certificates} {root}/etc/ssl/certs/
+rm -rf {root}/home/somebody && mkdir -m 777 {root}/home/somebody && cp {wheel} {root}/home/somebody/
+exec chroot {root} {user} env -i PATH=/usr/bin:/bin HOME=/home/somebody PIP_CERT={certificates} sh -ec '{script}'
+"""
+SCRIPT = """
+cd && python3 -m venv venv && date +%s.%N
+venv/bin/pip install -q --disable-pip-version-check ./{wheel} && date +%s.%N
+mkdir work && cd work && ../venv/bin/longhaul demo >demo.txt 2>demo.log && date +%s.%N && cat demo.txt
+"""
+
+
+def main() -> None:
+    """Both parts; exits with 1 when the releases differ."""
+    asked = _parser().parse_args()
+    with tempfile.TemporaryDirectory(prefix="release-") as made:
+        folder = Path(made)
+        one, other = (_release(folder / name) for name in ("one", "another-folder"))
+        differ = [file.name for file in sorted(one.iterdir()) if not filecmp.cmp(file, other / file.name, False)]
+        print("the two releases differ in " + ", ".join(differ) if differ else "the two releases have the same bytes")
+        wheel = next(one.glob("*manylinux*.whl"))
+        for suite in asked.roots:
+            _demo(suite, _root(suite, Path(asked.made) if asked.made else folder), wheel)
+    sys.exit(bool(differ))
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = parser(__doc__)
+    made.add_argument("--roots", nargs="*", default=["bookworm", "trixie"], metavar="SUITE", help="Debian's suites")
+    made.add_argument("--made", metavar="DIR", help="keep root file systems in DIR/deb-SUITE, and take those there")
+    return made
+
+
+def _release(clone: Path) -> Path:
+    subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
+    (clone / ".venv").symlink_to(ROOT / ".venv")
+    began = time.monotonic()
+    env = {**os.environ, "PYTHONPATH": str(clone)}
+    subprocess.run([clone / "scripts/release"], env=env, check=True, stdout=subprocess.DEVNULL)
+    print(f"release built in {time.monotonic() - began:.0f} s", flush=True)
+    return clone / "dist"
+
+
+def _root(suite: str, folder: Path) -> Path:
+    root = folder / f"deb-{suite}"
+    if not root.exists():
+        command = ["debootstrap", "--variant=minbase", f"--include={INCLUDED}", suite, root, MIRROR]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return root
+
+
+def _demo(suite: str, root: Path, wheel: Path) -> None:
+    script = IN_ROOT.format(
+        root=root, certificates=CERTIFICATES, wheel=wheel, user=" ".join(USER), script=SCRIPT.format(wheel=wheel.name)
+    )
+    began = time.time()
+    ran = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script], capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        print(f"{suite}: ended with {ran.returncode}\n{ran.stdout}{ran.stderr}")
+        return
+    environment, installed, shown = map(float, ran.stdout.split("\n", 3)[:3])
+    steps = (environment - began, installed - environment, shown - installed)
+    print("{}: venv {:.0f} s, pip install {:.0f} s, demo {:.0f} s".format(suite, *steps))
+    print(ran.stdout.split("\n", 3)[3].split("\n\ndetails")[0], flush=True)
+    shutil.rmtree(root / "home/somebody")
+
+
+if __name__ == "__main__":
+    main()
