@@ -1,8 +1,8 @@
 """The release is reproducible, and runs in seconds on fresh Debians. By hand, as root, on the host.
 
 Clones the last commit into two folders, builds the release in each, the wire engine from its source, and compares all
-bytes. Then makes root file systems by debootstrap with python3-venv, iperf3, iproute2 and ping; as a user without rights
-it installs the wheel there and runs `longhaul demo`. Prints the seconds of each step. Takes 10 minutes on two CPUs, most
+bytes. Then makes root file systems by debootstrap with python3-venv, iperf3, iproute2 and ping; a user without rights
+installs the wheel there and runs `longhaul demo`. Prints the seconds of each step. Takes 10 minutes on two CPUs, most
 of it debootstrap.
 
 Example:
