@@ -96,7 +96,7 @@ def _demo(suite: str, root: Path, wheel: Path) -> None:
     environment, installed, shown = map(float, ran.stdout.split("\n", 3)[:3])
     steps = (environment - began, installed - environment, shown - installed)
     print("{}: venv {:.0f} s, pip install {:.0f} s, demo {:.0f} s".format(suite, *steps))
-    print(ran.stdout.split("\n", 3)[3].split("\n\ndetails")[0], flush=True)
+    print(ran.stdout.split("\n", 3)[3].split("\n\ndefault, 1 stream")[0], flush=True)
     shutil.rmtree(root / "home/somebody")
 
 
