@@ -98,6 +98,8 @@ def _run(
                 for end, other in zip(ends, reversed(addresses), strict=True)
             ]
             stack.enter_context(program_ends.serving(ends[1]))
+            for log in logs:
+                log.new()  # A server that connected to the client's end in order to get ready is no part of a run.
             cell = _ClientRuns(spec, appliance, program, ends[0], (logs[0], logs[1]))
             runs = tuple(cell.run(number) for number in range(program.repeat))
             frames = cell.look(program.repeat)

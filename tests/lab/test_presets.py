@@ -66,6 +66,7 @@ LARGER_BUFFER = "sed -i s/64k/2m/ nginx.conf && exec nginx -p $PWD -c nginx.conf
             0.1,
             "round trips",
         ),
+        ("replication", (), 10, 0.1, "unknown"),
     ],
 )
 def test_a_preset_costs_its_round_trips(
@@ -74,6 +75,17 @@ def test_a_preset_costs_its_round_trips(
     rows = swept(tmp_path, preset, *options)
     assert law(rows).round_trips == pytest.approx(round_trips, abs=tolerance)
     assert kind in ("", rows[-1]["kind"])
+
+
+@pytest.mark.parametrize(("level", "options", "round_trips"), [("remote_apply", "-1qf", 1), ("local", "-qf", 0)])
+def test_the_base_backup_of_a_standby_is_no_part_of_a_run(
+    level: str, options: str, round_trips: float, tmp_path: Path
+) -> None:
+    """Nor is the connection that the standby reads from, on which the log follows after a commit that is `local`."""
+    client = f"PGOPTIONS='-c synchronous_commit={level}' psql -h $PWD/primary {options} commits.sql"
+    (row,) = swept(tmp_path, "replication", "--client", client, rtts="80")
+    assert float(row["completion_mean_s"]) == pytest.approx(0.08 * round_trips, abs=0.02)
+    assert row["connections"] == ""
 
 
 def test_a_preset_over_a_lossy_lane_says_what_the_loss_cost(tmp_path: Path) -> None:
