@@ -8,13 +8,14 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.folders import ROOT
+from support.lab_cells import MIB, MS
 from support.ssh_machines import Machines, machines
 from support.waiting import until
 
@@ -39,22 +40,8 @@ lanes:
   far: {rtt: 80ms, ports: {hub: hub-3, site: site-3}, host: far-machine}
 """
 
-
-ECHO = """
-import socket
-with socket.create_server(("", 7)) as server:
-    while True:
-        with server.accept()[0] as connection:
-            while data := connection.recv(100):
-                connection.sendall(data)
-"""
-ASK = """
-import socket
-with socket.create_connection(("{server}", 7)) as connection:
-    connection.sendall(b"hello")
-    assert connection.recv(5) == b"hello"
-"""
-PROGRAM = ("--server", f"exec python3 -c '{ECHO}'", "--ready", "tcp:7", "--client", f"exec python3 -c '{ASK}'")
+Cells = list[dict[str, Any]]
+Both = Callable[..., tuple[Cells, Cells]]
 
 
 @pytest.fixture(scope="module")
@@ -94,65 +81,77 @@ def test_verify_of_one_lane(appliance: Appliance, topology: Topology, capsys: py
     assert [row.split()[:2] for row in rows] == [["here", "near"], ["near", "far"]]
 
 
-def swept(args: list[str], appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def swept(args: list[str], appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> Cells:
     code = main(["sweep", "--lane", "far", "--json", *args], obj=appliance)
     answer = json.loads(capsys.readouterr().out)
-    cells: list[dict[str, Any]] = answer["cells"]
+    cells: Cells = answer["cells"]
     assert (code, answer["failures"], [cell["judgement"]["invalid"] for cell in cells]) == (0, {}, [[]] * len(cells))
     assert cells
     return cells
 
 
-def test_a_cell_over_ssh_equals_one_over_namespaces(
+@pytest.fixture
+def both(
     three: Machines,
     appliance: Appliance,
     topology: Topology,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+) -> Both:
+    """Sweep over SSH, between the machines of the lanes that are up, and then between namespaces. Returns both cells.
+
+    `section` is what the topology file says of the sweep. Over SSH nothing may be left on the machines or the lanes.
+    """
     # Its own: the cells run in another thread, and pyroute2 opens a socket in every thread that uses one.
     monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
-    before = three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0")
-    grid = ["--tcp-profile", "founding", "--duration", "5", "--runs", str(tmp_path)]
-    appliance.up(topology)
-    over_ssh = swept(grid, appliance, capsys)
-    assert appliance.topology() == topology, "the lane was not returned"
-    appliance.down()
-    alike = tmp_path / "alike.yaml"
-    alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY))
-    in_namespaces = swept([*grid, str(alike)], appliance, capsys)
+    alike = re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY)
+    left = "ls -d /tmp/longhaul-program-*; ss -tlnH sport = :8000"
+    settings = f"grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0; {left}"
+
+    def sweep(*args: str, section: str = "") -> tuple[Cells, Cells]:
+        given, before = [*args, "--runs", str(tmp_path)], three.inside("far", settings)
+        for name, text in (("machines", TOPOLOGY), ("alike", alike)):
+            (tmp_path / f"{name}.yaml").write_text(text + section)
+        appliance.up(topology)
+        over_ssh = swept([*given, *([str(tmp_path / "machines.yaml")] if section else [])], appliance, capsys)
+        assert three.inside("far", settings) == before
+        assert appliance.topology() == topology, "the lane was not returned"
+        appliance.down()
+        return over_ssh, swept([*given, str(tmp_path / "alike.yaml")], appliance, capsys)
+
+    return sweep
+
+
+def test_streams_over_ssh_equal_those_between_namespaces(both: Both) -> None:
+    cells = both("--tcp-profile", "founding", "--duration", "5")
     for group, name in (("throughput", "steady_bytes_per_s"), ("throughput", "mean_bytes_per_s"), ("delays", "rtt_ns")):
-        got, want = ([cell[group][name] for cell in cells] for cells in (over_ssh, in_namespaces))
+        got, want = ([cell[group][name] for cell in one] for one in cells)
         assert got == pytest.approx(want, rel=0.01), name
-    assert three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0") == before
 
 
-def test_a_program_over_ssh_takes_as_long_as_between_namespaces(
-    three: Machines,
-    appliance: Appliance,
-    topology: Topology,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_requests_over_ssh_equal_those_between_namespaces(both: Both) -> None:
+    grid = ("--tcp-profile", "founding", "--duration", "5", "--repeats", "1")
+    over_ssh, in_namespaces = both(*grid, "--connections", "4", "--answer", "1KiB,64KiB")
+    for name in ("p50_ns", "p99_9_ns", "count"):
+        got, want = ([cell["requests"]["times"][name] for cell in cells] for cells in (over_ssh, in_namespaces))
+        assert got == pytest.approx(want, rel=0.01), name
+    assert [cell["judgement"]["kind"] for cell in over_ssh] == ["round trips"] * 2
+    assert [cell["requests"]["answered"] for cell in over_ssh] == [252, pytest.approx(244, abs=8)]
+
+
+def test_a_preset_over_ssh_takes_as_long_as_between_namespaces(both: Both) -> None:
     """The clock of the client's own machine counts, so that the way to it over SSH does not."""
-    monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
-    given = ["--tcp-profile", "default", "--runs", str(tmp_path), "--repeat", "2", *PROGRAM]
-    appliance.up(topology)
-    (over_ssh,) = swept(given, appliance, capsys)
-    assert appliance.topology() == topology, "the lane was not returned"
-    appliance.down()
-    assert three.inside("far", "ls -d /tmp/longhaul-program-* 2>/dev/null || true; ss -tlnH 'sport = :7'") == ""
-    alike = tmp_path / "alike.yaml"
-    alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY))
-    (in_namespaces,) = swept([*given, str(alike)], appliance, capsys)
-    got, want = ([run["completion_ns"] for run in cell["program"]["runs"]] for cell in (over_ssh, in_namespaces))
-    assert got == pytest.approx(want, abs=10**6)
-    assert got == pytest.approx([80_000_000 * 2] * 2, abs=5 * 10**6)
-    connections = [cell["program"]["runs"][0]["connections"] for cell in (over_ssh, in_namespaces)]
-    assert [(len(one), one[0]["sent_bytes"], one[0]["received_bytes"]) for one in connections] == [(1, 5, 5)] * 2
-    assert (over_ssh["program"]["frames"], bool(in_namespaces["program"]["frames"])) == (None, True)
+    preset = (ROOT / "topologies/download.yaml").read_text()
+    cells = both("--rtt", "20,80", "--initcwnd", "10", "--repeat", "2", section=preset[preset.index("sweep:") :])
+    got, want = ([run["completion_ns"] for cell in one for run in cell["program"]["runs"]] for one in cells)
+    assert got == pytest.approx(want, abs=MS)
+    assert got == pytest.approx([8 * 20 * MS] * 2 + [8 * 80 * MS] * 2, abs=5 * MS)
+    over_ssh, in_namespaces = ([cell["program"] for cell in one] for one in cells)
+    runs = [run for program in (*over_ssh, *in_namespaces) for run in program["runs"]]
+    assert [[one["received_bytes"] > MIB for one in run["connections"]] for run in runs] == [[True]] * 8
+    assert [program["frames"] for program in over_ssh] == [None] * 2
+    assert all(program["frames"] for program in in_namespaces)
 
 
 def test_the_web_measures_over_the_lanes_that_are_up(
@@ -169,34 +168,6 @@ def test_the_web_measures_over_the_lanes_that_are_up(
         (cell.spec.lane.host, cell.delays.rtt_ns // 10**6, cell.judgement.invalid) for cell in run.found.values()
     ] == [("far-machine", 80, ())]
     assert (appliance.topology(), appliance.status().as_asked) == (topology, True)
-
-
-REQUESTS = """
-sweep:
-  workload: {requests: {connections: 4, answer: [1KiB, 64KiB]}}
-"""
-
-
-def test_requests_over_ssh_equal_those_over_namespaces(
-    appliance: Appliance,
-    topology: Topology,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("emulator.control.local.local", lambda: Appliance(NetlinkKernel(), tmp_path))
-    grid = ["--tcp-profile", "founding", "--duration", "5", "--runs", str(tmp_path), "--repeats", "1"]
-    appliance.up(topology)
-    over_ssh = swept([*grid, "--connections", "4", "--answer", "1KiB,64KiB"], appliance, capsys)
-    appliance.down()
-    alike = tmp_path / "alike.yaml"
-    alike.write_text(re.sub(r", ports.*}|hub_host.*\n", lambda found: "}" * (found[0][0] == ","), TOPOLOGY) + REQUESTS)
-    in_namespaces = swept([*grid, str(alike)], appliance, capsys)
-    for name in ("p50_ns", "p99_9_ns", "count"):
-        got, want = ([cell["requests"]["times"][name] for cell in cells] for cells in (over_ssh, in_namespaces))
-        assert got == pytest.approx(want, rel=0.01), name
-    assert [cell["judgement"]["kind"] for cell in over_ssh] == ["round trips"] * 2
-    assert [cell["requests"]["answered"] for cell in over_ssh] == [252, pytest.approx(244, abs=8)]
 
 
 def test_a_sweep_that_is_killed_leaves_the_lanes_as_the_user_had_them(
