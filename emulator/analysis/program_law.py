@@ -167,7 +167,7 @@ def fit(points: Sequence[LawPoint]) -> ProgramLaw | NoLaw:
     """
     rtts = rtts_of(points)
     if len(rtts) < LEAST_RTTS:
-        seen = f"only {units.format_duration(rtts[0])} was measured" if rtts else "nothing was measured"
+        seen = f"only {units.format_duration(rtts[0])} has a valid cell" if rtts else "no cell is valid"
         return NoLaw(f"{seen}: a law needs two RTTs, and three for intervals")
     plain = _least_squares(points, hidden_line=False)
     if plain.objection and any(one.bytes for one in points):

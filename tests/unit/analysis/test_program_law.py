@@ -109,8 +109,8 @@ def test_two_rtts_give_an_exact_line_without_interval() -> None:
 @pytest.mark.parametrize(
     ("points", "reason"),
     [
-        ([], "nothing was measured: a law needs two RTTs, and three for intervals"),
-        (planted(8, 0, rtts_ms=(10,)), "only 10 ms was measured: a law needs two RTTs, and three for intervals"),
+        ([], "no cell is valid: a law needs two RTTs, and three for intervals"),
+        (planted(8, 0, rtts_ms=(10,)), "only 10 ms has a valid cell: a law needs two RTTs, and three for intervals"),
     ],
 )
 def test_fewer_rtts_give_none(points: list[LawPoint], reason: str) -> None:
