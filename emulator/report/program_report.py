@@ -21,7 +21,8 @@ TITLE = "Completion time against RTT"
 ADVICE = "what would shorten a program elsewhere:"
 LEGEND = (
     "Times measured in the lab are network time only: computing costs no virtual time there, and what a program "
-    "computes on a real machine comes on top. "
+    "computes on a real machine comes on top. Times between namespaces of this machine, between SSH hosts, and in the "
+    "lab with --clock counted include what the programs compute. "
     "time: from the client's start to its exit, the mean of all runs ± at 99 % confidence; the other figures are of "
     "the median run. round trips: time / RTT. FCT efficiency: the ideal time / time; ideal is one handshake and the "
     'bytes at the line\'s rate. connections, sent, received, sent again: of TCP, the payload at the client; "-": no '
