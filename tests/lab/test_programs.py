@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -206,3 +209,25 @@ def test_frames_that_the_tap_lost_give_no_figure(appliance: Appliance, monkeypat
 
     monkeypatch.setattr(program_cell, "FrameLog", Losing)
     assert ran(appliance, turns(1, 1)).program.frames is None
+
+
+def test_jitter_holds_in_a_programs_cell_and_the_lanes_schedule_does_not(tmp_path: Path) -> None:
+    keys = [{"at": "0s", "rtt": "80ms"}, {"at": "100ms", "rtt": "300ms"}]
+    file, client = tmp_path / "evening.yaml", "python3 client.py {server} 1 7 100 0"
+    workload = TURNS | {"ready": str(TURNS["ready"]), "client": client, "repeat": 4}
+    topology = {
+        "name": "evening",
+        "hub": "here",
+        "lanes": {"site": {"rtt": "80ms", "rate": "1Gbit", "jitter": "2ms"}},
+        "schedule": {"start": "now", "tracks": [{"lanes": ["site"], "keys": keys}]},
+        "sweep": {"tcp_profile": "default", "workload": workload},
+    }
+    file.write_text(json.dumps(topology))
+    argv = [sys.executable, "-m", "emulator", "sweep", str(file), "--runs", str(tmp_path), "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (cell,) = json.loads(done.stdout)["cells"]
+    times = [one["completion_ns"] for one in cell["program"]["runs"]]
+    # Each way differs by up to 2 ms, the other 5 ms are the start of the client.
+    assert times == pytest.approx([8 * 80 * MS] * 4, abs=8 * 2 * 2 * MS + 5 * MS)
+    assert max(times) - min(times) > MS
