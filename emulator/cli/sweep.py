@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from emulator import __version__
 from emulator.cli.options import snap_option
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from emulator.experiment.sweep_runner import Runner
     from emulator.model.topology import Topology
 
+OF_A_RESUMED_RUN = frozenset({"resume", "scheduler", "baseline", "as_json"})
+"""The options that a run in a folder does not hold."""
 SNAP_BYTES = 128
 """Of each frame a sweep keeps the headers: the payload has no meaning, and is 1.2 GB a second at 10 Gbit/s."""
 
@@ -98,6 +101,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
     if given["resume"]:
         folder = RunFolder(Path(given["resume"]))
         asked = folder.asked()
+        _refuse_other_cells(ctx, asked)
         _writable_by(given["scheduler"], asked)
         _prepared(asked, given["scheduler"])
     else:
@@ -118,6 +122,19 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
     regressed = _against(old, found, given["as_json"]) if before else False
     if failures or regressed or any(result.judgement.invalid for result in found.values()):
         ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _refuse_other_cells(ctx: click.Context, asked: Asked) -> None:
+    """Refuse what a resumed run would ignore: its folder says what it measures. Raises InputError."""
+    kept = OF_A_RESUMED_RUN | ({"in_lab"} if asked.in_lab else set())
+    given = [
+        one.human_readable_name if isinstance(one, click.Argument) else one.opts[0]
+        for one in ctx.command.params
+        if one.name not in kept and ctx.get_parameter_source(one.name or "") is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        text = "a resumed run measures what its folder says: leave them out, or start a new run without --resume"
+        raise InputError.single(text, ", ".join(given))
 
 
 def _comparable(asked: Asked, old: dict[str, Result], baseline: str | None) -> None:

@@ -134,6 +134,21 @@ def test_what_is_there_is_not_measured_again(longhaul: Said, tmp_path: Path, mon
     assert other["repeats"] == [100 * MIB, 100 * MIB, 100.1 * MIB]
 
 
+def test_a_resumed_run_refuses_what_it_would_ignore(longhaul: Said, tmp_path: Path) -> None:
+    longhaul("sweep", "--in-lab", "--rtt", "0", "--tcp-profile", "default", "--repeats", "1")
+    run = newest(tmp_path)
+    (run / "cells/lane-0ms-default-1.0.json").unlink()
+    resumed = ("sweep", "--in-lab", "--resume", str(run))
+    code, _, err = longhaul(*resumed, "t.yaml", "--repeat", "5", "--rtt", "0", "--dry-run")
+    assert (code, err.strip()) == (
+        2,
+        "[FILE], --rtt, --repeat, --dry-run: a resumed run measures what its folder says: leave them out, or start a "
+        "new run without --resume",
+    )
+    assert list((run / "cells").iterdir()) == []
+    assert longhaul(*resumed, "--json")[0] == 0
+
+
 def test_a_regression_against_a_baseline_is_told_and_fails(longhaul: Said, tmp_path: Path) -> None:
     cells = ("sweep", "--in-lab", "--rtt", "32", "--tcp-profile", "default")
     longhaul(*cells)
