@@ -97,6 +97,10 @@ class Appliance:
         """Bring this topology up for the time of a block (`Confirmations.lease`)."""
         return self._confirmations.lease(topology)
 
+    def hold(self) -> AbstractContextManager[Topology]:
+        """Let nobody change the lanes for the time of a block (`Confirmations.hold`)."""
+        return self._confirmations.hold()
+
     def repair(self, *, restore: bool | None = None) -> RepairOutcome:
         """What the watchdog does at each look (`Repairs.repair`)."""
         return self._repairs.repair(restore=restore)

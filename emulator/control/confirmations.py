@@ -82,19 +82,55 @@ class Confirmations:
         returns the lanes. Raises RefusedError while a change waits for confirmation, and as `up` does.
         """
         with ExitStack() as until_returned:
-            with self.changing() as old:
-                if old.pending:
-                    raise RefusedError("a change waits for confirmation: run longhaul confirm or longhaul undo first")
-                until_returned.enter_context(self._store.holding_lease())
-                pending = Pending(0, self._clock.boot_id(), old.topology, old.began_ns, leased=True)
+            with self._taking(until_returned) as (old, pending):
                 # What goes on of the schedule keeps its phase, although it is another schedule.
                 began_ns = old.began_ns if topology.schedule else None
                 Transaction(topology, "lease", pending, began_ns).run(self._machine)
-            try:
-                yield
-            finally:
-                with self._store.locked():
-                    self.revert(pending, "returned")
+                until_returned.callback(self._return, pending)
+            yield
+
+    @contextmanager
+    def hold(self) -> Iterator[Topology]:
+        """Keep everybody from changing the lanes for the time of the block, as `lease` does; yields what is up.
+
+        The kernel keeps what it has, drift too, so that measurements show it. A schedule stands still, and then goes on
+        in its phase. Raises InputError when nothing is up.
+        """
+        with ExitStack() as until_returned:
+            with self._taking(until_returned) as (old, pending):
+                if old.topology is None:
+                    raise InputError.single("nothing is up: bring a topology up first", "request")
+                now = self._machine.scheduled(old.topology, old.began_ns)
+                still = replace(now, schedule=None, on_drift="report")
+                if old.topology.schedule:
+                    Transaction(still, "hold", pending).run(self._machine)
+                    until_returned.callback(self._return, pending)
+                else:
+                    self._machine.guard(self._machine.folder)
+                    held = replace(old, topology=still, pending=pending)
+                    self._machine.enter(held, old, "hold", self._machine.author)
+                    until_returned.callback(self._release, pending)
+            yield still
+
+    @contextmanager
+    def _taking(self, until_returned: ExitStack) -> Iterator[tuple[Intent, Pending]]:
+        """Under the lock: take the lease; yields the intent, and what a lease of it is to return."""
+        with self.changing() as old:
+            if old.pending:
+                raise RefusedError("a change waits for confirmation: run longhaul confirm or longhaul undo first")
+            until_returned.enter_context(self._store.holding_lease())
+            yield old, Pending(0, self._clock.boot_id(), old.topology, old.began_ns, leased=True)
+
+    def _return(self, pending: Pending) -> None:
+        """Return leased lanes as they were."""
+        with self._store.locked():
+            self.revert(pending, "returned")
+
+    def _release(self, pending: Pending) -> None:
+        """Give up held lanes: the kernel was left alone, so only the intent returns."""
+        with self._store.locked():
+            base = replace(self._machine.regained(), topology=pending.base, pending=None, began_ns=pending.began_ns)
+            self._machine.save(base)
 
     def pending_ns(self) -> int | None:
         """The time left to confirm the pending change, in ns; None when no change is pending, and during a lease."""

@@ -18,9 +18,10 @@ from emulator.control.appliance import Appliance
 from emulator.control.change_log import REVERT, Author
 from emulator.control.intent_store import IntentStore
 from emulator.control.revert_process import wait_and_expire
-from emulator.errors import MeasureError, RefusedError
+from emulator.errors import InputError, MeasureError, RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.plan.desired_state import wanted
+from emulator.plan.qdisc_ops import DelEgress
 from emulator.plan.scheduled_state import wanted_at
 from emulator.plan.state import State
 
@@ -106,6 +107,7 @@ CHANGES: dict[str, Callable[[Appliance], object]] = {
     "undo": Appliance.undo,
     "confirm": Appliance.confirm,
     "lease": lambda one: one.lease(CELL).__enter__(),
+    "hold": lambda one: one.hold().__enter__(),
 }
 
 
@@ -197,3 +199,43 @@ def test_a_change_that_is_not_confirmed_goes_back_to_the_phase_of_the_schedule(b
     box.clock.pass_s(2)
     assert box.appliance().expire()
     assert box.is_the_users()
+
+
+def test_lanes_that_are_held_keep_their_drift_and_nobody_changes_them(box: Box) -> None:
+    still = replace(USERS, schedule=None, on_drift="restore")
+    box.appliance().up(still)
+    before = box.appliance().history()
+    box.kernel.apply(DelEgress("lhs-japan"))
+    drifted = box.kernel.observe()
+    with box.appliance().hold() as held:
+        assert replace(held, on_drift="restore") == still
+        box.appliance().repair()
+        assert (box.kernel.observe(), box.guarded) == (drifted, [box.folder])
+        for name in CHANGES:
+            with pytest.raises(RefusedError, match="has leased the lanes"):
+                CHANGES[name](box.appliance())
+    assert (box.kernel.observe(), box.store.read().topology, box.store.read().pending) == (drifted, still, None)
+    assert box.appliance().history() == before
+    assert box.appliance().repair().repaired
+
+
+def test_a_schedule_stands_still_while_its_lanes_are_held_and_goes_on_in_its_phase(box: Box) -> None:
+    with box.appliance().hold() as held:
+        box.clock.pass_s(3540)
+        box.appliance().repair()
+        status = box.appliance().status()
+        assert [lane.lane.rtt_ns for lane in status.lanes] == [300_000_000]
+        assert (held.lanes[0].rtt_ns, status.drift) == (300_000_000, [])
+    status = box.appliance().status()
+    assert [lane.lane.rtt_ns for lane in status.lanes] == [346_000_000]
+    assert (status.drift, box.store.read().topology, box.store.read().began_ns) == ([], USERS, box.began_ns)
+
+
+def test_nothing_is_held_where_nothing_is_up_or_a_change_waits(box: Box) -> None:
+    box.appliance().set_lane(CELL.lane("japan"), confirm_s=60)
+    with pytest.raises(RefusedError, match="waits for confirmation"), box.appliance().hold():
+        pytest.fail("it was held")
+    box.appliance().down()
+    with pytest.raises(InputError, match="nothing is up"), box.appliance().hold():
+        pytest.fail("it was held")
+    assert box.store.leaseholder() is None
