@@ -68,9 +68,10 @@ def verify(
         if lane not in topology.sites:
             raise InputError.single(no_such("lane", lane, topology.sites), "LANE")
     pairs = []
-    with progress(len(rtt_certificate.pairs(topology, lanes)), "ping") as advance:
+    wanted = rtt_certificate.pairs(topology, lanes)
+    with progress(len(wanted), "ping") as advance:
         at_once = 1 if clock.here_is_virtual() else rtt_certificate.AT_ONCE
-        for pair in rtt_certificate.measure(topology, count, allowed_ns, at_once, lanes):
+        for pair in rtt_certificate.measure(topology, count, allowed_ns, at_once, wanted):
             pairs.append(pair)
             advance(1, f"{pair.one} - {pair.other}")
     certificate = rtt_certificate.certificate(status, appliance_of(ctx).status(), count, allowed_ns, pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,14 @@ from emulator.errors import MeasureError
 from emulator.experiment import engine_lateness
 from emulator.experiment.attempts import Attempts
 from emulator.experiment.engine_lateness import Late
+from emulator.experiment.impairment_test import Proof
 from emulator.hosts import resolve
 from emulator.hosts.host import Host
 from emulator.hosts.tools import ping
 from emulator.hosts.tools.process import Running
 from emulator.hosts.tools.sample_packet import Packet, way
 from emulator.model.flow_match import PROTOCOLS
-from emulator.model.topology import Topology
+from emulator.model.topology import Lane, Topology
 from emulator.plan.netem_lowering import jitter_reach_ns
 
 if TYPE_CHECKING:
@@ -61,8 +62,30 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class PairReasons:
+    """Why the RTT between two hosts is not as asked, in sentences."""
+
+    one: str
+    other: str
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """Two hosts between which no echo came back; `why` is ping's sentence."""
+
+    one: str
+    other: str
+    asked_ns: int
+    why: str
+
+
+@dataclass(frozen=True)
 class Certificate:
-    """The requested settings, what the kernel holds, the measurements, and the tools."""
+    """The requested settings, what the kernel holds, the measurements, and the tools.
+
+    `proofs` are the impairments' rows where they were measured, too; `reasons` say by pair why it is not as asked.
+    """
 
     topology: Topology
     kernel: str
@@ -73,11 +96,15 @@ class Certificate:
     pairs: tuple[Pair, ...]
     datapath: str = "netem"
     late: tuple[Late, ...] = ()
+    unanswered: tuple[Unanswered, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    reasons: tuple[PairReasons, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """Whether every pair passed, and the machine was prompt enough for valid figures."""
-        return all(pair.passed for pair in self.pairs) and all(late.passed for late in self.late)
+        """Whether every pair and impairment passed, and the machine was prompt enough for valid figures."""
+        paths = not self.unanswered and all(pair.passed for pair in self.pairs)
+        return paths and all(late.passed for late in self.late) and all(proof.row.passed for proof in self.proofs)
 
     def to_json(self) -> dict[str, Any]:
         """Everything as JSON; the topology as the YAML that brings it up again."""
@@ -94,15 +121,22 @@ class Certificate:
             "installed": list(self.installed),
             "lateness": [late.to_json() for late in self.late],
             "pairs": [{**asdict(pair), "passed": pair.passed} for pair in self.pairs],
+            "unanswered": [asdict(pair) for pair in self.unanswered],
+            "impairments": [proof.to_json() for proof in self.proofs],
+            "reasons": [asdict(reasons) for reasons in self.reasons],
         }
 
 
-def certificate(before: Status, after: Status, count: int, tolerance_ns: int, found: Sequence[Pair]) -> Certificate:
+def certificate(
+    before: Status, after: Status, count: int, tolerance_ns: int, found: Sequence[Pair],
+    unanswered: Sequence[Unanswered] = (), proofs: Sequence[Proof] = (), reasons: Sequence[PairReasons] = (),
+) -> Certificate:  # fmt: skip
     """The certificate of the pairs of an active topology, from observations before and after the measurement."""
     assert before.topology
     return Certificate(
         before.topology, os.uname().release, __version__, count, tolerance_ns, installed(before.lanes), tuple(found),
-        before.datapath, engine_lateness.between(before.lanes, after.lanes, tolerance_ns),
+        before.datapath, engine_lateness.between(before.lanes, after.lanes, tolerance_ns), tuple(unanswered),
+        tuple(proofs), tuple(reasons),
     )  # fmt: skip
 
 
@@ -116,12 +150,22 @@ def pairs(topology: Topology, sites: Sequence[str] = ()) -> list[tuple[str, str]
 
 
 def measure(
-    topology: Topology, count: int, tolerance_ns: int, at_once: int = AT_ONCE, sites: Sequence[str] = ()
+    topology: Topology,
+    count: int,
+    tolerance_ns: int,
+    at_once: int = AT_ONCE,
+    wanted: Sequence[tuple[str, str]] | None = None,
+    unanswered: Callable[[Unanswered], object] | None = None,
 ) -> Iterator[Pair]:
-    """Ping the pairs of hosts, several at once, and yield each when it is known. Raises MeasureError, MissingError."""
+    """Ping these pairs of hosts, or all, several at once, and yield each when it is known.
+
+    A pair without an answer goes to `unanswered`; without that it ends the measurement. Raises MeasureError,
+    MissingError.
+    """
+    if wanted is None:
+        wanted = pairs(topology)
     with resolve.reached(topology) as hosts:
         precise = {name: ping.is_precise(host) for name, host in hosts.items()}
-        wanted = pairs(topology, sites)
         for start in range(0, len(wanted), at_once):
             batch = wanted[start : start + at_once]
             _warm_up(topology, hosts, batch)
@@ -131,7 +175,14 @@ def measure(
             ]
             try:
                 for (one, other), program in zip(batch, programs, strict=True):
-                    yield judge(topology, one, other, _echoes(topology, one, other, program, count), tolerance_ns)
+                    try:
+                        found = _echoes(topology, one, other, program, count)
+                    except MeasureError as error:
+                        if unanswered is None:
+                            raise
+                        unanswered(Unanswered(one, other, asked_ns(topology, one, other), str(error)))
+                        continue
+                    yield judge(topology, one, other, found, tolerance_ns)
             finally:
                 for program in programs:
                     program.terminate()
@@ -158,8 +209,7 @@ def judge(topology: Topology, one: str, other: str, measured: ping.Ping, toleran
 
     Of a lane that is off only the bottleneck is requested.
     """
-    ends = [(site, far) for site, far in ((one, other), (other, one)) if site != topology.hub]
-    lanes = [way(topology.lane(site).in_effect, _echo(topology, far, site)) for site, far in ends]
+    lanes = _path(topology, one, other)
     directions = [direction for lane in lanes for direction in (lane.outbound, lane.inbound)]
     rtts = sorted(measured.rtts_ns)
     return Pair(
@@ -173,6 +223,17 @@ def judge(topology: Topology, one: str, other: str, measured: ping.Ping, toleran
         lossy=any(d.mean_loss or d.corrupt_p32 or d.ber_e15 for d in directions),
         allowed_ns=tolerance_ns + sum(jitter_reach_ns(d) + (d.delay_ns if d.reorder_p32 else 0) for d in directions),
     )
+
+
+def asked_ns(topology: Topology, one: str, other: str) -> int:
+    """The RTT that is requested for echoes between two hosts."""
+    return sum(lane.rtt_ns for lane in _path(topology, one, other))
+
+
+def _path(topology: Topology, one: str, other: str) -> list[Lane]:
+    """The lanes between two hosts, as an echo has them: with the settings of its flow."""
+    ends = [(site, far) for site, far in ((one, other), (other, one)) if site != topology.hub]
+    return [way(topology.lane(site).in_effect, _echo(topology, far, site)) for site, far in ends]
 
 
 def _echo(topology: Topology, far: str, site: str) -> Packet:
