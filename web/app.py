@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Flask
 
 from web import pages
-from web.api import lanes, live, places, problems, programs
+from web.api import lanes, live, matrix, places, problems, programs
 from web.auth.guard import Guard
 from web.context import ServerContext
 from web.service import OPTIONAL
@@ -22,7 +22,7 @@ def create_app(daemon: ServerContext, guard: Guard) -> Flask:
     problems.install(app)
     guard.install(app)
     left_out = frozenset(OPTIONAL) - daemon.usecases.can
-    for table in (lanes.table, live.table, programs.table, places.table):
+    for table in (lanes.table, matrix.table, live.table, programs.table, places.table):
         table.install(app, left_out)
     pages.install(app, guard)
     return app

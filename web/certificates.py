@@ -50,8 +50,26 @@ class LateAnswer(engine_lateness.Late):
         return super().passed
 
 
+class ProofAnswer(Answer):
+    """One impairment of a direction: requested, measured, and the interval that a requested value must lie in."""
+
+    lane: str
+    flow: str | None
+    direction: str
+    what: str
+    unit: str
+    asked: float
+    measured: float
+    low: float
+    high: float
+    passed: bool
+
+
 class CertificateAnswer(Answer):
-    """The requested settings, what the kernel held, the measurements, and the tools."""
+    """The requested settings, what the kernel held, the measurements, and the tools.
+
+    `unanswered` are pairs without an answer, `impairments` the rows of lanes where they were measured, too.
+    """
 
     id: str
     created: str
@@ -67,6 +85,9 @@ class CertificateAnswer(Answer):
     installed: list[dict[str, Any]]
     lateness: tuple[LateAnswer, ...] = ()
     pairs: list[PairAnswer]
+    unanswered: tuple[rtt_certificate.Unanswered, ...] = ()
+    impairments: tuple[ProofAnswer, ...] = ()
+    reasons: tuple[rtt_certificate.PairReasons, ...] = ()
 
 
 class CertificatesAnswer(Answer):
@@ -88,7 +109,10 @@ class Certificates:
             raise InputError.single("nothing is up: bring a topology up first", "request")
         allowed_ns = time_tolerance.rtt_tolerance_ns()
         pairs = tuple(self._measure(status.topology, count, allowed_ns))
-        made = rtt_certificate.certificate(status, look(), count, allowed_ns, pairs)
+        return self.keep(rtt_certificate.certificate(status, look(), count, allowed_ns, pairs))
+
+    def keep(self, made: rtt_certificate.Certificate) -> CertificateAnswer:
+        """Write the certificate; the oldest beyond KEPT go."""
         with self._writing:
             now = datetime.now(UTC)
             name = dated_names.free(self._folder, now, ".json")
@@ -101,13 +125,15 @@ class Certificates:
 
     def all(self) -> CertificatesAnswer:
         """All certificates, newest first, without those that are spoilt."""
-        found = []
+        return CertificatesAnswer(certificates=list(self.newest()))
+
+    def newest(self) -> Iterator[CertificateAnswer]:
+        """The same one by one, each read when it is wanted."""
         for name in self._names():
             try:
-                found.append(self.get(name))
+                yield self.get(name)
             except (InputError, KeyError) as error:
                 log.warning("a certificate is skipped: %s", error)
-        return CertificatesAnswer(certificates=found)
 
     def get(self, name: str) -> CertificateAnswer:
         """One certificate. Raises KeyError, or InputError when its file is spoilt."""

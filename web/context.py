@@ -15,6 +15,7 @@ from web.certificates import Certificates
 from web.live import Live
 from web.runs import Runs
 from web.service import UseCases
+from web.verifications import Verifications
 
 
 @dataclass
@@ -25,6 +26,7 @@ class ServerContext:
     live: Live
     runs: Runs
     certificates: Certificates
+    verifications: Verifications
     lab: bool = True
     demo: bool = False
     clock: Callable[[], float] = time.monotonic
@@ -43,6 +45,7 @@ class ServerContext:
         """Stop what runs beside the requests."""
         self.live.stop()
         self.runs.stop()
+        self.verifications.stop()
 
 
 def here() -> ServerContext:

@@ -19,6 +19,7 @@ from web.context import here
 
 PAGES = {
     "/": ("lanes", "Lanes", ""),
+    "/matrix": ("matrix", "Matrix", ""),
     "/runs": ("runs", "Test runs", ""),
     "/topology": ("topology", "Topology", ""),
     "/history": ("history", "History", "history"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -206,6 +206,18 @@ class UseCases:
     def leaseholder(self) -> int | None:
         """The process id of the test run that leased the lanes; None without a lease."""
         return self._store.leaseholder()
+
+    @contextmanager
+    def holding(self) -> Iterator[Topology]:
+        """Let nobody change the lanes for the time of the block (`Appliance.hold`); yields what is up."""
+        with ExitStack() as until_returned:
+            with self._changing("", False):
+                still = until_returned.enter_context(self._appliance.hold())
+            try:
+                yield still
+            finally:
+                with self._changing("", False):
+                    until_returned.close()
 
     def follower(self, alarm: Alarm) -> Follower:
         """The player of the active schedule; it takes turns with the requests."""

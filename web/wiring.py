@@ -12,6 +12,7 @@ from emulator.control.appliance import Appliance
 from emulator.control.rtt_monitor import Echoes
 from emulator.control.watchdog_thread import Watchdog
 from emulator.system import event_log
+from web.api.matrix import verification_answer
 from web.api.run_schemas import run_answer
 from web.app import create_app
 from web.auth.guard import Guard
@@ -21,6 +22,7 @@ from web.live import Channel, Live
 from web.runs import Run, Runs, local_runners
 from web.server import Server
 from web.service import UseCases
+from web.verifications import Verification, Verifications
 
 
 def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = False) -> ServerContext:
@@ -33,7 +35,13 @@ def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = 
 
     runners = partial(local_runners, instead=demo)
     runs = Runs(state / "runs", usecases, runners, say, set_aside=demo)
-    return ServerContext(usecases, live, runs, Certificates(state / "certificates"), lab, demo)
+    certificates = Certificates(state / "certificates")
+
+    def tell(verification: Verification) -> None:
+        live.channel.send("verification", verification_answer(verification).model_dump(mode="json"))
+
+    verifications = Verifications(usecases, certificates, tell)
+    return ServerContext(usecases, live, runs, certificates, verifications, lab, demo)
 
 
 def reporting(log: event_log.Log, channel: Channel) -> event_log.Log:

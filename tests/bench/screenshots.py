@@ -323,6 +323,17 @@ def requests(page: Page, site: Site) -> None:
     expect(page.locator("#cells tbody tr")).to_have_count(6)
 
 
+def matrix(page: Page, site: Site) -> None:
+    """All pairs verified, one of them not as asked, and a lane changed since."""
+    site.house.tools.off_ns["california", "london"] = 5_300_000
+    site.house.client.post("/api/verification?impairments=1")
+    site.house.verifications.wait()
+    site.house.client.patch("/api/lanes/japan", json={"rtt": "300ms"})
+    visit(page, site, "/matrix")
+    page.get_by_role("gridcell", name="not as asked").last.click()
+    expect(page.locator("#pair h3").first).to_be_visible()
+
+
 def report(page: Page, site: Site) -> None:
     """The report with figures."""
     runs(page, site)
@@ -343,7 +354,7 @@ def plain(path: str) -> Callable[[Page, Site], None]:
 
 FURNISHED: dict[str, Callable[[Page, Site], None]] = {
     "lanes": lanes, "refused": refused, "slow": slow, "draft": draft,
-    "panel": panel, "flow": flow, "plan": plan, "countdown": countdown,
+    "matrix": matrix, "panel": panel, "flow": flow, "plan": plan, "countdown": countdown,
     "off": off, "wide": wide, "many": many, "drift": drift, "runs": runs,
     "report": report, "program": program, "requests": requests,
     "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
@@ -351,7 +362,7 @@ FURNISHED: dict[str, Callable[[Page, Site], None]] = {
     "login-failed": wrong_token,
 }  # fmt: skip
 BARE = {f"empty-{name}": plain(f"/{name}".replace("/lanes", "/")) for name in
-        ("lanes", "runs", "topology", "history", "nics", "certificates")}  # fmt: skip
+        ("lanes", "matrix", "runs", "topology", "history", "nics", "certificates")}  # fmt: skip
 
 
 def take(browser: Browser, folder: Path, wanted: list[str]) -> None:

@@ -63,6 +63,7 @@ def served(house: House) -> Iterator[Site]:
     finally:
         site.stop()
         site.house.runs.stop()
+        site.house.verifications.stop()
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,22 @@ from typing import Any
 from flask import Flask
 from flask.testing import FlaskClient
 
+from emulator.analysis.impairment_statistics import ImpairmentCheck
 from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import Author
 from emulator.control.rtt_monitor import Echoes, Rtts
+from emulator.experiment import rtt_certificate
 from emulator.experiment.cell_result import CellSpec
-from emulator.experiment.rtt_certificate import Pair
+from emulator.experiment.impairment_test import Proof
+from emulator.experiment.rtt_certificate import Pair, Unanswered
 from emulator.experiment.run_folder import Execution
 from emulator.kernel.fake import FakeKernel
 from emulator.kernel.protocol import QueueCounters
 from emulator.model.topology import Topology
 from support.folders import ROOT
 from support.waiting import PATIENCE_S
+from web.api.matrix import verification_answer
 from web.api.run_schemas import run_answer
 from web.app import create_app
 from web.auth.guard import Guard
@@ -33,6 +38,7 @@ from web.context import ServerContext
 from web.live import Live
 from web.runs import Run, Runs
 from web.service import UseCases
+from web.verifications import Verification, Verifications, Wanted
 
 STAR = ROOT / "topologies/new-york.yaml"
 TOKENS = Tokens("may-write", "may-read", "may-operate")
@@ -74,6 +80,37 @@ def made_up(topology: Topology, count: int, tolerance_ns: int) -> Iterator[Pair]
         yield Pair(topology.hub, lane.name, rtt, rtt, rtt, rtt, 0, False, tolerance_ns)
 
 
+class MadeUpTools:
+    """Measures nothing: every pair and impairment is as asked, unless a test says otherwise.
+
+    `held` is waited for before each pair, so that a test can look meanwhile. A pair in `off_ns` is measured so much too
+    long, and one in `silent` does not answer.
+    """
+
+    def __init__(self) -> None:
+        self.held = threading.Semaphore(1_000_000)
+        self.off_ns: dict[tuple[str, str], int] = {}
+        self.silent: set[tuple[str, str]] = set()
+
+    def ping(
+        self, topology: Topology, wanted: Wanted, tolerance_ns: int, unanswered: Callable[[Unanswered], object]
+    ) -> Iterator[Pair]:
+        """The pairs in their order."""
+        for one, other in wanted.pairs:
+            assert self.held.acquire(timeout=PATIENCE_S)
+            asked_ns = rtt_certificate.asked_ns(topology, one, other)
+            if (one, other) in self.silent:
+                unanswered(Unanswered(one, other, asked_ns, "none of 11 echoes was answered"))
+                continue
+            rtt = asked_ns + self.off_ns.get((one, other), 0)
+            yield Pair(one, other, asked_ns, rtt, rtt, rtt, 0, False, tolerance_ns)
+
+    def prove(self, topology: Topology, packets: int, tolerance_ns: int, lane: str) -> list[Proof]:
+        """One row, about the delay of one direction."""
+        ms = topology.lane(lane).outbound.delay_ns / MS
+        return [Proof(lane, "outbound", ImpairmentCheck("delay", "ms", ms, ms, ms - 1, ms + 1))]
+
+
 class Clock:
     """A monotonic clock that stands still until it is moved."""
 
@@ -102,8 +139,14 @@ class House:
         # By the seed of 9 four cells stay in the table's order.
         own = {"set_aside": said.pop("set_aside", False), "order_seed": said.pop("order_seed", lambda: 9)}
         self.runs = Runs(folder / "runs", self.usecases, runners, say, **own)
-        certificates = Certificates(folder / "certificates", made_up)
-        self.daemon = ServerContext(self.usecases, self.live, self.runs, certificates, clock=self.clock, **said)
+        certificates, self.tools = Certificates(folder / "certificates", made_up), MadeUpTools()
+
+        def tell(one: Verification) -> None:
+            self.live.channel.send("verification", verification_answer(one).model_dump(mode="json"))
+
+        self.verifications = Verifications(self.usecases, certificates, tell, self.tools)
+        parts = (self.usecases, self.live, self.runs, certificates, self.verifications)
+        self.daemon = ServerContext(*parts, clock=self.clock, **said)
         self.guard = Guard(TOKENS, clock=self.clock)
         self.app: Flask = create_app(self.daemon, self.guard)
         self.client = self.someone(TOKENS.write)

@@ -27,7 +27,7 @@ from emulator.report.figures import draw
 
 AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 WHITE = "rgb(255, 255, 255)"
-PAGES = ["/", "/runs", "/topology", "/history", "/nics", "/certificates", "/docs"]
+PAGES = ["/", "/matrix", "/runs", "/topology", "/history", "/nics", "/certificates", "/docs"]
 
 
 def test_a_wrong_token_is_told_and_a_page_comes_after_the_login(browser: Browser, site: Site) -> None:

@@ -148,6 +148,26 @@ def test_a_sweep_started_by_mouse_fills_its_table_and_gives_the_star_back(url: s
     assert client.ask("GET", "/api/history").json() == before
 
 
+def test_every_pair_is_verified_by_mouse_and_the_star_stays_as_it_was(url: str, browser: Browser) -> None:
+    client = Client(url)
+    before = [client.ask("GET", path).text for path in ("/api/topology", "/api/history")]
+    page = browser.new_page(viewport={"width": 1280, "height": 1600})
+    page.set_default_timeout(LIMIT_S * 1000)
+    page.goto(url + "matrix")
+    page.get_by_label("Echoes per pair").fill("3")
+    page.get_by_role("button", name="Verify all pairs").click()
+    expect(page.locator("#notes")).to_contain_text("The certificate is filed", timeout=LIMIT_S * 1000)
+    page.close()
+    rows = client.ask("GET", "/api/matrix").json()["pairs"]
+    assert len(rows) == 6
+    for row in rows:
+        found = row["unanswered"] or row["measured"]
+        assert found and row["certificate"], row
+        assert found.get("min_ns", found["asked_ns"]) >= row["asked_ns"], row
+    seen(url, lambda look: not look["leased"])
+    assert [client.ask("GET", path).text for path in ("/api/topology", "/api/history")] == before
+
+
 @pytest.mark.parametrize(
     "lanes", [["california"], ["london"], ["japan"], ["japan", "london", "california"]], ids="-".join
 )

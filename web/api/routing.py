@@ -30,7 +30,8 @@ class Query:
     text: str
 
 
-def _flag(text: str) -> bool:
+def flag(text: str) -> bool:
+    """Parse a switch. Raises ValueError."""
     if text not in ("0", "1"):
         raise ValueError(f"{text!r} is not a flag: use 0 or 1")
     return text == "1"
@@ -55,7 +56,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return read
 
 
-DRY_RUN = Query(_flag, {"type": "string", "enum": ["0", "1"]}, "1: only make the plan")
+DRY_RUN = Query(flag, {"type": "string", "enum": ["0", "1"]}, "1: only make the plan")
 CONFIRM = Query(_seconds, {"type": "string", "examples": ["60s"]}, "revert the change after this time unless confirmed")
 
 
