@@ -90,7 +90,7 @@ class _Cancelled(Exception):
 
 
 class Verifications:
-    """One verification at a time, and the last one. `say` is told of every step, with what is new alone."""
+    """One verification at a time, and the last one. `say` hears every step, with what is new alone."""
 
     def __init__(
         self, usecases: UseCases, certificates: Certificates, say: Callable[[Verification], object],
@@ -209,7 +209,7 @@ class Verifications:
         self, finished: int, *, pairs: tuple[Pair, ...] = (), unanswered: tuple[Unanswered, ...] = (),
         proofs: tuple[Proof, ...] = (), reasons: tuple[PairReasons, ...] = (), **said: str | None,
     ) -> None:  # fmt: skip
-        """Add what is new, and tell the watchers of it alone: of many pairs each event would else repeat all."""
+        """Add what is new, and send it alone: with many pairs each event would else repeat all."""
         with self._telling:
             old = self._now
             newer: dict[str, Any] = {"finished": old.finished + finished, "version": old.version + 1}
