@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from emulator import units
@@ -192,6 +193,8 @@ def _behind_the_window(path: TcpPath, seen: Evidence, window_bytes: int) -> Verd
     reason = busy(seen)
     if not reason or seen.throughput.steady_bytes_per_s > LIMITED_SHARE * carries:
         return None
+    if math.isinf(carries):
+        return Verdict(CPU, CPU, f"{reason}, which filled the window; at an RTT of 0 no window is too small")
     could = f"the window could carry {units.throughput_text(carries)}"
     return Verdict(CPU, CPU, f"{reason}, which filled the window; {could}")
 

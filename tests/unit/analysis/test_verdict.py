@@ -84,6 +84,12 @@ MIB, MS = 2**20, 10**6
             "(25.166 Gbit/s)",
         ),
         (
+            {"core_percent": 99.6, "rwnd_share": 0.9, "rtt_before_ns": 0},
+            verdict.CPU,
+            "CPU",
+            "a core was busy for 100 % of the time, which filled the window; at an RTT of 0 no window is too small",
+        ),
+        (
             {"sender_cpu_percent": 96.0, "sndbuf_share": 0.9, "rtt_before_ns": MS},
             verdict.CPU,
             "CPU",
