@@ -101,10 +101,11 @@ def _logout(guard: Guard) -> View:
 def _denied(denied: Denied) -> AnyResponse | Response:
     """Redirect people who are not logged in to the login page; programs get the error."""
     if denied.status == 401 and request.method == "GET" and not request.path.startswith(API):
-        return redirect(f"/login?next={quote(request.path)}", 303)
+        asked = request.full_path if request.query_string else request.path
+        return redirect(f"/login?next={quote(asked)}", 303)
     return problems.of(denied)
 
 
 def _inside(path: str) -> str:
     """The local path to continue at; never another site's address, whatever was sent."""
-    return path if path in PAGES else "/"
+    return path if path.partition("?")[0] in PAGES else "/"

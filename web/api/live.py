@@ -15,7 +15,7 @@ from emulator.experiment.cell_result import CellSpec
 from web.api import programs
 from web.api.routing import DRY_RUN, JSON, EndpointTable, Query, form_body, whole
 from web.api.run_form import MOST_CELLS, OLD_WORDS, AxesAnswer, RunForm, axes_answer, program_mistakes
-from web.api.run_schemas import RunAnswer, RunsAnswer, run_answer
+from web.api.run_schemas import ComparisonAnswer, RunAnswer, RunsAnswer, comparison_answer, run_answer
 from web.api.schemas import Answer
 from web.context import here
 from web.live import MOST_WATCHERS, columns, overview
@@ -141,6 +141,15 @@ def runs() -> RunsAnswer:
 def run(name: str) -> RunAnswer:
     """One test run with the results so far."""
     return run_answer(_found(name))
+
+
+OTHER = {"other": Query(str, {"type": "string"}, "the id of the run to compare with")}
+
+
+@table("GET", "/api/runs/<name>/comparison", ComparisonAnswer, query=OTHER)
+def run_comparison(name: str, other: str = "") -> ComparisonAnswer:
+    """What changed from another run to this one by more than the uncertainty of both."""
+    return comparison_answer(_found(other), _found(name))
 
 
 @table("POST", "/api/runs/<name>/cancel", RunAnswer)

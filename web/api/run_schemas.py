@@ -9,18 +9,20 @@ from typing import Any
 
 from pydantic import Field
 
-from emulator.analysis import request_figures
+from emulator.analysis import request_figures, statistics
 from emulator.analysis.observed import CapturedFile
 from emulator.analysis.program_law import ProgramLaw
 from emulator.analysis.tcp_path import NS
-from emulator.experiment import attempts, results
+from emulator.experiment import attempts, compare_runs, results
 from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.compare_runs import CellComparison
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.report import program_report, request_table
 from emulator.report.program_table import ProgramRow, series_of
+from emulator.report.table_kinds import tables_of
 from web.api.schemas import Answer
 from web.runs import Run
 
@@ -52,6 +54,7 @@ class CellAnswer(Answer):
     state: str
     rtt_measured_ns: int | None = None
     steady_bytes_per_s: float | None = None
+    half_width_bytes_per_s: float | None = Field(default=None, description="its 99 % half-width; null after one run")
     settled: bool | None = None
     completion_s: float | None = Field(default=None, description="of a program: its mean completion time")
     requests_per_s: float | None = Field(default=None, description="of requests: how many were answered a second")
@@ -68,6 +71,8 @@ class CellAnswer(Answer):
     law_completion_s: float | None = Field(default=None, description="what the law of its program says; null without")
     ideal_s: float | None = Field(default=None, description="one handshake, and a program's bytes at the line's rate")
     limiter: str | None = None
+    evidence: str | None = Field(default=None, description="what shows that this limited it")
+    advice: str | None = Field(default=None, description="the setting that would help most; empty when none is known")
     invalid: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     failure: str | None = None
@@ -112,6 +117,63 @@ class RunAnswer(Answer):
     laws: list[str] = Field(default_factory=list)
     savings: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
+
+
+class ChangeAnswer(Answer):
+    """One cell of two runs: its figures as texts with their uncertainty, and how much they differ.
+
+    `share` is by how much the figure changed: 0.1 is a tenth more. `word` is same, faster, slower or REGRESSION: `same`
+    where the difference lies within the uncertainty of both.
+    """
+
+    id: str
+    before: str
+    after: str
+    unit: str = Field(description="bytes_per_s (the texts are MiB/s, and Gbit/s in brackets), s or requests_per_s")
+    before_limiter: str
+    after_limiter: str
+    share: float | None
+    differs: bool
+    word: str
+
+
+class ComparisonAnswer(Answer):
+    """Two runs cell by cell, as `longhaul compare` has it; the ids of cells that only one of them has measured."""
+
+    before: str
+    after: str
+    changes: list[ChangeAnswer]
+    only_before: list[str]
+    only_after: list[str]
+
+
+def comparison_answer(before: Run, after: Run) -> ComparisonAnswer:
+    """What changed beyond the noise from one run to another."""
+    changes = compare_runs.changes(before.found, after.found)
+    both = {change.id for change in changes}
+    return ComparisonAnswer(
+        before=before.id,
+        after=after.id,
+        changes=[_change(change) for change in changes],
+        only_before=[id for id in before.found if id not in both],
+        only_after=[id for id in after.found if id not in both],
+    )
+
+
+def _change(change: CellComparison) -> ChangeAnswer:
+    # After one measurement the uncertainty is unknown.
+    texts = [tables_of([one.spec]).figure_text(one).removesuffix(" ± -") for one in (change.before, change.after)]
+    return ChangeAnswer(
+        id=change.id,
+        before=texts[0],
+        after=texts[1],
+        unit=change.unit,
+        before_limiter=change.before.judgement.limiter,
+        after_limiter=change.after.judgement.limiter,
+        share=change.share if results.figure(change.before) else None,
+        differs=change.differs,
+        word=change.word,
+    )
 
 
 class RunsAnswer(Answer):
@@ -217,6 +279,7 @@ def _cell(spec: CellSpec, run: Run, programs: _Programs) -> CellAnswer:
         state="done" if result else "failed" if failure else "waiting",
         rtt_measured_ns=result.delays.rtt_ns if result else None,
         steady_bytes_per_s=result.steady_bytes_per_s if isinstance(result, CellResult) else None,
+        half_width_bytes_per_s=_half_width(result) if isinstance(result, CellResult) else None,
         settled=result.throughput.settled if isinstance(result, CellResult) else None,
         **(_of_requests(result) if isinstance(result, RequestsResult) else {}),
         **(_of_program(row) if row else {}),
@@ -224,11 +287,18 @@ def _cell(spec: CellSpec, run: Run, programs: _Programs) -> CellAnswer:
         ceiling_per_s=_ceiling_per_s(spec),
         ideal_s=ideal_ns / NS if ideal_ns else None,
         limiter=result.judgement.limiter if result else None,
+        evidence=result.judgement.evidence if result else None,
+        advice=result.judgement.advice if result else None,
         invalid=result.judgement.invalid if result else (),
         notes=tuple(attempts.noted(result.judgement.findings)) if result else (),
         failure=failure,
         captures=tuple(map(_capture, result.captures)) if result else (),
     )
+
+
+def _half_width(result: CellResult) -> float | None:
+    half = statistics.half_width(result.repeats)
+    return half if math.isfinite(half) else None
 
 
 def _capture(file: CapturedFile) -> CaptureAnswer:

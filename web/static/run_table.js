@@ -31,21 +31,21 @@ const kindOf = (run) => (run.workload ? PROGRAM : run.request_columns.length ? r
 // The figures by which two runs are compared, by cell.
 export const figures = (run) => Object.fromEntries(run.cells.map((cell) => [cell.id, kindOf(run).figure(cell)]));
 
-// Fills the table; `before` has the figures of the run that this one is compared with.
-export function fill(table, run, before) {
+// Fills the table; `before` has the figures of the run that this one is compared with. `open` opens a cell by its id.
+export function fill(table, run, before, open) {
   const kind = kindOf(run);
   const heads = ['Cell', 'RTT asked', 'Measured', ...kind.heads].map((text) => el('th', { scope: 'col' }, text));
   table.tHead.rows[0].replaceChildren(...heads, el('th', { scope: 'col', class: 'text' }, 'Limited by'));
-  table.tBodies[0].replaceChildren(...run.cells.map((cell) => row(cell, kind, before)));
+  table.tBodies[0].replaceChildren(...run.cells.map((cell) => row(cell, kind, before, open)));
 }
 
-function row(cell, kind, before) {
+function row(cell, kind, before, open) {
   const figure = kind.figure(cell);
   const change = before[cell.id] && figure ? ` (${((figure / before[cell.id] - 1) * 100).toFixed(1)} %)` : '';
   const mark = kind.marked ? '' : cell.invalid.length ? '✗ ' : cell.settled === false ? '~ ' : '';
   const why = cell.failure ?? [cell.limiter, ...cell.invalid, ...cell.notes].filter(Boolean).join('; ');
   const texts = kind.texts(cell, change).map((text, nth) => (nth === kind.judged
     ? el('td', { class: cell.invalid.length || cell.failure ? 'failed' : '' }, mark + text) : el('td', {}, text)));
-  return el('tr', { class: cell.state }, el('td', {}, `${cell.lane}, ${cell.column}`), el('td', {}, ms(cell.rtt_ns, 0)),
+  return el('tr', { class: cell.state }, el('td', {}, el('button', { type: 'button', onclick: () => open(cell.id) }, `${cell.lane}, ${cell.column}`)), el('td', {}, ms(cell.rtt_ns, 0)),
     el('td', {}, ms(cell.rtt_measured_ns, 3)), ...texts, el('td', { class: 'wrap' }, why || (cell.state === 'waiting' ? '…' : '')));
 }

@@ -3,8 +3,10 @@
 import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
 import { LawChart } from './law_chart.js';
 import { clear, show as showMistakes } from './mistakes.js';
+import { showCell, showComparison } from './run_details.js';
 import { buildProgram, kindOfRun, program } from './program.js';
 import { figures, fill } from './run_table.js';
+import { ThroughputChart } from './throughput_chart.js';
 import { ms, seconds, span, throughput } from './units.js';
 
 const form = $('new');
@@ -15,6 +17,9 @@ let ofRequests = [];
 let shown = '';
 let current = null;
 const chart = new LawChart($('law-chart'));
+const throughputs = new ThroughputChart($('throughput'), open);
+let opened = '';
+let wanted = '';
 
 function asked() {
   const said = {};
@@ -104,13 +109,28 @@ async function names(select = '') {
   $('shown').hidden = runs.length === 0;
   const options = () => runs.map((name) => el('option', { value: name }, name));
   $('run').replaceChildren(...options());
-  const other = $('other').value;
+  const other = wanted || $('other').value;
+  wanted = '';
   $('other').replaceChildren(el('option', { value: '' }, '–'), ...options());
   $('other').value = runs.includes(other) ? other : '';
   if (runs.length) await choose(runs.includes(select) ? select : runs.includes(shown) ? shown : runs[0]);
 }
 
+// Opens a cell of the run that is shown.
+function open(id) {
+  opened = id;
+  if (current) showCell(current, id);
+}
+
+// The address names what is shown, so that it can be shared.
+function keepAddress() {
+  const asked = new URLSearchParams({ run: shown });
+  if ($('other').value && $('other').value !== shown) asked.set('with', $('other').value);
+  history.replaceState(null, '', `?${asked}`);
+}
+
 async function choose(name) {
+  if (name !== shown) opened = '';
   shown = name;
   $('run').value = name;
   const base = `/api/runs/${name}`;
@@ -134,17 +154,18 @@ async function refresh() {
   await show(run);
 }
 
+// The run that the shown one is compared with; null for none.
 async function compared() {
   const name = $('other').value;
-  if (!name || name === shown) return {};
-  return figures(await ask('GET', `/api/runs/${name}`));
+  return !name || name === shown ? null : ask('GET', `/api/runs/${name}`);
 }
 
 async function show(run) {
   if (run.id !== shown) return;
   current = run;
-  const before = await compared();
+  const other = await compared();
   if (current !== run) return;
+  keepAddress();
   $('progress').max = run.total;
   $('progress').value = run.finished;
   const left = run.state === 'running' ? `, about ${span(run.left_s)} left` : '';
@@ -155,7 +176,10 @@ async function show(run) {
   const failed = run.cells.some((cell) => cell.state === 'failed');
   $('resume').hidden = run.state === 'running' || (run.state !== 'stopped' && !failed);
   $('resume').textContent = run.state === 'stopped' ? 'Resume' : 'Measure failed cells again';
-  fill($('cells'), run, before);
+  fill($('cells'), run, other ? figures(other) : {}, open);
+  throughputs.show(run, other);
+  showCell(run, opened);
+  showComparison(run, other?.id).catch(sayFailure);
   showProgram(run);
   showCaptures(run);
 }
@@ -217,6 +241,8 @@ async function start() {
   $('lane').replaceChildren(...status.lanes.map((lane) => el('option', { value: lane.name }, `${lane.name}, ${ms(lane.rtt_ns, 0)}`)));
   $('lane-field').hidden = !status.lanes.length;
   predict();
-  await names();
+  const asked = new URLSearchParams(location.search);
+  wanted = asked.get('with') ?? '';
+  await names(asked.get('run') ?? '');
 }
 start().catch(sayFailure);

@@ -1,0 +1,64 @@
+// What stands beside a run's table: one cell with its verdict, evidence and advice, and the comparison with another run.
+
+import { $, ask, el } from './api.js';
+import { ms, seconds, throughput } from './units.js';
+
+const half = (cell) => (cell.half_width_bytes_per_s ? ` ± ${throughput(cell.half_width_bytes_per_s)}` : '');
+
+function rowsOf(cell) {
+  const rows = [['RTT', `${ms(cell.rtt_ns, 3)} asked, ${ms(cell.rtt_measured_ns, 3)} measured`]];
+  if (cell.steady_bytes_per_s !== null) rows.push(['Steady', throughput(cell.steady_bytes_per_s) + half(cell)]);
+  if (cell.completion_s !== null) rows.push(['Time', seconds(cell.completion_s, cell.completion_half_width_s)]);
+  if (cell.requests_per_s !== null) rows.push(['Requests', `${Number(cell.requests_per_s.toPrecision(4))} a second`]);
+  if (cell.expected_bytes_per_s) rows.push(['Expected', throughput(cell.expected_bytes_per_s)]);
+  if (cell.state === 'done') {
+    rows.push(['Limited by', cell.limiter], ['Evidence', cell.evidence || '–'], ['What would lift it', cell.advice || 'No single setting is known.']);
+  }
+  if (cell.invalid.length) rows.push(['Not valid', cell.invalid.join('; ')]);
+  if (cell.notes.length) rows.push(['Notes', cell.notes.join('; ')]);
+  if (cell.failure) rows.push(['Failed', cell.failure]);
+  if (cell.state === 'waiting') rows.push(['State', 'not measured yet']);
+  return rows;
+}
+
+// Opens a cell of a run; without one, closes what was open.
+export function showCell(run, id) {
+  const cell = run.cells.find((one) => one.id === id);
+  $('cell').hidden = !cell;
+  if (!cell) return;
+  $('cell-title').textContent = `${cell.lane}, ${cell.column}, ${ms(cell.rtt_ns, 0)}`;
+  $('cell-body').replaceChildren(...rowsOf(cell).flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));
+}
+
+const WORDS = { same: 'within the noise', faster: 'faster', slower: 'slower', REGRESSION: 'REGRESSION' };
+
+// The two runs side by side: what changed beyond the noise stands first.
+export async function showComparison(run, other) {
+  const asked = other ? `${run.id} ${other} ${run.finished}` : '';
+  if ($('comparison').dataset.of === asked) return;
+  $('comparison').dataset.of = asked;
+  if (!other) {
+    $('comparison').hidden = true;
+    return;
+  }
+  const found = await ask('GET', `/api/runs/${run.id}/comparison?other=${encodeURIComponent(other)}`);
+  if ($('comparison').dataset.of !== asked) return;
+  const changed = found.changes.filter((one) => one.differs || one.word === 'REGRESSION');
+  const alone = found.only_before.length + found.only_after.length;
+  const parts = [found.changes.length ? `${changed.length} of ${found.changes.length} cells changed beyond the noise.` : 'The two runs have no cell in common.'];
+  if (alone) parts.push(`${found.only_before.length} cells only in ${other}, ${found.only_after.length} only in ${run.id}.`);
+  $('comparison-said').textContent = parts.join(' ');
+  $('comparison-table').tHead.rows[0].replaceChildren(...['Cell', other, run.id, 'Change', 'Beyond the noise', 'Limited by'].map((text, i) => el('th', { scope: 'col', class: i > 3 ? 'text' : '' }, text)));
+  $('comparison-title').textContent = found.changes[0]?.unit === 'bytes_per_s' ? 'Compared, in MiB/s (Gbit/s)' : 'Compared';
+  const others = found.changes.filter((one) => !changed.includes(one));
+  $('comparison-table').tBodies[0].replaceChildren(...[...changed, ...others].map(changeRow));
+  $('comparison').hidden = false;
+}
+
+function changeRow(one) {
+  const share = one.share === null ? '–' : `${one.share > 0 ? '+' : ''}${(one.share * 100).toFixed(1)} %`;
+  const limiter = one.before_limiter === one.after_limiter ? one.after_limiter : `${one.before_limiter} → ${one.after_limiter}`;
+  const tone = one.word === 'REGRESSION' || one.word === 'slower' ? 'failed' : one.word === 'faster' ? 'ok' : 'soft';
+  return el('tr', { class: one.differs ? 'changed' : '' }, el('td', {}, one.id), el('td', {}, one.before), el('td', {}, one.after), el('td', {}, share),
+    el('td', { class: `text ${tone}` }, WORDS[one.word]), el('td', { class: 'wrap' }, limiter));
+}
