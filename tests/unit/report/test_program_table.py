@@ -78,7 +78,7 @@ def test_what_is_unknown_is_a_dash() -> None:
     assert program_table.table(program_table.series_of([plain])[0]).rows == (
         ("0 ms", "3 ms", "-", "-", "-", "-", "-", "-", "-", "-", "the program itself"),
     )
-    assert program_table.series_of([plain])[0].law_text.startswith("no law: only 0 ms was measured")
+    assert program_table.series_of([plain])[0].law_text.startswith("no law: only 0 ms has a valid cell")
 
 
 def test_a_spreadsheet_has_no_figures_of_tcp_for_a_program_without_it() -> None:
