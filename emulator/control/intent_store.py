@@ -326,7 +326,7 @@ def _content(file: Path) -> bytes | None:
 
 @lru_cache(maxsize=2)
 def _value(kind: type, content: bytes, newest: int) -> object:
-    """A change reads the intent several times; equal content is taken apart once. Raises ValueError, TypeError."""
+    """A change reads the intent several times; equal content is parsed once. Raises ValueError, TypeError."""
     return from_plain(kind, _renewed(_plain(content, newest)))
 
 

@@ -52,7 +52,7 @@ def read(kind: Any, plain: Any) -> Any:
 
 
 def _reader(kind: Any) -> Reader:
-    """What reads a value of this type; the type is taken apart once, not for every value."""
+    """A function that reads values of this type; the type is analysed once, not for every value."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return partial(_read_union, [_reader(choice) for choice in inner], types.NoneType in inner)
@@ -130,7 +130,7 @@ def _mismatch(kind: Any, plain: Any) -> ValueError:
 
 @cache
 def _readers(kind: type) -> dict[str, Reader]:
-    """What reads each field of a dataclass; found when first asked for, so that a class may hold itself."""
+    """The readers of a dataclass's fields, made at the first use, so that a class may hold itself."""
     return {name: _reader(hint) for name, hint in _hints(kind).items()}
 
 

@@ -73,7 +73,7 @@ def test_what_is_written_comes_back_and_is_for_root_only(tmp_path: Path) -> None
     assert [p.name for p in tmp_path.iterdir()] == ["intent.json"]
 
 
-def test_a_file_is_taken_apart_again_only_when_its_content_differs(tmp_path: Path) -> None:
+def test_a_file_is_parsed_again_only_when_its_content_differs(tmp_path: Path) -> None:
     store, file = IntentStore(tmp_path), tmp_path / "intent.json"
     store.write(OLD)
     first, times = store.read(), file.stat()
