@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,6 +179,20 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first > 0
     assert received(1) == first
     assert received(2) != first
+
+
+def test_a_file_that_is_read_for_the_first_time_changes_no_frame(tmp_path: Path) -> None:
+    shutil.copyfile(ROOT / "topologies/new-york.yaml", tmp_path / "star.yaml")
+    argv = [sys.executable, "-m", "emulator", "lab", "run", "--pcap", "cap", "--", "sh", "-c"]
+    seen = []
+    for _ in range(2):
+        command = [*argv, "longhaul up star.yaml && (ping -c 3 -i 0.2 10.0.0.1; longhaul verify --count 3)"]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True)
+        seen.append({file.name: file.read_bytes() for file in (tmp_path / "cap").iterdir()})
+        shutil.rmtree(tmp_path / "cap")
+    assert len(seen[0]) == 12
+    assert seen[0] == seen[1]
 
 
 def test_random_numbers_come_from_the_seed_alone() -> None:
