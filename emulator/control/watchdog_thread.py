@@ -35,7 +35,7 @@ class Watchdog:
         """Stop the thread and wait for its end. The lanes stay up."""
         self._ended.set()
         os.write(self._wake[1], b".")
-        if self._thread.is_alive():
+        if self._thread.ident is not None:  # started; it may have ended since the line above
             self._thread.join()
             self._notifier.report("STOPPING=1")
             self._log(INFO, "stopped")

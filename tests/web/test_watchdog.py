@@ -54,7 +54,7 @@ def test_drift_is_repaired_or_told_and_those_who_watch_hear_of_it(tmp_path: Path
     house.appliance.up(replace(asked(house), on_drift=on_drift))
     events = house.live.channel.watch()
     next(events)
-    watchdog = Watchdog(house.usecases, wiring.reporting(logger(out, {}), house.live.channel), ears)
+    watchdog = Watchdog(house.usecases, wiring.reporting(logger(out, {}), house.live.channel), ears, period_s=3600.0)
 
     def answer() -> dict[str, object]:
         kind, data = (line.split(": ", 1)[1] for line in next(events).decode().splitlines()[1:3])
@@ -62,7 +62,7 @@ def test_drift_is_repaired_or_told_and_those_who_watch_hear_of_it(tmp_path: Path
         return dict(json.loads(data))
 
     watchdog.start()
-    assert answer() == {"level": "info", "event": "watching", "period_s": 10.0}
+    assert answer() == {"level": "info", "event": "watching", "period_s": 3600.0}
     house.usecases.status()
     house.tick()
     changes = house.usecases.changes
@@ -82,6 +82,26 @@ def test_drift_is_repaired_or_told_and_those_who_watch_hear_of_it(tmp_path: Path
     assert [line.split()[1] for line in out.getvalue().splitlines()][1:] == [
         f"event={found['event']}", "event=stopped",
     ]  # fmt: skip
+
+
+def test_a_thread_that_ends_before_stop_waits_for_it_says_that_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house, out, ears = House(tmp_path), io.StringIO(), Ears()
+    house.up()
+    watchdog = Watchdog(house.usecases, logger(out, {}), ears)
+    write = os.write
+
+    def written_and_ended(fd: int, data: bytes) -> int:
+        count = write(fd, data)
+        next(one for one in threading.enumerate() if one.name == "watchdog").join(PATIENCE_S)
+        return count
+
+    watchdog.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", written_and_ended)
+        watchdog.stop()
+    assert out.getvalue().splitlines()[-1].split()[1] == "event=stopped"
 
 
 def test_the_server_has_it_and_says_how_long_ago_it_looked(tmp_path: Path) -> None:
