@@ -34,10 +34,10 @@ log = logging.getLogger("longhaul.web")
 class Look:
     """One observation of all lanes: the time in ms since 1970 and the values; `changes` counts the changes so far.
 
-    With `leased` a test run has leased the lanes. `back_to` is the topology that returns when the lease ends, or when a
-    pending change is not confirmed. `changing` is Status's. `scheduled` holds the lanes that a schedule changes, with
-    their present settings as in a topology file. `late_ns` is how late the wire engine sent since the look before
-    (99th percentile of the worst direction); None without an engine or traffic.
+    With `leased` a measurement (a test run or a verification) has leased the lanes. `back_to` is the topology that
+    returns when the lease ends, or when a pending change is not confirmed. `changing` is Status's. `scheduled` holds
+    the lanes that a schedule changes, with their present settings as in a topology file. `late_ns` is how late the wire
+    engine sent since the look before (99th percentile of the worst direction); None without an engine or traffic.
     """
 
     at_ms: int

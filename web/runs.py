@@ -236,7 +236,7 @@ class Runs:
         if in_lab:
             return
         if (pid := self._usecases.leaseholder()) is not None:
-            raise RefusedError(f"a test run (process {pid}) has leased the lanes: wait for its end, or end it")
+            raise RefusedError(f"a measurement (process {pid}) has leased the lanes: wait for its end, or end it")
         if self._usecases.pending_ns() is not None:
             raise RefusedError("a change waits for confirmation: confirm or undo it first")
         over_the_lanes = all(spec.topology.hub_host for spec in specs)

@@ -204,7 +204,7 @@ class UseCases:
             return self._appliance.pending_ns()
 
     def leaseholder(self) -> int | None:
-        """The process id of the test run that leased the lanes; None without a lease."""
+        """The process id of the measurement that leased the lanes; None without a lease."""
         return self._store.leaseholder()
 
     @contextmanager

@@ -105,7 +105,7 @@ def emit_status(status: Status) -> None:
     if pending := status.pending:
         base = pending.back_to or "no topology"
         if pending.left_ns is None:
-            click.echo(f"leased: {base} returns when the test run that leased the lanes ends")
+            click.echo(f"leased: {base} returns when the measurement that leased the lanes ends")
         else:
             left_s = max(pending.left_ns, 0) / 1e9
             click.echo(f"pending: reverts to {base} in {left_s:.0f} s unless you run: longhaul confirm")

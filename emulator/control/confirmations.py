@@ -160,7 +160,7 @@ class Confirmations:
         except UnreadableError:
             leased = True  # as far as the intent says: the process that holds the lease says more
         if leased and (pid := self._store.leaseholder()) is not None:
-            raise RefusedError(f"a test run (process {pid}) has leased the lanes: wait for its end, or end it")
+            raise RefusedError(f"a measurement (process {pid}) has leased the lanes: wait for its end, or end it")
 
     def waiting(self, old: Intent, confirm_s: float | None) -> Pending | None:
         """What is pending after a change of the `old` intent that waits `confirm_s` seconds from now; None: no wait.

@@ -96,7 +96,7 @@ class Intent:
 
     @property
     def leased(self) -> bool:
-        """Whether a test run leases the lanes."""
+        """Whether a measurement leases the lanes."""
         return bool(self.pending and self.pending.leased)
 
     @property

@@ -72,7 +72,7 @@ class PathStatus:
 class PendingStatus:
     """Longhaul returns to the topology `back_to` (None: no topology) in `left_ns` (0 or less: at any moment).
 
-    `left_ns` None: a test run has leased the lanes, and its end returns them.
+    `left_ns` None: a measurement has leased the lanes, and its end returns them.
     """
 
     left_ns: int | None
@@ -105,7 +105,7 @@ class Status:
 
     @property
     def leased(self) -> bool:
-        """Whether a test run has leased the lanes: until its end nobody else may change them."""
+        """Whether a measurement has leased the lanes: until its end nobody else may change them."""
         return self.pending is not None and self.pending.left_ns is None
 
     def lane(self, name: str) -> LaneStatus:

@@ -74,7 +74,7 @@ def test_nobody_changes_them_meanwhile_and_the_answer_says_who_has_them(up: Hous
             up.client.post("/api/undo"),
             up.client.post("/api/runs", json=ASKED),
         ):
-            said = f"a test run (process {os.getpid()}) has leased the lanes: wait for its end, or end it"
+            said = f"a measurement (process {os.getpid()}) has leased the lanes: wait for its end, or end it"
             assert problem(answer, 409)["detail"] == said
     assert up.client.patch("/api/lanes/london", json={"rtt": "90ms"}).status_code == 200
 
@@ -129,7 +129,7 @@ def test_the_command_line_tells_the_same_from_afar(
         with other_process(up).lease(cell()):
             up.tick()
             main.main(["--url", f"http://{server.address}", "status"])
-            assert "leased: new-york returns when the test run" in capsys.readouterr().out
+            assert "leased: new-york returns when the measurement" in capsys.readouterr().out
             main.main(["--url", f"http://{server.address}", "status", "--json"])
             reply = json.loads(capsys.readouterr().out)
             assert (reply["pending"], reply["leased"], reply["back_to"]) == (None, True, "new-york")
@@ -141,11 +141,11 @@ def test_the_command_line_tells_the_same_from_afar(
 def test_pages_say_so_and_their_controls_sleep_until_it_ends(page: Page, site: Site) -> None:
     page.locator("#star [data-lane=japan] .dot").click()
     expect(page.get_by_role("heading", name="Lane japan")).to_be_visible()
-    banner, apply = page.get_by_text("A test run has leased the lanes"), page.get_by_role("button", name="Apply")
+    banner, apply = page.get_by_text("A measurement has leased the lanes"), page.get_by_role("button", name="Apply")
     with other_process(site.house).lease(cell()):
         site.look()
         expect(banner).to_have_text(
-            "A test run has leased the lanes: you cannot change them until it ends. Then new-york returns."
+            "A measurement has leased the lanes: you cannot change them until it ends. Then new-york returns."
         )
         expect(page.locator("#table tr[data-lane=japan] [data-of=asked]")).to_have_text("7 ms")
         expect(page.get_by_label("RTT", exact=True)).to_have_value("7")

@@ -49,7 +49,7 @@ class Lanes(Collector):
         leased = int(self._status.leased)
         old = "Deprecated name of longhaul_lanes_leased; the next release removes it"
         yield GaugeMetricFamily("longhaul_lanes_borrowed", old, value=leased)
-        yield GaugeMetricFamily("longhaul_lanes_leased", "Whether a test run has leased the lanes", value=leased)
+        yield GaugeMetricFamily("longhaul_lanes_leased", "Whether a measurement has leased the lanes", value=leased)
         if self._status.lateness:
             yield _lateness(self._status.lateness)
         runs = GaugeMetricFamily("longhaul_runs", "Test runs by state", labels=["state"])

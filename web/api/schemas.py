@@ -117,7 +117,7 @@ class StatusAnswer(Answer):
     drift: list[StepAnswer]
     blocked: dict[str, str] = Field(description="by lane, why Longhaul cannot repair it at present")
     pending: PendingAnswer | None
-    leased: bool = Field(description="a test run has leased the lanes: Longhaul refuses changes until it ends")
+    leased: bool = Field(description="a test run or verification has leased the lanes: no change until it ends")
     borrowed: bool = Field(
         description="the old name of `leased`; the next release removes it", json_schema_extra={"deprecated": True}
     )

@@ -41,7 +41,7 @@ const CHARTS = [
     title: 'Round-trip time, ms', unit: ms, range: rttRange,
     series: [['min_ns', 'minimum', 'violet', 1e-6], ['p99_ns', 'p99', 'in', 1e-6], ['median_ns', 'median', 'blue', 1e-6], ['asked_ns', 'asked', 'green', 1e-6, [6, 4]]],
     band: [2, 1],
-    says: (now) => (now.median_ns === null ? 'Not measured: this lane has no hosts of ours, none answered, or a test run has it.'
+    says: (now) => (now.median_ns === null ? 'Not measured: this lane has no hosts of ours, none answered, or a measurement has it.'
       : `median ${ms(now.median_ns, 2)}, minimum ${ms(now.min_ns, 2)}, p99 ${ms(now.p99_ns, 2)}, asked ${ms(now.asked_ns, 2)}; ${now.lost} echoes lost`),
     beyond: (cut, high) => (most(known(cut.p99_ns)) > high ? `. The slowest took ${ms(most(known(cut.p99_ns)), 0)}, beyond this scale` : ''),
   },

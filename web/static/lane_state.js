@@ -17,7 +17,7 @@ export function stateOf(lane, status, look) {
   const down = lost(lane);
   if (lane.name in status.blocked) return ['blocked', `cannot be repaired: ${status.blocked[lane.name]}`];
   if (drift) return ['drifted', drift];
-  if (look?.leased ?? status.leased) return ['leased', 'a test run has leased this lane'];
+  if (look?.leased ?? status.leased) return ['leased', 'a measurement has leased this lane'];
   if (lane.off) return ['off', 'its settings are kept; only the bottleneck acts'];
   if (down.length) return ['down', `every packet is lost ${down.length === 2 ? 'in both directions' : down[0]}`];
   if (look?.scheduled[lane.name]) return ['schedule', 'a schedule changes this lane'];

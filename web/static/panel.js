@@ -96,7 +96,7 @@ export class Panel {
       el('fieldset', {}, el('legend', {}, 'Round trip'), this.form.rtt.row, this.#places(),
         el('label', { class: 'check' }, this.form.even, 'split evenly over both directions')),
       ...this.form.rows, this.scheduled,
-      el('p', { class: 'hint', 'data-leased': '', hidden: true }, 'A test run has the lanes: nothing can be set until it has ended.'), this.others, this.wrong,
+      el('p', { class: 'hint', 'data-leased': '', hidden: true }, 'A measurement has the lanes: nothing can be set until it has ended.'), this.others, this.wrong,
     ];
     if (mayWrite) parts.push(this.edited, this.#buttons());
     this.root.replaceChildren(el('fieldset', { class: 'all', 'data-changes': '' }, ...parts));

@@ -15,7 +15,7 @@ function parts(status, look) {
   const found = [state];
   if (off) found.push(['warn', off === status.lanes.length ? 'latency is off' : `latency is off on ${off} of ${many(status.lanes.length, 'lane')}`]);
   found.push(left === null ? ['soft', 'no change waits'] : ['warn', `a change waits: reverted in ${Math.max(0, Math.round(left))} s`]);
-  if (look?.leased) found.push(['warn', `a test run has the lanes; ${look.back_to ?? 'nothing'} returns`]);
+  if (look?.leased) found.push(['warn', `a measurement has the lanes; ${look.back_to ?? 'nothing'} returns`]);
   if (status.schedule) found.push(['soft', `schedule at most ${late(status.schedule.max_ns)} late`]);
   found.push(['soft', emulator(status, look)]);
   return found;

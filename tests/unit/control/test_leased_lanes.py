@@ -115,7 +115,7 @@ CHANGES: dict[str, Callable[[Appliance], object]] = {
 def test_nobody_else_changes_them_meanwhile(box: Box, name: str) -> None:
     with box.appliance().lease(CELL):
         have, intent = box.kernel.observe(), box.store.read()
-        with pytest.raises(RefusedError, match=rf"a test run \(process {os.getpid()}\) has leased the lanes"):
+        with pytest.raises(RefusedError, match=rf"a measurement \(process {os.getpid()}\) has leased the lanes"):
             CHANGES[name](box.appliance())
         assert (box.kernel.observe(), box.store.read()) == (have, intent)
         box.appliance().repair()
@@ -188,7 +188,7 @@ def test_a_reverter_sleeps_until_the_borrower_is_gone_and_leaves_the_next_to_its
 def test_status_tells_of_it(box: Box, capsys: pytest.CaptureFixture[str]) -> None:
     with box.appliance().lease(CELL):
         main(["status"], obj=box.appliance())
-        assert "leased: users returns when the test run that leased the lanes ends\n" in capsys.readouterr().out
+        assert "leased: users returns when the measurement that leased the lanes ends\n" in capsys.readouterr().out
         main(["status", "--json"], obj=box.appliance())
         reported = json.loads(capsys.readouterr().out)
         assert (reported["pending"], reported["leased"], reported["back_to"]) == (None, True, "users")
