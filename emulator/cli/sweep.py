@@ -13,6 +13,8 @@ import click
 from click.core import ParameterSource
 
 from emulator import __version__
+from emulator.cli.gate import OPTIONS as GATE_OPTIONS
+from emulator.cli.gate import Outputs, emit_gate, gate_options
 from emulator.cli.options import snap_option
 from emulator.cli.output import count, emit_json, emit_table, json_option, width
 from emulator.cli.program_options import program_options
@@ -24,13 +26,14 @@ from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
 from emulator.lab.boot_options import MOST_SEED
 
 if TYPE_CHECKING:
+    from emulator.analysis.regression_gate import Gate
     from emulator.experiment.cell_result import CellSpec
     from emulator.experiment.results import Result
     from emulator.experiment.run_folder import Asked, RunFolder
     from emulator.experiment.sweep_runner import Runner
     from emulator.model.topology import Topology
 
-OF_A_RESUMED_RUN = frozenset({"resume", "scheduler", "baseline", "as_json"})
+OF_A_RESUMED_RUN = frozenset({"resume", "scheduler", "as_json"}) | GATE_OPTIONS
 """The options that a run in a folder does not hold."""
 SNAP_BYTES = 128
 """Of each frame a sweep keeps the headers: the payload has no meaning, and is 1.2 GB a second at 10 Gbit/s."""
@@ -41,7 +44,8 @@ SNAP_BYTES = 128
     "  longhaul sweep --in-lab --rtt 0,32,80,346 --tcp-profile default,max\n"
     "  longhaul sweep --in-lab topologies/new-york.yaml --streams 1,8 --dry-run\n"
     "  longhaul sweep --in-lab topologies/new-york.yaml --lane japan --cc cubic,bbr --direction outbound,inbound\n"
-    "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline runs/20260102-030405\n"
+    "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --write-baseline baseline.yaml\n"
+    "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline baseline.yaml     1 % slower: exit code 8\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --duration 5s --repeats 1 --pcap\n"
     "  longhaul sweep --in-lab --rtt 10,80 --server 'python3 -m http.server 80' --ready tcp:80 \\\n"
     "      --client 'curl -so file http://{server}/file'      any program instead of streams\n"
@@ -78,9 +82,7 @@ SNAP_BYTES = 128
 )
 @click.option("--runs", type=click.Path(file_okay=False), default="runs", show_default=True, help="Run folders.")
 @click.option("--resume", type=click.Path(exists=True, file_okay=False), help="Resume the run in this folder.")
-@click.option(
-    "--baseline", type=click.Path(exists=True, file_okay=False), help="Fail when a cell is slower than in this run."
-)
+@gate_options
 @click.option("--pcap", is_flag=True, help="Write the frames of every cell to RUN/pcap, for Wireshark.")
 @snap_option(SNAP_BYTES)
 @click.option("--dry-run", is_flag=True, help="Show the cells and their predicted throughput.")
@@ -91,17 +93,18 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
 
     The cells are all combinations of the axes; the topology file's sweep section may hold axes too. Longhaul measures
     each cell at least three times, until its mean is known to 2.5 % (99 % confidence) or --repeats is reached. It saves
-    each result at once. Exits with 8 when a cell is invalid, failed or, with --baseline, became slower.
+    each result at once. Exits with 8 when a cell is invalid, failed or, with --baseline, absent or slower.
     """
+    from emulator.experiment import baseline_file
     from emulator.experiment.run_folder import RunFolder
 
     given["in_lab"] = given["in_lab"] or bool(given["scheduler"])
-    before = RunFolder(Path(given["baseline"])) if given["baseline"] else None
-    old = before.measured(before.asked()) if before else {}
+    outputs = Outputs.of(given)
     if given["resume"]:
         folder = RunFolder(Path(given["resume"]))
         asked = folder.asked()
         _refuse_other_cells(ctx, asked)
+        before = outputs.before(asked)
         _writable_by(given["scheduler"], asked)
         _prepared(asked, given["scheduler"])
     else:
@@ -109,7 +112,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         if given["dry_run"]:
             _show_plan(asked, given["as_json"])
             return
-        _comparable(asked, old, given["baseline"])
+        before = outputs.before(asked)
         _writable_by(given["scheduler"], asked)
         _prepared(asked, given["scheduler"])
         folder = _new_folder(Path(given["runs"]), base, asked)
@@ -118,9 +121,10 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         _run(asked, folder, given["scheduler"], found, failures)
     finally:
         found = {spec.id: found[spec.id] for spec in asked.specs if spec.id in found}
-        _conclude(asked.specs, found, failures, folder, given["as_json"])
-    regressed = _against(old, found, given["as_json"]) if before else False
-    if failures or regressed or any(result.judgement.invalid for result in found.values()):
+        gate = baseline_file.judge(before, asked, found, failures, outputs.tolerance)
+        _conclude(asked.specs, found, failures, folder, gate, given["as_json"])
+    outputs.renew(asked, found, gate)
+    if not gate.passed:
         ctx.exit(EXIT_NOT_AS_ASKED)
 
 
@@ -135,12 +139,6 @@ def _refuse_other_cells(ctx: click.Context, asked: Asked) -> None:
     if given:
         text = "a resumed run measures what its folder says: leave them out, or start a new run without --resume"
         raise InputError.single(text, ", ".join(given))
-
-
-def _comparable(asked: Asked, old: dict[str, Result], baseline: str | None) -> None:
-    """Refuse a baseline without any of these cells."""
-    if baseline and not any(spec.id in old for spec in asked.specs):
-        raise InputError.single("this run has no cell in common with the sweep", "--baseline", baseline)
 
 
 def _writable_by(scheduler: str | None, asked: Asked) -> None:
@@ -239,11 +237,11 @@ def _conclude(
     found: dict[str, Result],
     failures: dict[str, str],
     folder: RunFolder,
+    gate: Gate,
     as_json: bool,
 ) -> None:
-    """Write results.json, the tables and the report; show the tables, or the results as JSON."""
-    from emulator.experiment.cell_captures import FOLDER
-    from emulator.report import write
+    """Write results.json, the tables and the report; show the tables and the gate, or the results as JSON."""
+    from emulator.report import gate_report, write
     from emulator.report.table_kinds import tables_of
 
     tables = tables_of(specs)
@@ -255,8 +253,20 @@ def _conclude(
         click.echo(f"no report.html: {error}", err=True)
     if as_json:
         cells = [result.to_json() for result in found.values()]
-        emit_json({"run": str(folder.path), "cells": cells, "failures": failures})
-        return
+        judged = {"baseline": gate_report.to_json(gate)} if gate.compared else {}
+        emit_json({"run": str(folder.path), "cells": cells, "failures": failures} | judged)
+    else:
+        _emit_tables(specs, found, said, folder)
+    if gate.compared:
+        emit_gate(gate, as_json=as_json)
+
+
+def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequence[str], folder: RunFolder) -> None:
+    """Show the tables, what is to know about them, and where the results are."""
+    from emulator.experiment.cell_captures import FOLDER
+    from emulator.report.table_kinds import tables_of
+
+    tables = tables_of(specs)
     for table in (tables.overview(specs, found), *tables.details(specs, found)):
         click.echo(f"{table.title}\n")
         emit_table(table.header, table.rows, left=table.left, most=width())
@@ -277,19 +287,3 @@ def _conclude(
     click.echo(f"results: {folder.path}")
     if files := [file for result in found.values() for file in result.captures]:
         click.echo(f"captured frames: {count(len(files), 'file')} in {folder.path / FOLDER}")
-
-
-def _against(old: dict[str, Result], found: dict[str, Result], as_json: bool) -> bool:
-    """Show what changed since the baseline; return whether a cell regressed."""
-    from emulator.experiment import compare_runs
-    from emulator.report import table_kinds
-
-    changes = compare_runs.changes(old, found)
-    if not as_json:
-        table = table_kinds.comparison(changes)
-        click.echo("\nagainst the baseline\n")
-        emit_table(table.header, table.rows, left=("cell", ""))
-    for change in changes:
-        if change.regressed:
-            click.echo(f"regression: {change.id} {change.share:+.1%}", err=True)
-    return any(change.regressed for change in changes)

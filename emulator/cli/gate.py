@@ -1,0 +1,121 @@
+"""The options of a sweep that compare it with a baseline: reads, writes and prints for the command `sweep`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from emulator.cli.options import Quantity
+from emulator.cli.output import emit_table, width
+from emulator.errors import InputError, Mistake
+
+if TYPE_CHECKING:
+    from emulator.analysis.regression_gate import Baseline, Gate
+    from emulator.experiment.results import Result
+    from emulator.experiment.run_folder import Asked
+
+F = TypeVar("F", bound=Callable[..., Any])
+OPTIONS = frozenset({"baseline", "write_baseline", "force", "tolerance"})
+"""The parameters that the options here have."""
+
+
+def _tolerance(text: str) -> float:
+    from emulator.experiment.baseline_file import tolerance_percent
+
+    return tolerance_percent(text)
+
+
+def gate_options(command: F) -> F:
+    """--baseline, --write-baseline, --force and --tolerance."""
+    file = partial(click.option, metavar="FILE")
+    for one in reversed((
+        file("--baseline", type=click.Path(), help="Fail when a cell is slower than in this baseline, which "
+             "--write-baseline wrote, or than in the folder of an earlier run."),
+        file("--write-baseline", type=click.Path(dir_okay=False), help="Write the cells' figures to this new file."),
+        click.option("--force", is_flag=True, help="Overwrite the baseline."),
+        click.option("--tolerance", type=Quantity("PERCENT", _tolerance), default="1%", show_default=True,
+                     help="The least change for the worse that fails."),
+    )):  # fmt: skip
+        command = one(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What the options here ask for. `tolerance` is in percent."""
+
+    baseline: Path | None
+    write_baseline: Path | None
+    tolerance: float
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Outputs:
+        """Read the options. Raises InputError for what would fail after hours of measuring, all at once."""
+        writes = given["write_baseline"]
+        mistakes = []
+        if writes and given["baseline"]:
+            text = "a sweep writes a baseline or is compared with one: use one of the two"
+            mistakes.append(Mistake("--write-baseline", "", text))
+        if given["force"] and not writes:
+            mistakes.append(Mistake("--force", "", "it overwrites a baseline: add --write-baseline FILE"))
+        if writes and Path(writes).exists() and not given["force"]:
+            mistakes.append(Mistake("--write-baseline", writes, "exists already; overwrite it with --force"))
+        mistakes += [
+            Mistake(option, file, "its folder does not exist: make it first")
+            for option, file in (("--write-baseline", writes),)
+            if file and not Path(file).absolute().parent.is_dir()
+        ]
+        if mistakes:
+            raise InputError(mistakes)
+        before, after = (Path(file) if file else None for file in (given["baseline"], writes))
+        return cls(before, after, given["tolerance"])
+
+    def before(self, asked: Asked) -> Baseline | None:
+        """The baseline to compare with. Raises InputError when it is none, or has none of these cells."""
+        from emulator.experiment import baseline_file
+        from emulator.experiment.run_folder import RunFolder
+
+        if self.baseline is None:
+            return None
+        if self.baseline.is_dir():
+            return baseline_file.of_run(RunFolder(self.baseline), asked)
+        found = baseline_file.load(self.baseline)
+        if not any(spec.id in found.cells for spec in asked.specs):
+            text = "this baseline has no cell in common with the sweep"
+            raise InputError.single(text, "--baseline", str(self.baseline))
+        return found
+
+    def renew(self, asked: Asked, found: Mapping[str, Result], gate: Gate) -> None:
+        """Write the new baseline, if one is asked for and every cell is valid."""
+        from emulator.analysis.regression_gate import Baseline
+        from emulator.experiment import baseline_file
+
+        if self.write_baseline is None:
+            return
+        if not gate.passed:
+            click.echo(f"{self.write_baseline} is not written: every cell of a baseline must be valid", err=True)
+            return
+        cells = {id: baseline_file.figures(result) for id, result in found.items()}
+        baseline_file.write(self.write_baseline, Baseline(baseline_file.conditions(asked, found), cells))
+        click.echo(f"baseline: {self.write_baseline}", err=True)
+
+
+def emit_gate(gate: Gate, *, as_json: bool) -> None:
+    """Show what changed since the baseline, and on stderr what failed and why."""
+    from emulator.report import gate_report
+
+    if not as_json:
+        table = gate_report.table(gate)
+        click.echo(f"\n{table.title}\n")
+        emit_table(table.header, table.rows, left=table.left, most=width())
+        click.echo()
+        for line in gate_report.remarks(gate):
+            click.echo(line)
+    for line in gate_report.problems(gate):
+        click.echo(line, err=True)
+    click.echo(gate_report.verdict(gate), err=True)
