@@ -70,7 +70,7 @@ BY_KEY = {kind.key: kind for kind in KINDS}
 
 
 @dataclass(frozen=True)
-class Figure:
+class CellFigure:
     """A figure of a cell in its kind's unit, rounded to `DIGITS` digits, as a baseline holds it.
 
     `percent` is the 99 % half-width as a percentage of the value, to four decimals; None: it was not measured.
@@ -81,7 +81,7 @@ class Figure:
     percent: float | None = None
 
     @classmethod
-    def rounded(cls, key: str, value: float, percent: float | None = None) -> Figure:
+    def rounded(cls, key: str, value: float, percent: float | None = None) -> CellFigure:
         """A measured figure. Times and rates are whole numbers (ns, bit/s)."""
         digits = float(f"{value:.{DIGITS - 1}e}")
         kept = digits if key == "requests_per_s" else float(round(digits))
@@ -94,7 +94,7 @@ class Figure:
         return BY_KEY[self.key]
 
 
-Figures = Mapping[str, Figure]
+Figures = Mapping[str, CellFigure]
 """The figures of a cell by key, in the order of `KINDS`."""
 
 
@@ -145,8 +145,8 @@ class MeasuredCell:
 class FigureChange:
     """One figure of a cell then and now, both in its kind's unit; `certain`: single measurements are certain."""
 
-    before: Figure
-    after: Figure
+    before: CellFigure
+    after: CellFigure
     tolerance_percent: float
     certain: tuple[bool, bool] = (True, True)
 
@@ -167,7 +167,7 @@ class FigureChange:
         return statistics.differ(one, other)
 
     @staticmethod
-    def _half(figure: Figure, *, certain: bool) -> float:
+    def _half(figure: CellFigure, *, certain: bool) -> float:
         if figure.percent is None:
             return 0.0 if certain else math.inf
         return figure.value * figure.percent / 100
@@ -189,7 +189,7 @@ class CellVerdict:
     id: str
     word: str
     changes: tuple[FigureChange, ...] = ()
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[CellFigure, ...] = ()
     why: tuple[str, ...] = ()
     seconds: float = 0.0
 

@@ -21,8 +21,8 @@ from emulator.analysis.regression_gate import (
     KINDS,
     LAB,
     Baseline,
+    CellFigure,
     Conditions,
-    Figure,
     Figures,
     MeasuredCell,
 )
@@ -65,16 +65,16 @@ def figures(result: Result) -> Figures:
     value, half = results.figure(result), half_width(result)
     percent = 100 * half / value if value and math.isfinite(half) else None
     if isinstance(result, CellResult):
-        found = [Figure.rounded("throughput", value * 8, percent)]
+        found = [CellFigure.rounded("throughput", value * 8, percent)]
     elif isinstance(result, ProgramResult):
-        found = [Figure.rounded("completion", value * 1e9, percent)]
+        found = [CellFigure.rounded("completion", value * 1e9, percent)]
     else:
         assert isinstance(result, RequestsResult)
         times = result.requests.times
         found = [
-            Figure.rounded("requests_per_s", value, percent),
-            Figure.rounded("p50", times.p50_ns),
-            Figure.rounded("p99", times.p99_ns),
+            CellFigure.rounded("requests_per_s", value, percent),
+            CellFigure.rounded("p50", times.p50_ns),
+            CellFigure.rounded("p99", times.p99_ns),
         ]
     return {figure.key: figure for figure in found}
 
@@ -213,10 +213,10 @@ def _cell(source: Source, id: str, tree: Tree) -> Figures:
     path = (CELLS_KEY, id)
     given = _mapping(source, path, tree)
     _unknown(source, path, given, (*BY_KEY, UNCERTAINTY))
-    found: dict[str, Figure] = {}
+    found: dict[str, CellFigure] = {}
     for key in (kind.key for kind in KINDS if kind.key in given):
         try:
-            found[key] = Figure(key, float(BY_KEY[key].read(_word(source, (*path, key), given[key]))))
+            found[key] = CellFigure(key, float(BY_KEY[key].read(_word(source, (*path, key), given[key]))))
         except (ValueError, OverflowError) as error:
             source.wrong((*path, key), str(error))
     if not any(key in BY_KEY for key in given):
@@ -224,7 +224,7 @@ def _cell(source: Source, id: str, tree: Tree) -> Figures:
     if UNCERTAINTY in given:
         percent = _percent(source, (*path, UNCERTAINTY), given[UNCERTAINTY])
         for key in list(found)[:1]:
-            found[key] = Figure(key, found[key].value, percent)
+            found[key] = CellFigure(key, found[key].value, percent)
     return found
 
 

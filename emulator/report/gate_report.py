@@ -8,8 +8,8 @@ from emulator.analysis.regression_gate import (
     FASTER,
     NOISE,
     REGRESSION,
+    CellFigure,
     CellVerdict,
-    Figure,
     FigureChange,
     Gate,
 )
@@ -18,19 +18,20 @@ from emulator.report.tables import Table
 COMPARED = ("cell", "figure", "baseline", "measured", "change", "verdict")
 ALONE = ("cell", "figure", "measured", "verdict")
 LEFT = ("cell", "figure", "verdict")
+LEAST_SHOWN_PERCENT = 0.005
 TITLES = {"completion": "completion time", "requests_per_s": "requests a second"}
 """What people read instead of a baseline's key."""
 
 
-def title(figure: Figure) -> str:
+def title(figure: CellFigure) -> str:
     """The name of a figure for people."""
     return TITLES.get(figure.key, figure.key)
 
 
-def shown(figure: Figure) -> str:
+def shown(figure: CellFigure) -> str:
     """A figure with its unit, and its uncertainty where it is known."""
     text = figure.kind.show(figure.value)
-    return f"{text} ± {figure.percent:.2f} %" if figure.percent else text
+    return f"{text} ± {figure.percent:.2f} %" if figure.percent and figure.percent >= LEAST_SHOWN_PERCENT else text
 
 
 def percent(change: FigureChange) -> str:
@@ -39,10 +40,18 @@ def percent(change: FigureChange) -> str:
 
 
 def table(gate: Gate) -> Table:
-    """One row for each figure of each cell; the cell's verdict stands in its first row."""
+    """One row for each figure of each cell; the cell's verdict stands in its first row.
+
+    A figure that all cells have as their only one stands in the title instead of a column.
+    """
+    header = COMPARED if gate.compared else ALONE
     rows = [row for cell in gate.cells for row in _rows(cell, compared=gate.compared)]
-    return Table("against the baseline" if gate.compared else "cells", COMPARED if gate.compared else ALONE,
-                 tuple(rows), LEFT)  # fmt: skip
+    name = "against the baseline" if gate.compared else "cells"
+    kinds = {row[1] for row in rows} - {"-"}
+    if len(kinds) == 1:
+        rows = [(row[0], *row[2:]) for row in rows]
+        return Table(f"{name}: {kinds.pop()}", (header[0], *header[2:]), tuple(rows), LEFT)
+    return Table(name, header, tuple(rows), LEFT)
 
 
 def _rows(cell: CellVerdict, *, compared: bool) -> list[tuple[str, ...]]:

@@ -155,7 +155,7 @@ def test_a_regression_against_a_baseline_is_told_and_fails(longhaul: Said, tmp_p
     before = str(newest(tmp_path))
     assert longhaul(*cells, "--baseline", before)[0] == 0
     code, out, err = longhaul(*cells, "--baseline", before, mib=90)
-    assert (code, "regression: lane-32ms-default-1 -10.0%" in err) == (8, True)
+    assert (code, "REGRESSION: lane-32ms-default-1: throughput -10.00 %" in err) == (8, True)
     assert "REGRESSION" in out
     code, out, _ = longhaul("compare", before, str(newest(tmp_path)), "--json")
     assert (code, json.loads(out)["changes"][0]["word"]) == (8, "REGRESSION")

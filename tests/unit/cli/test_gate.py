@@ -1,0 +1,134 @@
+"""sweep --baseline and --write-baseline on the command line, with figures that are given instead of measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.folders import GOLDEN
+from support.golden import golden
+from support.made_results import MIB, changed, execution
+
+from emulator.cli import main
+from emulator.errors import MeasureError
+from emulator.experiment import sweep_runner
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.run_folder import Execution
+
+SWEEP = ("sweep", "--in-lab", "--tcp-profile", "default", "--repeats", "1", "--rtt")
+CELL = "lane-32ms-default-1"
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def swept(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Said:
+    """Runs a sweep of these RTTs in an empty folder, where every cell measures `mib` MiB/s and `spoilt` is invalid."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("emulator.report.figures.draw.draw", lambda *_: [])
+
+    def run(rtts: str, *args: str, mib: float = 100, spoilt: str = "", fails: str = "") -> tuple[int, str, str]:
+        def measure(spec: CellSpec) -> Execution:
+            if spec.id == fails:
+                raise MeasureError("iperf3 ended")
+            done = execution(spec, mib * MIB)
+            reasons = ("12 packets dropped by the emulator's limit",) if spec.id == spoilt else ()
+            return Execution(changed(done.result, invalid=reasons), done.raw)
+
+        monkeypatch.setattr(sweep_runner, "in_lab", lambda *_: measure)
+        code = main.main([*SWEEP, rtts, *args])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_baseline_is_written_once_and_renewed_with_consent(swept: Said) -> None:
+    file = Path("b.yaml")
+    code, _, err = swept("32,80", "--write-baseline", "b.yaml")
+    assert (code, err.splitlines()[-1]) == (0, "baseline: b.yaml")
+    first = file.read_text()
+    assert first.splitlines()[-2:] == [
+        "  lane-32ms-default-1: {throughput: 838.861Mbit}",
+        "  lane-80ms-default-1: {throughput: 838.861Mbit}",
+    ]
+    refused = swept("32,80", "--write-baseline", "b.yaml", mib=90)
+    assert refused == (2, "", "--write-baseline: b.yaml: exists already; overwrite it with --force\n")
+    assert (file.read_text(), len(list(Path("runs").iterdir()))) == (first, 1)
+    assert swept("32,80", "--write-baseline", "b.yaml", "--force")[0] == 0
+    assert file.read_text() == first
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("mib", "tolerance", "code", "word"),
+    [
+        (100, "1%", 0, "same"),
+        (99.5, "1%", 0, "same"),
+        (99, "1%", 8, "REGRESSION"),
+        (99, "1.1%", 0, "same"),
+        (101, "1%", 0, "faster"),
+    ],
+)
+def test_one_percent_slower_fails(swept: Said, mib: float, tolerance: str, code: int, word: str) -> None:
+    swept("32", "--write-baseline", "b.yaml")
+    against = ("32", "--baseline", "b.yaml", "--tolerance", tolerance)
+    found, out, err = swept(*against, mib=mib)
+    assert (found, f"  {word}\n" in out) == (code, True)
+    assert ("renew the baseline with --write-baseline FILE --force" in out) is (word == "faster")
+    assert err.splitlines()[-1].startswith("gate failed: 1 of 1 cells" if code else "gate passed: 1 cells")
+    found, out, _ = swept(*against, "--json", mib=mib)
+    gate = json.loads(out)["baseline"]
+    assert (found, gate["passed"], gate["cells"][0]["verdict"]) == (code, not code, word)
+
+
+def test_cells_that_are_absent_new_invalid_or_failed(swept: Said) -> None:
+    swept("20,32,80,90", "--write-baseline", "b.yaml")
+    lane = "lane-{}ms-default-1".format
+    code, out, err = swept("20,32,80,95", "--baseline", "b.yaml", mib=98.7, spoilt=lane(32), fails=lane(80))
+    assert code == 8
+    told = "\n".join((out[out.index("against the baseline") :], err[err.index("REGRESSION") :]))
+    assert told == golden(GOLDEN / "gate.txt", told)
+
+
+def test_a_resumed_run_writes_a_baseline_and_is_compared(swept: Said, capsys: pytest.CaptureFixture[str]) -> None:
+    swept("32")
+    (run,) = Path("runs").iterdir()
+    assert main.main(["sweep", "--resume", str(run), "--write-baseline", "b.yaml"]) == 0
+    assert main.main(["sweep", "--resume", str(run), "--baseline", "b.yaml", "--tolerance", "0.1%"]) == 0
+    assert "+0.00 %  same" in capsys.readouterr().out
+
+
+def test_an_invalid_cell_makes_no_baseline(swept: Said) -> None:
+    code, _, err = swept("32", "--write-baseline", "b.yaml", spoilt=CELL)
+    assert (code, err.splitlines()[-1]) == (8, "b.yaml is not written: every cell of a baseline must be valid")
+    assert not Path("b.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (
+            ("--baseline", "no.yaml"),
+            "--baseline: no.yaml: does not exist; write it from a sweep that is as it should be: "
+            "longhaul sweep ... --write-baseline no.yaml",
+        ),
+        (
+            ("--baseline", "b.yaml", "--write-baseline", "no/c.yaml", "--force", "--rate", "1Gbit"),
+            "--write-baseline: a sweep writes a baseline or is compared with one: use one of the two\n"
+            "--write-baseline: no/c.yaml: its folder does not exist: make it first\n"
+            "2 mistakes; nothing was changed",
+        ),
+        (("--force",), "--force: it overwrites a baseline: add --write-baseline FILE"),
+        (
+            ("--baseline", "b.yaml", "--mtu", "9000"),
+            "--baseline: b.yaml: this baseline has no cell in common with the sweep",
+        ),
+    ],
+)
+def test_what_would_fail_later_is_refused_before_anything_is_measured(
+    swept: Said, args: tuple[str, ...], told: str
+) -> None:
+    swept("32", "--write-baseline", "b.yaml")
+    assert swept("32", *args) == (2, "", f"{told}\n")
+    assert len(list(Path("runs").iterdir())) == 1
