@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import APIResponse, Browser, Page, Route, sync_playwright
 
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House
@@ -34,6 +35,15 @@ class Site:
         self.house.tick()
         self.house.live.look()
 
+    def beat(self, ended: threading.Event) -> None:
+        """Send what a page does not show, every second, as a real daemon sends looks.
+
+        A page that hears nothing for five seconds says that the daemon does not answer, above all that it shows: a slow
+        test would click what has moved.
+        """
+        while not ended.wait(1.0):
+            self.house.live.channel.send("watchdog", {"event": "begun"})
+
     def stop(self) -> None:
         """The daemon is gone."""
         self.house.live.channel.close()
@@ -57,13 +67,46 @@ def _listening(house: House, address: str) -> tuple[Server, threading.Thread]:
 @contextmanager
 def served(house: House) -> Iterator[Site]:
     """Serve a house for the time of a block."""
-    site = Site(house, *_listening(house, "127.0.0.1:0"))
+    site, ended = Site(house, *_listening(house, "127.0.0.1:0")), threading.Event()
+    beats = threading.Thread(target=site.beat, args=(ended,))
+    beats.start()
     try:
         yield site
     finally:
+        ended.set()
+        beats.join()
         site.stop()
         site.house.runs.stop()
         site.house.verifications.stop()
+
+
+class Held:
+    """Keeps the answer to the page's next request of this address and method until the test lets it go."""
+
+    def __init__(self, page: Page, address: str, method: str = "GET") -> None:
+        self._page, self._method, self._taken = page, method, False
+        self._kept: list[tuple[Route, APIResponse]] = []
+        page.route(address, self._keep)
+
+    def _keep(self, route: Route) -> None:
+        if self._taken or route.request.method != self._method:
+            route.fallback()
+            return
+        self._taken = True
+        self._kept.append((route, route.fetch()))
+
+    def answered(self) -> None:
+        """Wait until the server has answered."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._kept:
+            assert time.monotonic() < deadline
+            self._page.wait_for_timeout(20)
+
+    def go(self) -> None:
+        """Let the page have the answer, and wait until it has dealt with it."""
+        ((route, answer),) = self._kept
+        route.fulfill(response=answer)
+        self._page.evaluate("fetch('/api/places').then((answer) => answer.text()).then(() => new Promise(setTimeout))")
 
 
 @contextmanager
