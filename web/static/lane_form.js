@@ -70,7 +70,7 @@ export class LaneForm {
     const drafts = before ? new Map([...this.#drafted, ...held].map((name) => [name, this.fields.get(name).draft])) : new Map();
     const [even, alike] = before ? [this.even.checked, this.alike.checked] : [null, null];
     this.#set(settings, rttNs);
-    this.first = { ...this.#said, even: this.even.checked, alike: this.alike.checked };
+    this.first = this.said;
     if (before && even !== before.even) this.even.checked = even;
     if (before && alike !== before.alike) this.alike.checked = alike;
     for (const [name, draft] of drafts) this.fields.get(name).draft = draft;
@@ -93,9 +93,10 @@ export class LaneForm {
     this.#show();
   }
 
-  // All that the form says, as texts.
-  get #said() {
-    return Object.fromEntries([...this.fields].map(([name, one]) => [name, one.text]));
+  // All that the form says: its fields as texts, and its two checkboxes.
+  get said() {
+    const texts = Object.fromEntries([...this.fields].map(([name, one]) => [name, one.text]));
+    return { ...texts, even: this.even.checked, alike: this.alike.checked };
   }
 
   // The names of all fields but those that follow from others: the delays from an evenly split RTT, or the RTT from them.
@@ -106,7 +107,7 @@ export class LaneForm {
 
   // The names of the fields that say something else than what is asked.
   get edits() {
-    const said = this.#said;
+    const { said } = this;
     const found = this.#names.filter((name) => said[name] !== this.first[name]);
     return this.even.checked && !this.first.even && !found.includes('rtt') ? ['rtt', ...found] : found;
   }
@@ -193,9 +194,9 @@ export class LaneForm {
     return patch;
   }
 
-  // What was edited is asked for now.
-  settle() {
-    this.first = { ...this.#said, even: this.even.checked, alike: this.alike.checked };
+  // What the form said when it was sent is asked for now; what was edited since is an edit still.
+  settle(said) {
+    this.first = said;
   }
 
   // Tells what is wrong in every field that somebody can see; whether there is anything.

@@ -15,7 +15,7 @@ export async function loadKeys() {
 
 export class Panel {
   constructor(root, changed) {
-    Object.assign(this, { root, changed, lane: null, flow: '', live: {}, forms: new Map() });
+    Object.assign(this, { root, changed, lane: null, flow: '', live: {}, forms: new Map(), saying: 0, applying: false });
     root.addEventListener('submit', (event) => event.preventDefault());
     addEventListener('beforeunload', (event) => [...this.forms.values()].some((form) => form.edits.length) && event.preventDefault());
     onClick('plan-close', () => $('plan').close());
@@ -144,11 +144,12 @@ export class Panel {
   // Names who changed the lane under somebody's edits, and what. `since` is the entity tag of what the edits are about.
   async #say(others, since) {
     const { form, lane } = this;
+    const mine = (this.saying += 1);
     const entries = can.has('history') ? (await ask('GET', '/api/history')).entries : [];
     const known = entries.findIndex((entry) => entry.etag === since);
     const newer = (known < 0 ? entries : entries.slice(0, known)).filter((entry) => entry.lanes.includes(lane.name));
     const who = [...new Set(newer.reverse().map(({ author }) => `${author.user} (${author.command})`))].join(' and ') || 'Somebody else';
-    if (form === this.form) this.others.textContent = `${who} changed this lane meanwhile: ${others.join(', ')}. Your edits are kept.`;
+    if (form === this.form && mine === this.saying && form.edits.length) this.others.textContent = `${who} changed this lane meanwhile: ${others.join(', ')}. Your edits are kept.`;
   }
 
   // Presets: as far as some place is from the hub.
@@ -170,7 +171,7 @@ export class Panel {
   #buttons() {
     const preview = el('button', { class: 'quiet', id: 'preview' }, 'Preview');
     const apply = el('button', { id: 'apply' }, 'Apply');
-    preview.addEventListener('click', () => this.#preview().catch((problem) => this.#tell(problem)));
+    preview.addEventListener('click', () => this.#preview());
     apply.addEventListener('click', () => this.#apply());
     this.confirm = el('input', { type: 'checkbox' });
     const row = el('div', { class: 'row' }, preview, apply);
@@ -198,30 +199,49 @@ export class Panel {
     return ask('PATCH', path, patch, 'application/json', { 'If-Match': this.etag });
   }
 
+  // A plan that is about something else than the panel shows by now would mislead: it is not shown.
   async #preview() {
-    const plan = await this.#send('?dry_run=1');
-    if (!plan) return;
+    const { form } = this;
+    const patch = JSON.stringify(form.patch);
+    let plan;
+    try {
+      plan = await this.#send('?dry_run=1');
+    } catch (problem) {
+      this.#tell(form, problem);
+    }
+    if (!plan || form !== this.form || patch !== JSON.stringify(form.patch)) return;
     $('plan-steps').textContent = plan.steps.map((step) => `${step.command}\n    # ${step.why}`).join('\n') || 'Nothing to change.';
     $('plan-warnings').textContent = plan.warnings.join('\n');
     $('plan-apply').hidden = !plan.changed;
     $('plan').showModal();
   }
 
+  // Meanwhile somebody may type on or choose another lane: what is said and settled is what was sent. Pressed again
+  // meanwhile, nothing is sent: what was typed since is named as not applied yet.
   async #apply() {
+    if (this.applying) return;
     const { form } = this;
+    const sent = form.said;
+    const whose = `${this.flow ? `Flow ${this.flow} of ` : ''}${this.lane.name}`;
+    this.applying = true;
     try {
       const done = await this.#send(this.confirm?.checked ? '?confirm=60s' : '');
       if (!done) return;
-      const said = `${this.flow ? `Flow ${this.flow} of ` : ''}${this.lane.name} is at ${form.rtt.text ?? ms(0)}. ${done.summary}`;
-      form.settle();
-      await this.changed(done, said);
+      form.settle(sent);
+      await this.changed(done, `${whose} is at ${sent.rtt ?? ms(0)}. ${done.summary}`);
     } catch (problem) {
-      this.#tell(problem);
+      this.#tell(form, problem);
+    } finally {
+      this.applying = false;
     }
   }
 
-  // What was wrong, each at its field.
-  #tell(problem) {
+  // What was wrong, each at its field; of a form that was left, beside the page.
+  #tell(form, problem) {
+    if (form !== this.form) {
+      sayFailure(problem);
+      return;
+    }
     const mistakes = (problem.mistakes ?? []).map(({ path, text }) => ({ path: path.split('.').slice(this.flow ? 4 : 2), text }));
     const left = this.form.tell(mistakes);
     if (!mistakes.length) left.push(problem.message);
