@@ -17,9 +17,22 @@ const panel = new Panel($('lane'), changed);
 const table = new LaneTable($('table'), { pick, turn: (names, off) => turn(names, off).catch(sayFailure) });
 controls(graphs);
 
-async function refresh() {
+// Of two answers the one that was asked for later counts: the other can be older, and arrive after it.
+let asking = 0;
+let refreshing = null;
+function refresh() {
+  refreshing = refreshed((asking += 1));
+  return refreshing;
+}
+
+async function refreshed(mine) {
   const before = look;
-  status = await ask('GET', '/api/status');
+  const answer = await ask('GET', '/api/status');
+  if (mine !== asking) {
+    await refreshing;
+    return;
+  }
+  status = answer;
   // While somebody changes the lanes, what they lack of the new state is no drift.
   if (status.changing) Object.assign(status, { drift: [], blocked: {} });
   const up = status.topology !== null;
@@ -63,18 +76,16 @@ function show() {
 }
 
 // Latency off or on, for one lane or for all in one change; all settings are kept.
-let turning = false;
-async function turn(names, off) {
-  if (turning) return;
-  turning = true;
-  try {
-    await turned(names, off);
-  } finally {
-    turning = false;
-  }
+// One turn follows another: each names the state that the one before has left. The second click of two says nothing new.
+let turning = Promise.resolve();
+function turn(names, off) {
+  const mine = turning.then(() => turned(names, off));
+  turning = mine.catch(() => {});
+  return mine;
 }
 
 async function turned(names, off) {
+  if (status.lanes.every((lane) => !names.includes(lane.name) || lane.off === off)) return;
   const lanes = Object.fromEntries(names.map((name) => [name, { disabled: off }]));
   const done = await ask('PATCH', '/api/lanes', { lanes }, 'application/json', { 'If-Match': status.etag });
   const whose = names.length === 1 ? names[0] : `all ${names.length} lanes`;
@@ -98,9 +109,13 @@ async function choose(name) {
   if (graphs.lane !== name) await graphs.show(name);
 }
 
+// Says what was done once the page shows it: the next change names the state that this one has left.
 async function changed(done, text) {
-  sayDone(done, text);
-  await refresh();
+  try {
+    await refresh();
+  } finally {
+    sayDone(done, text);
+  }
 }
 
 function tick(seen) {
