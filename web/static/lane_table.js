@@ -44,10 +44,20 @@ export class LaneTable {
     await this.load();
   }
 
-  // Loads what has been measured in the last minute.
+  // Loads what has been measured in the last minute; looks that come meanwhile follow it.
   async load() {
-    const past = await ask('GET', '/api/past?seconds=60');
+    const missed = [];
+    this.missed = missed;
+    let past;
+    try {
+      past = await ask('GET', '/api/past?seconds=60');
+    } finally {
+      if (this.missed === missed) this.missed = null;
+      else past = null; // it was asked for again since
+    }
+    if (!past) return;
     for (const [name, row] of this.rows) if (past.lanes[name]) row.spark.past = past.lanes[name];
+    missed.filter((look) => !(look.at_ms <= past.at_ms.at(-1))).forEach((look) => this.tick(look));
   }
 
   #row(name) {
@@ -101,6 +111,7 @@ export class LaneTable {
 
   // A second has gone by.
   tick(look) {
+    this.missed?.push(look);
     for (const [name, row] of this.rows) row.spark.add(look.lanes[name]?.asked_ns ?? null, look.lanes[name]?.median_ns ?? null);
   }
 }
