@@ -25,14 +25,26 @@ let changes = -1;
 
 const edited = () => base !== null && text.value !== base;
 
-// Reads what is up. A draft stays; without one the text follows.
-async function load() {
+// Reads what is up. A draft stays; without one the text follows. Of two answers the one that was asked for later counts:
+// the other can be older, and arrive after it. With `own` the change since the last one was made here.
+let loads = 0;
+let loading = null;
+function load(own = false) {
+  loading = loaded((loads += 1), own);
+  return loading;
+}
+
+async function loaded(mine, own) {
   const response = await fetch('/api/topology').catch(() => { throw new Problem({ status: 0, detail: 'The daemon does not answer.' }); });
   if (!response.ok && response.status !== 404) throw new Problem(await response.json());
   const is = response.ok ? response.headers.get('ETag') : '';
   const up = response.ok ? await response.text() : base ?? EXAMPLE;
+  if (mine !== loads) {
+    await loading;
+    return;
+  }
   const draft = edited() ? text.value : null;
-  moved = draft !== null && (moved || is !== etag);
+  moved = draft !== null && !own && (moved || is !== etag);
   etag = is;
   base = up;
   text.value = draft ?? base;
@@ -121,8 +133,8 @@ async function check() {
 }
 
 // What is up is another now: the text without edits and the steps from here are, too.
-async function renew() {
-  await load();
+async function renew(own) {
+  await load(own);
   if (mayWrite) await check();
 }
 
@@ -139,6 +151,7 @@ async function changing(work) {
 text.addEventListener('input', () => {
   numbers([]);
   told();
+  checks += 1; // an answer that is on its way is about another text
   clearTimeout(waiting);
   if (!mayWrite) return;
   $('steps').textContent = 'Not checked yet.';
@@ -148,37 +161,39 @@ text.addEventListener('scroll', () => { $('numbers').scrollTop = text.scrollTop;
 onClick('check', check);
 onClick('discard', () => put(base));
 onClick('apply', () => changing(async () => {
+  const sent = text.value;
   try {
     const query = $('confirm-in').checked ? '?confirm=60s' : '';
-    const done = await ask('PUT', `/api/topology${query}`, text.value, YAML, etag ? { 'If-Match': etag } : {});
+    const done = await ask('PUT', `/api/topology${query}`, sent, YAML, etag ? { 'If-Match': etag } : {});
     sayDone(done);
-    base = text.value;
+    base = sent; // what was typed since is a draft
   } catch (problem) {
     mistakes(problem);
     if (problem.status === 412) sayFailure(problem);
     return;
   }
-  await renew();
+  await renew(true);
 }));
 onClick('down', () => changing(async () => {
   if (!confirm('Take all lanes down and return their ports?')) return;
   sayDone(await ask('DELETE', '/api/topology'));
-  await renew();
+  await renew(true);
 }));
 $('confirm-label').hidden = !can.has('confirm');
 $('check').disabled = !mayWrite;
 addEventListener('beforeunload', (event) => edited() && !kept && event.preventDefault());
-// A test run's lanes are nobody's topology: the text waits until it has ended.
+// A test run's lanes are nobody's topology: the text waits until it has ended. The first look counts, too: something may
+// have changed since the text was read.
 listen('look', (look) => {
   if (busy || look.leased || look.changes === changes) return;
-  if (changes >= 0) renew().catch(sayFailure);
+  renew().catch(sayFailure);
   changes = look.changes;
 });
 listen('back', () => {
   say(edited() ? 'The daemon is back. Your text is still here.' : 'The daemon is back.');
   renew().catch(sayFailure);
 });
-load().then(() => {
+load().finally(() => { text.readOnly = false; }).then(() => {
   offer();
   return mayWrite && check();
 }).catch((problem) => {
