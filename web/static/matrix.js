@@ -250,9 +250,10 @@ listen('verification', (verification) => {
 listen('back', () => load().catch(sayFailure));
 
 // A change by others, or by a schedule, asks for other RTTs.
+// The first look counts, too: something may have changed since the matrix was read.
 let changes = null;
 listen('look', (look) => {
-  if (changes !== null && look.changes !== changes) load().catch(sayFailure);
+  if (look.changes !== changes) load().catch(sayFailure);
   changes = look.changes;
 });
 load().catch(sayFailure);
