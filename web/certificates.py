@@ -120,7 +120,7 @@ class Certificates:
             atomic_file.folder(self._folder)
             write_atomically(self._folder / f"{name}.json", json.dumps(value, indent=1) + "\n")
             for old in self._names()[KEPT:]:
-                (self._folder / f"{old}.json").unlink()
+                (self._folder / f"{old}.json").unlink(missing_ok=True)
         return CertificateAnswer.model_validate(value)
 
     def all(self) -> CertificatesAnswer:
@@ -142,6 +142,8 @@ class Certificates:
             raise KeyError(name)
         try:
             return CertificateAnswer.model_validate_json(kept_file.read(path, bounded_file.CERTIFICATE))
+        except FileNotFoundError:  # a newer one has just replaced it
+            raise KeyError(name) from None
         except ValueError as error:  # pydantic's too
             why = str(error).splitlines()[0]
             raise InputError.single(f"cannot be read as a certificate: {why}; delete it", str(path)) from None

@@ -137,12 +137,13 @@ class Runs:
     def get(self, name: str) -> Run:
         """One run. Raises KeyError."""
         folder = self._at(name)
+        # Read before the results: a run that has ended by now has all of them on disk.
+        work = self._work
+        failures, trouble = self._ended.get(name, ({}, ""))
         asked = folder.asked()
         specs, in_lab, found = asked.specs, asked.in_lab, folder.finished(asked)
-        work = self._work
         if work and work.id == name:
             return Run(name, RUNNING, in_lab, specs, found, dict(work.failures), building=work.building)
-        failures, trouble = self._ended.get(name, ({}, ""))
         state = DONE if len(found) + len(failures) >= len(specs) and not trouble else STOPPED
         return Run(name, state, in_lab, specs, found, failures, trouble)
 
@@ -209,7 +210,8 @@ class Runs:
 
     def stop(self) -> None:
         """Cancel the active run and wait for its end."""
-        work = self._work
+        with self._lock:  # a run that begins has its thread started by then
+            work = self._work
         if work:
             work.cancelled.set()
             work.thread.join()

@@ -114,9 +114,10 @@ class Verifications:
                 still = until_returned.enter_context(self._usecases.holding())
                 wanted = replace(wanted, pairs=_checked(still, wanted.pairs))
                 lanes = _lanes(still, wanted)
-                version = self.last.version + 1 if self.last else 1
-                self.last = Verification(RUNNING, len(wanted.pairs) + len(lanes), version=version)
-                self._cancelled.clear()
+                with self._telling:  # `cancel` may still be telling a step of the last one
+                    version = self.last.version + 1 if self.last else 1
+                    self.last = Verification(RUNNING, len(wanted.pairs) + len(lanes), version=version)
+                    self._cancelled.clear()
                 as_asked = replace(still, on_drift=asked.on_drift) if asked else still
                 arguments = (as_asked, wanted, lanes, until_returned.pop_all())
                 self._thread = threading.Thread(target=self._run, args=arguments, name="verification", daemon=True)
@@ -137,8 +138,10 @@ class Verifications:
 
     def wait(self) -> None:
         """Wait for the end of the active verification."""
-        if self._thread:
-            self._thread.join()
+        with self._lock:  # one that begins has its thread started by then
+            thread = self._thread
+        if thread:
+            thread.join()
 
     def _run(self, topology: Topology, wanted: Wanted, lanes: Sequence[str], until_returned: ExitStack) -> None:
         state, trouble, certificate = DONE, "", None

@@ -64,8 +64,8 @@ def serve(
 
     appliance = appliance_of(ctx, command="longhaul serve")
     server = _server(appliance, state_dir.state_dir(), listen, unix, frozenset(hosts), https, as_json)
+    server.end_on_signals()  # first: who reads the address may end the server
     _report(f"http://{server.address}/", str(state_dir.state_dir() / "token"), as_json)
-    server.end_on_signals()
     server.run()
 
 

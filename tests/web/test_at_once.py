@@ -1,0 +1,129 @@
+"""Two things at the same moment: what ends, begins or goes while somebody else reads, stops or ends it."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.made_results import execution
+from support.waiting import PATIENCE_S
+from support.web_daemon import AUTHOR, House, problem, until
+
+from emulator.cli import main
+from emulator.control.appliance import Appliance
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.run_folder import Asked, Execution, RunFolder
+from emulator.kernel.fake import FakeKernel
+from emulator.system import kept_file
+
+TWO_CELLS = {"rtt": ["1ms"], "tcp_profile": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
+
+
+class Gate:
+    """A runner whose cells end when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_end = 0, threading.Semaphore(0)
+
+    def __call__(self, spec: CellSpec) -> Execution:
+        self.begun += 1
+        assert self.may_end.acquire(timeout=PATIENCE_S)
+        return execution(spec)
+
+
+@pytest.fixture
+def gate() -> Gate:
+    """No cell ends by itself."""
+    return Gate()
+
+
+@pytest.fixture
+def house(tmp_path: Path, gate: Gate) -> House:
+    """A daemon with nothing up."""
+    return House(tmp_path, runner=gate)
+
+
+@contextmanager
+def stopped_when_a_thread_is_about_to_start(stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` in another thread just before the block's first thread starts; it has ended after the block."""
+    stopping, start = threading.Thread(target=stop), threading.Thread.start
+
+    def after_stop(thread: threading.Thread) -> None:
+        if stopping.ident is None:
+            start(stopping)
+            stopping.join(0.2)  # time to do it wrong: to do it right it must wait for what begins
+        start(thread)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(threading.Thread, "start", after_stop)
+        yield
+    stopping.join(PATIENCE_S)
+    assert not stopping.is_alive()
+
+
+def test_a_run_that_ends_while_its_results_are_read_is_never_taken_for_stopped(
+    house: House, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = house.client.post("/api/runs", json=TWO_CELLS).json["id"]
+    gate.may_end.release()
+    until(house, name, lambda run: run["finished"] == 1 and gate.begun == 2)
+    real, reader = RunFolder.finished, threading.current_thread()
+
+    def finished(folder: RunFolder, asked: Asked) -> Any:
+        found = real(folder, asked)
+        if threading.current_thread() is reader:
+            gate.may_end.release()
+            house.runs.stop()
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "finished", finished)
+        assert house.runs.get(name).state == "running"
+    assert house.runs.get(name).state == "done"
+
+
+def test_a_daemon_that_stops_while_a_run_begins_waits_for_its_end(house: House, gate: Gate) -> None:
+    gate.may_end.release(2)
+    with stopped_when_a_thread_is_about_to_start(house.runs.stop):
+        name = house.client.post("/api/runs", json=TWO_CELLS).json["id"]
+    assert house.runs.get(name).state != "running"
+
+
+def test_a_daemon_that_stops_while_a_verification_begins_waits_for_its_end(up: House) -> None:
+    with stopped_when_a_thread_is_about_to_start(up.verifications.stop):
+        assert up.client.post("/api/verification").status_code == 201
+    assert up.verifications.last
+    assert up.verifications.last.state != "running"
+
+
+def test_a_certificate_that_goes_while_it_is_read_is_not_there(up: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (up.client.post("/api/certificates?count=3").json["id"] for _ in range(2))
+    real = kept_file.read
+
+    def gone(file: Path, *rest: Any) -> bytes:
+        if file.stem == first:
+            file.unlink(missing_ok=True)
+        return real(file, *rest)
+
+    monkeypatch.setattr(kept_file, "read", gone)
+    assert [one["id"] for one in up.client.get("/api/certificates").json["certificates"]] == [second]
+    problem(up.client.get(f"/api/certificates/{first}"), 404)
+
+
+def test_who_reads_the_servers_address_may_end_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    appliance = Appliance(FakeKernel(), tmp_path, author=AUTHOR, guard=lambda _: None)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    serve = importlib.import_module("emulator.cli.serve")
+    monkeypatch.setenv("LONGHAUL_STATE", str(tmp_path))
+    monkeypatch.setattr(serve, "_report", lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        assert main.main(["serve", "--listen", "127.0.0.1:0"], obj=appliance) == 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
