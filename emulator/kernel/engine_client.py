@@ -124,11 +124,8 @@ def change(op: engine_ops.SetWire) -> None:
 def stop(op: engine_ops.StopWire) -> None:
     """End an engine, by force when it does not answer, or remove a dead one's file. Returns when it has ended."""
     path = _path(op.bridge)
-    try:
-        with _connected(path) as there:
-            _end(there)
-    except ConnectionRefusedError:
-        path.unlink(missing_ok=True)
+    with contextlib.suppress(ConnectionRefusedError, FileNotFoundError), _connected(path) as there:
+        _end(there)
     path.unlink(missing_ok=True)
 
 
@@ -138,7 +135,8 @@ def _end(there: socket.socket) -> None:
     except ProcessLookupError:
         return
     try:
-        there.sendall(b'{"op":"stop"}\n')
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has just ended by itself
+            there.sendall(b'{"op":"stop"}\n')
         ended = select.poll()
         ended.register(process, select.POLLIN)
         if not ended.poll(END_S * 1000):
