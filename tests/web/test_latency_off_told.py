@@ -21,7 +21,7 @@ def test_all_lanes_go_off_in_one_change_that_one_undo_reverts(up: House) -> None
     assert up.client.patch("/api/lanes?dry_run=1", json=ALL_OFF).json["changed"]
     assert off(up) == [False] * 3
     etag = up.client.get("/api/topology").headers["ETag"]
-    done = up.client.patch("/api/lanes?confirm=60s", json=ALL_OFF, headers={"If-Match": etag})
+    done = up.client.patch("/api/lanes?confirm=1h", json=ALL_OFF, headers={"If-Match": etag})
     assert re.fullmatch("3 lanes are changed: [0-9]+ steps", done.json["summary"])
     assert off(up) == [True] * 3
     problem(up.client.patch("/api/lanes", json=ALL_OFF, headers={"If-Match": etag}), 412)

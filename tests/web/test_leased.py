@@ -60,7 +60,7 @@ def test_where_nothing_was_up_nothing_comes_back(house: House) -> None:
 
 
 def test_a_change_that_waits_tells_what_comes_back_too(up: House) -> None:
-    up.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    up.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})
     reply = up.client.get("/api/status").json
     assert (reply["pending"]["seconds_left"] > 0, reply["leased"], reply["back_to"]) == (True, False, "new-york")
 
@@ -82,7 +82,7 @@ def test_nobody_changes_them_meanwhile_and_the_answer_says_who_has_them(up: Hous
 def test_no_run_begins_while_a_change_waits(tmp_path: Path) -> None:
     house = House(tmp_path, set_aside=True)
     house.up()
-    house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    house.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})
     reply = problem(house.client.post("/api/runs", json=ASKED), 409)
     assert reply["detail"] == "a change waits for confirmation: confirm or undo it first"
 

@@ -81,7 +81,7 @@ def test_rates_are_over_the_time_between_the_readings_of_the_counters(house: Hou
         count = round(1000 * house.clock.now)
         house.kernel.counted["lhs-japan"] = QueueCounters(count, 100 * count, 0, 0, 0, count)
 
-    house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})  # so that each look takes a whole status
+    house.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})  # so that each look takes a whole status
     seen = []
     for asked_before_s in (0.0, 0.2, 0.0, 0.1):
         house.tick()
@@ -107,7 +107,7 @@ def test_between_surveys_only_the_counters_are_read(house: House, monkeypatch: p
     assert house.live.look().drift == 2
     observed.clear()
     house.tick()
-    house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    house.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})
     looks = []
     for _ in range(3):
         looks.append(house.live.look())

@@ -127,7 +127,7 @@ def test_who_may_verify_and_what_is_refused(up: House, tmp_path: Path) -> None:
         problem(up.client.post(f"/api/verification?{query}"), 422)
     up.tick()
     assert not up.client.get("/api/status").json["leased"]  # type: ignore[index]
-    up.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    up.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})
     assert "waits for confirmation" in problem(up.client.post("/api/verification"), 409)["detail"]
     up.client.post("/api/confirm")
     assert verify(up)["state"] == "done"

@@ -68,7 +68,7 @@ def evening(tmp_path: Path) -> Scheduled:
 @pytest.mark.parametrize("lane", ["london", "tokyo", "ship"])
 def test_each_lane_can_be_set_and_the_schedule_goes_on(evening: Scheduled, lane: str) -> None:
     before, house = evening.now(), evening.house
-    for query in ("?dry_run=1", "?confirm=60s", ""):
+    for query in ("?dry_run=1", "?confirm=1h", ""):
         answer = house.client.patch(f"/api/lanes/{lane}{query}", json={"inbound": {"duplicate": "1%"}})
         assert answer.status_code == 200, answer.text
     assert house.client.post("/api/undo").status_code == 200
