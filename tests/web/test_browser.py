@@ -114,7 +114,7 @@ def test_a_change_counts_down_and_can_be_taken_back(page: Page, site: Site) -> N
 @pytest.mark.parametrize("width", [390, 1440])
 def test_the_banner_of_a_change_that_waits_is_in_sight_wherever_somebody_is(page: Page, site: Site, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
-    site.house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    site.house.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})
     for path in ("/", "/topology", "/docs"):
         page.goto(site.url + path)
         expect(page.locator("#link")).to_have_text("live")
@@ -277,7 +277,7 @@ def test_a_daemon_that_is_gone_is_told_and_the_page_goes_on_when_it_is_back(
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1920, "light")])
 def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: int, scheme: str) -> None:
     site.house.client.post("/api/certificates")
-    site.house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"})
+    site.house.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})
     name = site.house.client.post("/api/runs", json={"rtt": ["1ms"], "in_lab": True}).json["id"]  # type: ignore[index]
     deadline = time.monotonic() + PATIENCE_S
     while site.house.client.get(f"/api/runs/{name}").json["state"] == "running":  # type: ignore[index]
