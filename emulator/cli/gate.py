@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from emulator.experiment.run_folder import Asked
 
 F = TypeVar("F", bound=Callable[..., Any])
-OPTIONS = frozenset({"baseline", "write_baseline", "force", "tolerance"})
+OPTIONS = frozenset({"baseline", "write_baseline", "force", "tolerance", "junit"})
 """The parameters that the options here have."""
 
 
@@ -31,7 +31,7 @@ def _tolerance(text: str) -> float:
 
 
 def gate_options(command: F) -> F:
-    """--baseline, --write-baseline, --force and --tolerance."""
+    """--baseline, --write-baseline, --force, --tolerance and --junit."""
     file = partial(click.option, metavar="FILE")
     for one in reversed((
         file("--baseline", type=click.Path(), help="Fail when a cell is slower than in this baseline, which "
@@ -40,6 +40,8 @@ def gate_options(command: F) -> F:
         click.option("--force", is_flag=True, help="Overwrite the baseline."),
         click.option("--tolerance", type=Quantity("PERCENT", _tolerance), default="1%", show_default=True,
                      help="The least change for the worse that fails."),
+        file("--junit", type=click.Path(dir_okay=False), help="Write a test case for each cell to this file, as JUnit "
+             "XML."),
     )):  # fmt: skip
         command = one(command)
     return command
@@ -52,6 +54,7 @@ class Outputs:
     baseline: Path | None
     write_baseline: Path | None
     tolerance: float
+    junit: Path | None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Outputs:
@@ -67,13 +70,13 @@ class Outputs:
             mistakes.append(Mistake("--write-baseline", writes, "exists already; overwrite it with --force"))
         mistakes += [
             Mistake(option, file, "its folder does not exist: make it first")
-            for option, file in (("--write-baseline", writes),)
+            for option, file in (("--write-baseline", writes), ("--junit", given["junit"]))
             if file and not Path(file).absolute().parent.is_dir()
         ]
         if mistakes:
             raise InputError(mistakes)
-        before, after = (Path(file) if file else None for file in (given["baseline"], writes))
-        return cls(before, after, given["tolerance"])
+        before, after, junit = (Path(file) if file else None for file in (given["baseline"], writes, given["junit"]))
+        return cls(before, after, given["tolerance"], junit)
 
     def before(self, asked: Asked) -> Baseline | None:
         """The baseline to compare with. Raises InputError when it is none, or has none of these cells."""
@@ -89,6 +92,14 @@ class Outputs:
             text = "this baseline has no cell in common with the sweep"
             raise InputError.single(text, "--baseline", str(self.baseline))
         return found
+
+    def report(self, gate: Gate) -> None:
+        """Write the reports. Raises MissingError."""
+        from emulator.experiment.run_folder import write_atomically
+        from emulator.report import junit
+
+        if self.junit:
+            write_atomically(self.junit, junit.text(gate))
 
     def renew(self, asked: Asked, found: Mapping[str, Result], gate: Gate) -> None:
         """Write the new baseline, if one is asked for and every cell is valid."""

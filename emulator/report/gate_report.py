@@ -86,6 +86,20 @@ def reasons(cell: CellVerdict) -> list[str]:
     return [*said, *cell.why]
 
 
+def lines(cell: CellVerdict) -> list[str]:
+    """The verdict, and for each figure what the baseline has, what was measured, and the change."""
+    changes = {change.after.key: change for change in cell.changes}
+    said = [f"verdict: {cell.word}"]
+    for figure in cell.figures:
+        if change := changes.get(figure.key):
+            said.append(
+                f"{title(figure)}: baseline {shown(change.before)}, measured {shown(figure)}, change {percent(change)}"
+            )
+        else:
+            said.append(f"{title(figure)}: measured {shown(figure)}")
+    return said
+
+
 def problems(gate: Gate) -> list[str]:
     """A line for each reason of each cell that did not pass."""
     return [f"{cell.word}: {cell.id}: {text}" for cell in gate.cells if not cell.passed for text in reasons(cell)]

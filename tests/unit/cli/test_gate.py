@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from support.folders import GOLDEN
@@ -105,6 +106,21 @@ def test_an_invalid_cell_makes_no_baseline(swept: Said) -> None:
     assert not Path("b.yaml").exists()
 
 
+@pytest.mark.parametrize(("mib", "code", "tag"), [(100, 0, "system-out"), (99, 8, "failure")])
+def test_junit_against_a_baseline(swept: Said, mib: float, code: int, tag: str) -> None:
+    swept("32", "--write-baseline", "b.yaml")
+    assert swept("32", "--baseline", "b.yaml", "--junit", "sweep.xml", mib=mib)[0] == code
+    (case,) = ElementTree.parse("sweep.xml").iter("testcase")
+    assert (case.get("name"), case.get("time"), case[0].tag) == (CELL, "10.000", tag)
+
+
+def test_junit_without_a_baseline(swept: Said) -> None:
+    Path("sweep.xml").write_text("an older one")
+    assert swept("20,32,80", "--junit", "sweep.xml", spoilt=CELL, fails="lane-80ms-default-1")[0] == 8
+    cases = ElementTree.parse("sweep.xml").iter("testcase")
+    assert [case[0].tag for case in cases] == ["system-out", "error", "error"]
+
+
 @pytest.mark.parametrize(
     ("args", "told"),
     [
@@ -114,10 +130,11 @@ def test_an_invalid_cell_makes_no_baseline(swept: Said) -> None:
             "longhaul sweep ... --write-baseline no.yaml",
         ),
         (
-            ("--baseline", "b.yaml", "--write-baseline", "no/c.yaml", "--force", "--rate", "1Gbit"),
+            ("--baseline", "b.yaml", "--write-baseline", "no/c.yaml", "--force", "--junit", "no/d.xml"),
             "--write-baseline: a sweep writes a baseline or is compared with one: use one of the two\n"
             "--write-baseline: no/c.yaml: its folder does not exist: make it first\n"
-            "2 mistakes; nothing was changed",
+            "--junit: no/d.xml: its folder does not exist: make it first\n"
+            "3 mistakes; nothing was changed",
         ),
         (("--force",), "--force: it overwrites a baseline: add --write-baseline FILE"),
         (
