@@ -100,7 +100,9 @@ def at_work(namespace: str) -> Iterator[Path]:
     file = FOLDER / f"{namespace}.json"
     if reasons := recover():
         raise MeasureError("\n".join(reasons))
-    with _lock(file) as is_ours:
+    with contextlib.ExitStack() as until_done:
+        with _one_at_a_time():
+            is_ours = until_done.enter_context(_lock(file))
         if not is_ours:
             raise RefusedError(f"{namespace}: another measurement is running there: wait until it ends")
         yield file
@@ -116,18 +118,24 @@ def recover() -> list[str]:
 
     A file that is spoilt is set aside: nobody knows any more what it held.
     """
-    reasons = []
-    for file in sorted(FOLDER.glob("*.json")):
-        try:
-            with _lock(file) as is_free:
-                if is_free and os.path.lexists(file):
-                    from_plain(Before, kept_file.read_json(file, bounded_file.SAVED)).put_back()
-                    file.unlink()
-        except ValueError as error:
-            reasons.append(_lost(file, str(error)))
-        except (LonghaulError, OSError) as error:
-            reasons.append(f"{error}; restore it by hand and remove {file}")
-    return reasons
+    if not (files := sorted(FOLDER.glob("*.json"))):
+        return []
+    with _one_at_a_time():
+        return [reason for file in files if (reason := _recovered(file))]
+
+
+def _recovered(file: Path) -> str:
+    """Restore what a killed measurement left; "", or the reason why it cannot be restored."""
+    try:
+        with _lock(file) as is_free:
+            if is_free and os.path.lexists(file):
+                from_plain(Before, kept_file.read_json(file, bounded_file.SAVED)).put_back()
+                file.unlink()
+    except ValueError as error:
+        return _lost(file, str(error))
+    except (LonghaulError, OSError) as error:
+        return f"{error}; restore it by hand and remove {file}"
+    return ""
 
 
 def _lost(file: Path, why: str) -> str:
@@ -147,6 +155,17 @@ def _cookie(namespace: str) -> int:
             return int.from_bytes(any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), "little")
     except (MissingError, OSError):
         return 0
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Wait for others who try the files' locks: a check that holds one for a moment is no measurement."""
+    fd = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 @contextlib.contextmanager

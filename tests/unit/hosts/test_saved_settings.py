@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from support import spoilt_files
 from support.spoilt_files import Spoil, spoils
+from support.waiting import PATIENCE_S
 
 from emulator.hosts import saved_settings
 from emulator.hosts.saved_settings import Before
@@ -51,3 +53,24 @@ def test_what_was_saved_is_what_is_restored(tmp_path: Path, monkeypatch: pytest.
     assert saved_settings.recover() == []
     assert restored == [before]
     assert not (tmp_path / "site.json").exists()
+
+
+def test_a_measurement_that_begins_during_a_check_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Path] = []
+    monkeypatch.setattr(saved_settings, "FOLDER", tmp_path)
+
+    def measure() -> None:
+        with saved_settings.at_work("site") as file:
+            begun.append(file)
+
+    measurement = threading.Thread(target=measure)
+
+    def begin(_: Before) -> None:
+        measurement.start()
+        measurement.join(0.2)  # time to do it wrong: to do it right it must wait for the check
+
+    monkeypatch.setattr(Before, "put_back", begin)
+    saved_settings.write(tmp_path / "site.json", Before("site", 7, (), ()))
+    assert saved_settings.recover() == []
+    measurement.join(PATIENCE_S)
+    assert begun == [tmp_path / "site.json"]
