@@ -97,6 +97,16 @@ def test_traffic_and_round_trips_are_real(url: str) -> None:
     assert all(lane["min_ns"] >= lane["asked_ns"] for lane in look["lanes"].values())
 
 
+@pytest.fixture
+def put_back(url: str) -> Iterator[None]:
+    """After the test what was up before it is up again: the demo is the same for all tests."""
+    client = Client(url)
+    before = client.ask("GET", "/api/topology").text
+    yield
+    client.ask("PUT", "/api/topology", before.encode(), Content_Type="application/yaml")
+
+
+@pytest.mark.usefixtures("put_back")
 def test_a_lane_moved_by_mouse_is_followed_by_the_live_graph(url: str, browser: Browser) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 1600})
     page.goto(url + "#california", timeout=LIMIT_S * 1000)
@@ -195,16 +205,12 @@ REROUTED_S, SOON_S = 73_800, 15
 
 
 @pytest.fixture
-def day(url: str) -> Iterator[None]:
+def day(url: str, put_back: None) -> None:
     """topologies/day.yaml is up in the demo, shortly before tokyo is re-routed for half an hour."""
-    client = Client(url)
-    before = client.ask("GET", "/api/topology").text
     begins = datetime.fromtimestamp(seen(url, lambda _: True)["at_ms"] // 1000 + SOON_S - REROUTED_S, UTC)
     text = (TOPOLOGIES / "day.yaml").read_text().replace("start: 00:00 ", f"start: {begins:%Y-%m-%dT%H:%M:%SZ} ")
     assert f"{begins:%H:%M:%SZ}" in text
-    client.ask("PUT", "/api/topology", text.encode(), Content_Type="application/yaml")
-    yield
-    client.ask("PUT", "/api/topology", before.encode(), Content_Type="application/yaml")
+    Client(url).ask("PUT", "/api/topology", text.encode(), Content_Type="application/yaml")
 
 
 def test_a_lane_set_on_the_page_keeps_its_schedule(url: str, day: None, browser: Browser) -> None:
