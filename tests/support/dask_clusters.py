@@ -28,7 +28,7 @@ def cluster(folder: Path, workers: int) -> Iterator[str]:
             stack.callback(process.terminate)
 
         start("scheduler", "--port", "0")
-        _await(log, lambda said: file.exists())
+        _await(log, lambda said: file.exists() and file.read_text().endswith("}"))  # a worker may not read half of it
         for number in range(workers):
             start("worker", "--name", str(number), "--nthreads", "1", "--no-nanny")
         _await(log, lambda said: said.count("Registered to") == workers)

@@ -151,6 +151,13 @@ def test_a_watcher_that_slept_gets_what_it_missed_and_a_slow_one_only_the_end() 
     assert seen == list(range(200 - live.BACKLOG, 200))
 
 
+@pytest.fixture
+def no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long an event takes, no comment comes before it."""
+    monkeypatch.setattr(live, "HEARTBEAT_S", PATIENCE_S)
+
+
+@pytest.mark.usefixtures("no_heartbeat")
 def test_a_watcher_waits_for_an_event_from_another_thread() -> None:
     channel, got = live.Channel(), []
     events = channel.watch()
@@ -188,6 +195,7 @@ def test_a_lane_that_was_not_there_yet_has_gaps(house: House) -> None:
     assert house.client.get("/api/lanes/new/past").json["columns"]["asked_ns"] == [None, 1_000_000]
 
 
+@pytest.mark.usefixtures("no_heartbeat")
 def test_the_thread_goes_on_after_trouble(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "PERIOD_S", 0.001)
     troubles, done = [MissingError("no kernel today")], threading.Event()

@@ -201,7 +201,10 @@ def test_a_body_in_chunks_is_read_whole_however_it_arrives(start: Start, cut: in
     assert b"nothing is up" in answer and answer.count(b"HTTP/1.1 200 OK") == 1
 
 
-def test_events_reach_a_real_client_and_end_with_the_server(start: Start, house: House) -> None:
+def test_events_reach_a_real_client_and_end_with_the_server(
+    start: Start, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.live.HEARTBEAT_S", LIMIT_S)  # no comment may come before the event
     server = start()
     connection = http.client.HTTPConnection(*split(server.address), timeout=LIMIT_S)
     connection.request("GET", "/api/events", headers={"Authorization": f"Bearer {TOKENS.read}"})

@@ -48,7 +48,10 @@ class Ears:
 
 
 @pytest.mark.parametrize("on_drift", ["restore", "report"])
-def test_drift_is_repaired_or_told_and_those_who_watch_hear_of_it(tmp_path: Path, on_drift: str) -> None:
+def test_drift_is_repaired_or_told_and_those_who_watch_hear_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_drift: str
+) -> None:
+    monkeypatch.setattr("web.live.HEARTBEAT_S", PATIENCE_S)  # no comment may come before an event
     house, out, ears = House(tmp_path), io.StringIO(), Ears()
     house.up()
     house.appliance.up(replace(asked(house), on_drift=on_drift))
