@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,13 @@ class LocalHost:
 
 
 @pytest.fixture(autouse=True)
-def free_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port = one.getsockname()[1]
-    monkeypatch.setattr(request_load, "PORT", port)
+def free_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A port that nobody else gets: it is bound here too, and both ends allow that (SO_REUSEADDR)."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(request_load, "PORT", held.getsockname()[1])
+        yield
 
 
 def figures(load: RequestLoad, duration_s: int = 5, **settings: Any) -> RequestFigures:
