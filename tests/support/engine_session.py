@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -131,8 +132,11 @@ def passing(kernel: Kernel, appliance: Appliance, topology: Topology) -> dict[st
 
 def left_behind() -> dict[str, list[str]]:
     """What of ours is there: engines, sockets, namespaces, interfaces."""
-    engines = [p.parent.name for p in Path("/proc").glob("[0-9]*/comm") if p.read_text().strip() == "longhaul-wire"]
-    alive = [pid for pid in engines if "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]]
+    alive = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(") ")
+            alive += [stat.parent.name] if name == "longhaul-wire" and rest[0] != "Z" else []
     links = [name for _, name in socket.if_nameindex() if name.startswith("lh")]
     # Who has which processor is an empty file, once there are enough of them.
     sockets = (
