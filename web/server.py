@@ -122,6 +122,8 @@ class Server:
             wasyncore.loop(timeout=1, map=self._map, use_poll=True, count=1)
         self._dispatcher.shutdown(timeout=2)  # first: a thread that ends notifies its server
         for server in self._servers:
+            for channel in list(server.active_channels.values()):
+                channel.handle_close()  # wasyncore would leave the files of answers open that are not sent yet
             server.close()
         wasyncore.close_all(self._map)
         if self._unix:

@@ -13,8 +13,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import IO
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 from support.waiting import PATIENCE_S
@@ -216,6 +218,29 @@ def test_events_reach_a_real_client_and_end_with_the_server(
     house.live.channel.close()
     assert response.read().endswith(b"\n\n")
     connection.close()
+
+
+def test_the_file_of_an_answer_that_nobody_reads_is_closed_when_the_server_ends(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.write_bytes(bytes(2**25))
+    sent: list[IO[bytes]] = []
+
+    def app(environ: WSGIEnvironment, begin: StartResponse) -> Iterable[bytes]:
+        sent.append(large.open("rb"))
+        begin("200 OK", [])
+        answer: Iterable[bytes] = environ["wsgi.file_wrapper"](sent[0])
+        return answer
+
+    server = Server(app, "127.0.0.1:0", threads=1)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    with connect(server) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(1) == b"H"
+        server.end()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
+    assert sent[0].closed
 
 
 def test_an_address_in_use_is_told(start: Start, house: House) -> None:
