@@ -53,6 +53,31 @@ def test_what_is_typed_while_a_change_is_on_its_way_is_an_edit_still(page: Page,
     assert [lane.rtt_ns // MS for lane in asked(site.house).lanes] == [60, 80, 346]
 
 
+def test_a_status_that_comes_while_somebody_types_moves_no_caret(page: Page, site: Site) -> None:
+    looked(page, site)
+    rtt = page.get_by_label("RTT", exact=True)
+    rtt.fill("12")
+    rtt.press("ArrowLeft")
+    site.house.client.patch("/api/lanes/california", json={"rtt": "50ms", "loss": "2%"})
+    site.look()
+    expect(page.get_by_label("Outbound (hub to site) Loss", exact=True)).to_have_value("2")
+    rtt.press_sequentially("5")
+    expect(rtt).to_have_value("152")
+
+
+def test_a_lane_whose_edit_was_discarded_follows(page: Page, site: Site) -> None:
+    looked(page, site)
+    rtt = page.get_by_label("RTT", exact=True)
+    rtt.fill("60")
+    status = Held(page, "**/api/status")
+    site.house.client.patch("/api/lanes/california", json={"rtt": "70ms"})
+    site.look()
+    status.answered()
+    page.get_by_role("button", name="Discard").click()
+    status.go()
+    expect(rtt).to_have_value("70")
+
+
 def test_a_plan_for_a_lane_that_was_left_is_not_offered(page: Page) -> None:
     page.get_by_label("RTT", exact=True).fill("50")
     plan = Held(page, "**/api/lanes/california?dry_run=1", "PATCH")

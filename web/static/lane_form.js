@@ -69,6 +69,8 @@ export class LaneForm {
     const held = before ? this.#held : [];
     const drafts = before ? new Map([...this.#drafted, ...held].map((name) => [name, this.fields.get(name).draft])) : new Map();
     const [even, alike] = before ? [this.even.checked, this.alike.checked] : [null, null];
+    const here = document.activeElement;
+    const marked = [here?.selectionStart ?? null, here?.selectionEnd];
     this.#set(settings, rttNs);
     this.first = this.said;
     if (before && even !== before.even) this.even.checked = even;
@@ -77,6 +79,7 @@ export class LaneForm {
     if (drafts.size) this.#derive();
     this.#show();
     for (const name of held) this.first[name] = this.fields.get(name).text;
+    if (marked[0] !== null) here.setSelectionRange(...marked); // setting a value, and setting it back, moves the caret
     if (!before) for (const box of Object.values(this.boxes)) box.querySelector('.more').open = box.querySelector('.more').dataset.set !== '0';
     return before ? this.#names.filter((name) => !held.includes(name) && before[name] !== this.first[name]) : [];
   }

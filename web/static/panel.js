@@ -138,7 +138,7 @@ export class Panel {
     this.forms.delete(`${this.lane.name}/${this.flow}`);
     this.#build();
     this.#fill();
-    this.form.rtt.focus();
+    $('preview').focus(); // a field would be left alone while somebody stands in it
   }
 
   // Names who changed the lane under somebody's edits, and what. `since` is the entity tag of what the edits are about.
