@@ -109,6 +109,7 @@ def test_cells_of_a_program_appear_as_they_end(page: Page, site: Site, tmp_path:
     expect(page.locator("#cells tr.done")).to_have_count(1)
     expect(page.locator("#laws")).to_contain_text("no law")
     page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Cancelled: cells at work end first.")).to_be_visible()
     may_end.release()
     expect(page.locator("#left")).to_contain_text("2 of 3 cells, stopped")
     page.get_by_role("button", name="Resume").click()

@@ -82,6 +82,7 @@ def test_what_is_asked_follows_the_schedule_everywhere(page: Page, site: Site) -
 def test_an_edit_and_a_field_at_hand_stay_while_the_schedule_goes_on(page: Page, site: Site) -> None:
     site.look()
     rate = page.get_by_label("Outbound (hub to site) Rate", exact=True)
+    expect(page.get_by_label("RTT", exact=True)).to_have_value("41")
     rate.fill("500")
     page.get_by_label("RTT", exact=True).focus()
     seconds(site, 4)
