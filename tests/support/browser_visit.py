@@ -24,6 +24,7 @@ class Site:
     house: House
     server: Server
     thread: threading.Thread
+    looked: bool = False
 
     @property
     def url(self) -> str:
@@ -33,16 +34,19 @@ class Site:
     def look(self) -> None:
         """A second goes by."""
         self.house.tick()
+        self.looked = True
         self.house.live.look()
 
     def beat(self, ended: threading.Event) -> None:
-        """Send what a page does not show, every second, as a real daemon sends looks.
+        """Send what a page does not show in each second without a look, as a real daemon sends looks.
 
         A page that hears nothing for five seconds says that the daemon does not answer, above all that it shows: a slow
         test would click what has moved.
         """
         while not ended.wait(1.0):
-            self.house.live.channel.send("watchdog", {"event": "begun"})
+            if not self.looked:
+                self.house.live.channel.send("watchdog", {"event": "begun"})
+            self.looked = False
 
     def stop(self) -> None:
         """The daemon is gone."""
@@ -119,7 +123,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def drag_to_end(page: Page, label: str) -> None:
-    """Drag a slider from its beginning to its end, once it stands still where it is shown."""
+    """Drag a slider from its beginning to its end, once it stands still where it is shown; wait until it is there."""
     slider = page.get_by_label(label)
     box = slider.bounding_box()
     assert box
@@ -130,6 +134,12 @@ def drag_to_end(page: Page, label: str) -> None:
         target_position={"x": box["width"] - 2, "y": middle},
         steps=5,
     )
+    page.wait_for_function("slider => slider.value > 0.975 * slider.max", arg=slider.element_handle())
+
+
+def fits(page: Page, width: int) -> None:
+    """Wait until nothing is wider than the window; what has just been drawn or resized may still be."""
+    page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
 
 
 def scrolled_to_the_end(page: Page) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from support.browser_visit import Site, log_in, scrolled_to_the_end
+from support.browser_visit import Site, fits, log_in, scrolled_to_the_end
 from support.made_results import MS, cell_result, cell_spec, execution
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House, star, until
@@ -27,7 +27,17 @@ from emulator.report.figures import draw
 
 AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 WHITE = "rgb(255, 255, 255)"
-PAGES = ["/", "/matrix", "/runs", "/topology", "/history", "/nics", "/certificates", "/docs"]
+PAGES = {
+    "/": "#table [data-of=measured] >> text=32.4 ms",
+    "/matrix": "#grid td[data-pair]",
+    "/runs": "#cells tbody tr",
+    "/topology": "#steps >> text=Nothing to change",
+    "/history": "#entries li",
+    "/nics": "#none, #nics tbody tr",
+    "/certificates": "#all details",
+    "/docs": "#endpoints details",
+}
+"""Each page, and what stands on it once it is drawn."""
 
 
 def test_a_wrong_token_is_told_and_a_page_comes_after_the_login(browser: Browser, site: Site) -> None:
@@ -288,15 +298,15 @@ def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: 
     page = context.new_page()
     page.add_init_script(AXE)
     found = []
-    for path in PAGES:
+    for path, drawn in PAGES.items():
         page.goto(site.url + path)
         expect(page.locator("#link")).to_have_text("live")
         site.look()
         expect(page.locator("#pending")).to_be_visible()
+        expect(page.locator(drawn).filter(visible=True).first).to_be_visible()
         ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         found += [f"{path}: {v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]]
-        if page.evaluate("document.documentElement.scrollWidth") > width:
-            found.append(f"{path} is wider than {width}")
+        fits(page, width)
         if folder := os.environ.get("LONGHAUL_SCREENSHOTS"):
             page.screenshot(path=Path(folder) / f"{path.strip('/') or 'lanes'}-{scheme}-{width}.png", full_page=True)
     context.close()

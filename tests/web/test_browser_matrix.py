@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import LIMIT_MS, Site, log_in
+from support.browser_visit import LIMIT_MS, Site, fits, log_in
 from support.web_daemon import TOKENS
 
 AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
@@ -102,5 +102,5 @@ def test_thirty_two_lanes_are_accessible_and_fit(browser: Browser, site: Site, w
     expect(page.get_by_role("button", name="Verify this pair")).to_be_disabled()
     ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]] == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    fits(page, width)
     context.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from playwright.sync_api import Page, expect
-from support.browser_visit import Site
+from support.browser_visit import Site, fits
 
 from emulator import units
 from emulator.kernel.protocol import QueueCounters
@@ -142,4 +142,4 @@ def test_a_flow_of_a_lane_is_shown_set_and_watched_by_itself(page: Page, site: S
     expect(rows.first).to_contain_text("↑ 100 kbit/s")
     expect(rows.last).to_contain_text("the rest")
     page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    fits(page, 390)
