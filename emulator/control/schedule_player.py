@@ -19,7 +19,7 @@ from emulator.kernel.protocol import Kernel
 from emulator.model.timeline import Timeline
 from emulator.plan.desired_state import wanted
 from emulator.plan.planner import plan
-from emulator.plan.scheduled_state import held, steady
+from emulator.plan.scheduled_state import held, instants, steady
 from emulator.plan.state import State
 from emulator.system.dataclass_json import from_plain, to_plain
 from emulator.system.timer import Alarm
@@ -30,6 +30,9 @@ READ_BACK_EVERY = 500
 LEAD_NS = 3_000_000
 """So long before an instant the player prepares everything, and nobody else may change the lanes."""
 
+MOST_MISSED_NS = 60_000_000_000
+"""How long a change of the intent may take, so that the player still finds the instants that passed meanwhile."""
+
 NOTE_EVERY_NS = 10_000_000_000
 PATIENCE_NS = 10_000_000_000
 FORMAT = 1
@@ -38,7 +41,8 @@ NOBODY = nullcontext()
 
 
 class Player:
-    """Plays a timeline whose topology is up; `epoch_ns` is its time 0. The lanes must be as scheduled at the start."""
+    """Plays a timeline whose topology is up; `epoch_ns` is its time 0. The lanes must be as scheduled at the start, or
+    shortly before: then it plays the instants since."""
 
     def __init__(
         self, kernel: Kernel, timeline: Timeline, epoch_ns: int, alarm: Alarm, lateness: Lateness | None = None
@@ -46,8 +50,8 @@ class Player:
         self._kernel, self._timeline, self._alarm, self._epoch_ns = kernel, timeline, alarm, epoch_ns
         have = kernel.observe()
         self._steady = steady(timeline, have)
-        self._at_ns = alarm.now_ns() - epoch_ns
         self._machine = have
+        self._at_ns = self._time_of(have, alarm.now_ns() - epoch_ns)
         self._now = self._goal(self._at_ns)
         self._next: tuple[int, State, Sequence[Callable[[], None]]] | None = None
         self.lateness = lateness or Lateness()
@@ -88,6 +92,20 @@ class Player:
             self.lateness.skipped += 1
         return due_ns
 
+    def _time_of(self, have: State, now_ns: int) -> int:
+        """The latest time whose state the lanes have, as far as nobody else changed them.
+
+        A change of the intent brings them to the time at which it began. Instants may have passed since.
+        """
+
+        def differing(at_ns: int) -> int:
+            return len(plan(self._goal(at_ns), have))
+
+        if not differing(now_ns):
+            return now_ns
+        times = (now_ns, *instants(self._timeline, now_ns, MOST_MISSED_NS), now_ns - MOST_MISSED_NS)
+        return min(times, key=differing)
+
     def _goal(self, at_ns: int) -> State:
         return held(wanted(self._timeline.at(at_ns), self._machine), self._steady)
 
@@ -108,8 +126,11 @@ class Follower:
 
     @property
     def due_ns(self) -> int | None:
-        """When the lanes change next, in ns since 1970; None when never."""
-        self._keep_up()
+        """When the lanes change next, in ns since 1970; None when never. After a change of the intent it waits until
+        the change is complete."""
+        if self._store.stamp() != self._stamp:
+            with self._guard, self._store.locked():
+                self._keep_up()
         return self._player.due_ns if self._player else None
 
     def play(self) -> None:
@@ -158,7 +179,7 @@ class Follower:
             self._noted_ns = self._alarm.now_ns()
 
     def _keep_up(self) -> bool:
-        """Follow the intent; returns whether it changed."""
+        """Follow the intent, under the lock; returns whether it changed."""
         stamp = self._store.stamp()
         if stamp == self._stamp:
             return False
@@ -166,8 +187,7 @@ class Follower:
         now = self._store.read()
         if now.topology and now.topology.schedule and now.began_ns is not None:
             timeline, late = Timeline(now.topology, now.topology.schedule), noted(self._store.folder, now.began_ns)
-            with self._guard:
-                self._player = Player(self._kernel, timeline, now.began_ns, self._alarm, late)
+            self._player = Player(self._kernel, timeline, now.began_ns, self._alarm, late)
             self._began_ns = now.began_ns
         return True
 

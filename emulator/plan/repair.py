@@ -17,7 +17,7 @@ from emulator.plan.engine_lane import Wire
 from emulator.plan.ops import Step
 from emulator.plan.planner import plan
 from emulator.plan.preconditions import refuse
-from emulator.plan.scheduled_state import instants, present, wanted_at
+from emulator.plan.scheduled_state import GRACE_NS, instants, timeline_of, wanted_at
 from emulator.plan.state import Link, State
 
 T = TypeVar("T")
@@ -57,10 +57,11 @@ def repair_plan_now(
 
     With `patient`, lanes in a recent state of the schedule count as correct: another process plays it.
     """
-    if topology is None or topology.schedule is None or began_ns is None:
+    if topology is None or (timeline := timeline_of(topology)) is None or began_ns is None:
         return repair_plan(topology, have)
-    times = [now_ns, *(instants(topology, began_ns, now_ns) if patient else ())]
-    every = (repair_plan(present(topology, began_ns, t), have, topology) for t in times)
+    at_ns = now_ns - began_ns
+    times = [at_ns, *(instants(timeline, at_ns, GRACE_NS) if patient else ())]
+    every = (repair_plan(timeline.at(t), have, topology) for t in times)
     found = next(every)
     return found if not found.steps else next((one for one in every if not one.steps), found)
 

@@ -47,15 +47,15 @@ def present(topology: Topology, began_ns: int | None, now_ns: int) -> Topology:
     return topology if timeline is None else timeline.at(now_ns - (began_ns or 0))
 
 
-def instants(topology: Topology, began_ns: int, now_ns: int) -> list[int]:
-    """The latest instants of the schedule whose state the lanes may still have, newest first, within the grace
-    period."""
-    timeline = timeline_of(topology)
-    assert timeline is not None
-    found = [now_ns - GRACE_NS - began_ns]
-    while (after_ns := timeline.next_change(found[-1])) is not None and after_ns <= now_ns - began_ns:
+def instants(timeline: Timeline, now_ns: int, back_ns: int) -> list[int]:
+    """The latest instants whose state the lanes may still have, newest first; the last may be `back_ns` ago.
+
+    All times are those of the timeline.
+    """
+    found = [now_ns - back_ns]
+    while (after_ns := timeline.next_change(found[-1])) is not None and after_ns <= now_ns:
         found.append(after_ns)
-    return [began_ns + t_ns for t_ns in reversed(found[-MOST_INSTANTS:])]
+    return found[: -MOST_INSTANTS - 1 : -1]
 
 
 def wanted_at(topology: Topology, scheduled: Topology, have: State) -> State:

@@ -78,11 +78,12 @@ def seen(url: str, wanted: Any) -> dict[str, Any]:
     connection = http.client.HTTPConnection(host, int(port), timeout=LIMIT_S)
     connection.request("GET", "/api/events")
     response, deadline = connection.getresponse(), time.monotonic() + LIMIT_S
+    look: dict[str, Any] = {}
     while time.monotonic() < deadline:
         if response.readline() == b"event: look\n" and wanted(look := json.loads(response.readline()[6:])):
             connection.close()
-            return dict(look)
-    pytest.fail("not seen in time")
+            return look
+    pytest.fail(f"not seen in time; the last look: {look}")
 
 
 def test_traffic_and_round_trips_are_real(url: str) -> None:

@@ -276,6 +276,31 @@ def test_what_is_asked_for_meanwhile_is_played_from_then_on(box: Box) -> None:
     assert box.rtts() == [40, 40]
 
 
+@pytest.mark.parametrize("took_s", [0.5, 2, 30])
+def test_an_instant_that_passes_during_a_change_is_played_after_it(box: Box, took_s: float) -> None:
+    """The change brought the lanes to the time at which it began; then came the instant, then its player."""
+    one = scheduled("{lanes: [a], keys: [{at: 10s, rtt: 120ms}, {at: 2h, rtt: 90ms}]}", more="on_drift: report,")
+    box.up(one)
+    box.clock.pass_s(9.9)
+    slow, waits = box.wait, 0
+
+    def wait(timeout_s: float, wake_fd: int | None = None) -> bool:
+        nonlocal waits
+        waits += 1
+        if waits > 1:
+            return slow(timeout_s)
+        box.appliance().up(one.with_lane(one.lane("b").with_rtt(9 * MS)))
+        box.kernel.apply(DelEgress("lhh-b"))
+        box.clock.pass_s(took_s)
+        return True
+
+    box.wait = wait  # type: ignore[method-assign]
+    box.watch(took_s + 1)
+    assert box.rtts() == [120, 4.5], "what somebody else changed is reported, not repaired"
+    late = noted(box.folder, IntentStore(box.folder).read().began_ns)
+    assert late and (late.changes, late.max_ns) == (1, round((took_s - 0.1) * S))
+
+
 def test_a_port_that_is_lost_does_not_hold_up_the_others(box: Box) -> None:
     box.up(scheduled(TIMES)).watch(0.5)
     box.kernel.fail_at = len(box.kernel.log)
