@@ -145,7 +145,7 @@ def test_a_sweep_started_by_mouse_fills_its_table_and_gives_the_star_back(url: s
     expect(page.locator("#predicted")).to_contain_text("2 cells")
     page.get_by_role("button", name="Start").click()
     expect(page.get_by_text("A measurement has leased the lanes")).to_contain_text("demo")
-    expect(page.locator("#cells tr.done")).to_have_count(1)
+    expect(page.locator("#cells tr.done")).not_to_have_count(0)  # the second may end before it is looked at
     expect(page.locator("#left")).to_have_text("2 of 2 cells, done", timeout=LIMIT_S * 1000)
     for row in page.locator("#cells tr.done").all():
         _, asked, measured, _, steady, _ = row.locator("td").all_inner_texts()
