@@ -157,6 +157,9 @@ class Live:
             except LonghaulError as error:
                 log.warning("cannot observe the lanes: %s", error)
                 self.channel.send("trouble", {"text": str(error)})
+            except Exception as error:  # without this thread the pages would show the last look for ever
+                log.exception("cannot observe the lanes")
+                self.channel.send("trouble", {"text": f"{type(error).__name__}: {error}"})
 
 
 def _scheduled(status: Status) -> dict[str, dict[str, Any]]:

@@ -196,9 +196,15 @@ def test_a_lane_that_was_not_there_yet_has_gaps(house: House) -> None:
 
 
 @pytest.mark.usefixtures("no_heartbeat")
-def test_the_thread_goes_on_after_trouble(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("trouble", "text"),
+    [(MissingError("no kernel today"), "no kernel today"), (OSError("no such host"), "OSError: no such host")],
+)
+def test_the_thread_goes_on_after_trouble(
+    house: House, monkeypatch: pytest.MonkeyPatch, trouble: Exception, text: str
+) -> None:
     monkeypatch.setattr(live, "PERIOD_S", 0.001)
-    troubles, done = [MissingError("no kernel today")], threading.Event()
+    troubles, done = [trouble], threading.Event()
     real = house.usecases.look
 
     def look() -> Any:
@@ -212,7 +218,7 @@ def test_the_thread_goes_on_after_trouble(house: House, monkeypatch: pytest.Monk
     next(events)
     house.live.start()
     first, _, _ = next(events).partition(b"\n\n")  # a look may have followed at once
-    assert read(first) == ("trouble", {"text": "no kernel today"})
+    assert read(first) == ("trouble", {"text": text})
     assert done.wait(PATIENCE_S)
     house.live.stop()
     assert not house.live._thread.is_alive()
