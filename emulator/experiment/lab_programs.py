@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from emulator.lab.build_cache import Progress
     from emulator.lab.lab_root import LabRoot, RootChoice
 
+PROJECT = "PROJECT"
+"""The variable that names the folder of --project to the programs of a cell."""
+
 OF_THE_HOST = ("ip", "ping", "sh", "ss", "tc")
 """What Longhaul itself runs; the lab's image has it."""
 
@@ -60,4 +63,6 @@ def environment(specs: Sequence[CellSpec], root: LabRoot) -> dict[str, str]:
         machine_facts.LAB_SOURCE: build_kernel.source_version(root.choice.config),
         machine_facts.LAB_ROOT: json.dumps(facts),
     }
+    if root.choice.project:
+        told[PROJECT] = root.choice.project
     return told | ({program_root.LAB_PROGRAMS: lab_root.PROGRAMS} if root.choice.folder else {})

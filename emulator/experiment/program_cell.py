@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -105,7 +106,7 @@ def _run(
             frames = cell.look(program.repeat)
             files = cell.files | {f"server/{name}": data for name, data in ends[1].kept(ends[1].folder).items()}
         except MeasureError as error:
-            raise MeasureError(f"{program.name}: {error}") from None
+            raise _with(MeasureError(f"{program.name}: {error}"), getattr(error, "__notes__", ())) from None
         raw = {"outputs": cell.outputs, "server": {name: ends[1].tail(f"server.{name}") for name in ("out", "err")}}
     return ProgramRuns(runs, frames, program.bytes or _carried_bytes(runs)), {ProgramWorkload.kind: raw}, files
 
@@ -176,17 +177,26 @@ class _ClientRuns:
         with program_ends.run_folder(self.client, number) as folder:
             timed = program_ends.timed(self.client, folder, number)
             where = f"run-{number}"
+            said = {name: self.client.tail(f"{where}/client.{name}") for name in ("out", "err")}
             if timed.exit_code:
                 words = self.client.last_words(f"{where}/client")
                 which = f"run {number + 1} of {self.program.repeat}" if number < self.program.repeat else "the last run"
-                raise MeasureError(f"the client ended with {timed.exit_code} in {which}: {words}")
-            self.outputs.append({name: self.client.tail(f"{where}/client.{name}") for name in ("out", "err")})
+                failure = MeasureError(f"the client ended with {timed.exit_code} in {which}: {words}")
+                raise _with(failure, [f"its std{name}:\n{text.rstrip()}" for name, text in said.items() if text])
+            self.outputs.append(said)
             kept = self.client.kept(folder)
             self.files |= {f"client/{where}/{name}": data for name, data in kept.items()}
         return timed
 
     def _counters(self) -> dict[str, int]:
         return observe_cell.counters(self.logs[0].host, self.logs[1].host)
+
+
+def _with(error: MeasureError, notes: Iterable[str]) -> MeasureError:
+    """The error with these notes."""
+    for note in notes:
+        error.add_note(note)
+    return error
 
 
 def _both_queues(spec: CellSpec, appliance: Appliance) -> tuple[DirectionCounters, DirectionCounters]:

@@ -287,7 +287,8 @@ def main(argv: list[str]) -> int:
         captures = CaptureTo(Path.cwd(), int(argv[1])) if len(argv) > 1 else None
         done = execute(CellSpec.from_json(json.loads(argv[0])), local(guard=lambda _: None), captures=captures)
     except LonghaulError as error:
-        print(json.dumps({"error": str(error), "kind": type(error).__name__}))  # noqa: T201
+        notes = getattr(error, "__notes__", [])
+        print(json.dumps({"error": str(error), "kind": type(error).__name__, "notes": notes}))  # noqa: T201
         return error.exit_code
     files = {path: base64.b64encode(content).decode() for path, content in done.files.items()}
     print(json.dumps({"result": done.result.to_json(), "raw": done.raw, "files": files}))  # noqa: T201

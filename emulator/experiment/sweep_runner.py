@@ -128,7 +128,10 @@ def _told(spec: CellSpec) -> str:
 
 
 def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> Execution:
-    """Parse the output of `run_cell`. Raises MeasureError with its failure, or with the last line that it printed."""
+    """Parse the output of `run_cell`. Raises MeasureError with its failure, or with the last line that it printed.
+
+    The notes of a failure are the outputs of the program that failed.
+    """
     lines = stdout.decode(errors="replace").strip().splitlines()
     try:
         answer = json.loads(lines[-1])
@@ -136,7 +139,10 @@ def read_answer(spec: CellSpec, stdout: bytes, stderr: bytes) -> Execution:
         words = (stderr.decode(errors="replace").strip().splitlines() or ["nothing"])[-1]
         raise MeasureError(f"{spec.id}: the cell printed no result, but: {words}") from None
     if "error" in answer:
-        raise MeasureError(f"{spec.id}: {answer['error']}")
+        failure = MeasureError(f"{spec.id}: {answer['error']}")
+        for note in answer.get("notes", ()):
+            failure.add_note(note)
+        raise failure
     files = {path: base64.b64decode(content) for path, content in answer["files"].items()}
     return Execution(results.from_json(answer["result"]), answer["raw"], files)
 

@@ -137,6 +137,13 @@ def test_a_lab_that_fails_is_named(stdout: bytes, stderr: bytes, said: str) -> N
     assert str(error.value) == said
 
 
+def test_the_outputs_of_a_program_that_failed_are_notes() -> None:
+    answer = {"error": "scp ended with 1", "kind": "MeasureError", "notes": ["its stderr:\nno route"]}
+    with pytest.raises(MeasureError) as error:
+        sweep_runner.read_answer(SPECS[0], json.dumps(answer).encode(), b"")
+    assert error.value.__notes__ == ["its stderr:\nno route"]
+
+
 def test_large_pipes_get_large_labs() -> None:
     assert sweep_runner.lab_memory_bytes(SPECS[0]) == 8 << 30
     assert sweep_runner.lab_memory_bytes(replace(cell_spec(rtt_ns=1000 * MS))) == 19 << 30
