@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -63,11 +64,20 @@ def root_options(command: F) -> F:
     return with_option(command)
 
 
+def project_option(command: F) -> F:
+    """The option --project."""
+    return click.option(
+        "--project", metavar="DIR", help="A folder that the programs in the lab may read, under its own name: $PROJECT."
+    )(command)
+
+
 def chosen(given: dict[str, Any], reader: Reader) -> RootChoice:
     """The choice of these options, which it takes out of `given`. `reader` keeps the mistakes."""
-    return lab_root.read(
+    choice = lab_root.read(
         reader, given.pop("packages"), given.pop("root_folder"), given.pop("host_root"), given.pop("kernel_config")
     )
+    project = reader.read("--project", lab_root.parse_project, given.pop("project", None))
+    return replace(choice, project=project or "")
 
 
 def warn(choice: RootChoice) -> None:

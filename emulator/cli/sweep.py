@@ -19,7 +19,7 @@ from emulator.cli.options import snap_option
 from emulator.cli.output import count, emit_json, emit_table, json_option, width
 from emulator.cli.program_options import program_options
 from emulator.cli.request_options import request_options
-from emulator.cli.root_options import clock_option, root_options, warn
+from emulator.cli.root_options import clock_option, project_option, root_options, warn
 from emulator.cli.sweep_options import asked_for, axis_options
 from emulator.cli.types import progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
@@ -74,6 +74,7 @@ SNAP_BYTES = 128
 )
 @click.option("--in-lab", is_flag=True, help="Run each cell in its own lab, one lab per CPU.")
 @root_options
+@project_option
 @clock_option
 @click.option(
     "--scheduler",
@@ -147,8 +148,9 @@ def _writable_by(scheduler: str | None, asked: Asked) -> None:
     if scheduler and asked.snap_bytes is not None:
         text = "a cluster cannot write captures (--pcap) into the run folder; use --in-lab without --scheduler"
         raise InputError.single(text, "--scheduler", scheduler)
-    if scheduler and (asked.root.host or asked.root.folder):
-        text = f"{asked.root.option} is of this machine, and a cluster has others: use --with PACKAGE"
+    if scheduler and (asked.root.host or asked.root.folder or asked.root.project):
+        given = f"--project {asked.root.project}" if asked.root.project else asked.root.option
+        text = f"{given} is of this machine, and a cluster has others: use --with PACKAGE"
         raise InputError.single(text, "--scheduler", scheduler)
 
 

@@ -65,6 +65,8 @@ def run(
     options = replace(options, cwd=options.cwd.resolve() if options.cwd else None)
     inside = replace(root, choice=replace(choice, folder="")) if options.own else root
     boot_options.check(argv, options.cwd, [inside.image, *inside.folders])
+    if choice.project:
+        boot_options.check(argv, Path(choice.project), [root.image, *root.folders])
     programs.check([argv[0]], inside, options.cwd, options.env.get("PATH"))
     return _boot(root, argv, options)
 

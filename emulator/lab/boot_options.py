@@ -165,13 +165,13 @@ def check(argv: Sequence[str], folder: Path | None, roots: Sequence[Path]) -> No
     mistakes = []
     if not argv or not argv[0]:
         mistakes.append(Mistake("COMMAND", "", NO_COMMAND))
-    if folder and (why := _why_not_there(folder, roots)):
+    if folder and (why := why_not_there(folder, roots)):
         mistakes.append(Mistake(str(folder), "", f"the lab cannot run here: {why}; go to another folder"))
     if mistakes:
         raise InputError(mistakes)
 
 
-def _why_not_there(folder: Path, roots: Sequence[Path]) -> str:
+def why_not_there(folder: Path, roots: Sequence[Path]) -> str:
     """Why the host's folder cannot be mounted in the lab under its own name; empty when it can."""
     name = str(folder)
     if len(os.fsencode(folder)) > LONGEST_FOLDER_BYTES:

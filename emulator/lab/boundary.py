@@ -96,9 +96,11 @@ def roots(root: LabRoot) -> dict[str, int]:
 
 
 def own_folders(root: LabRoot, sources: Sequence[Path]) -> list[Path]:
-    """Longhaul's own folders that a lab with this machine's root mounts: they lie where it has folders of its own."""
-    own = (*sources, *lab_root.own_prefixes(root.choice))
-    return [path for path in own if path.parts[1] in NOT_SEEN] if root.choice.host else []
+    """The folders that a lab mounts read-only under their own names: the project's, and with this machine's root
+    Longhaul's own that lie where the lab has folders of its own."""
+    project = [Path(root.choice.project)] if root.choice.project else []
+    own = (*sources, *lab_root.own_prefixes(root.choice)) if root.choice.host else ()
+    return [*(path for path in own if path.parts[1] in NOT_SEEN), *project]
 
 
 @cache

@@ -76,7 +76,7 @@ def enter_root(spec: dict[str, Any]) -> None:
         Path(path).write_text(text)
         Path(path).chmod(0o755)
     if spec["programs"]:
-        share(spec["folder"])
+        share([*spec["own_folders"], *([spec["folder"]] if spec["folder"] else [])])
 
 
 def hostfs(path: str, target: Path) -> str:
@@ -93,10 +93,10 @@ def overlay(lower: list[str], memory: Path, target: Path) -> None:
     mount("overlay", str(target), "overlay", 0, folders)
 
 
-def share(folder: str | None) -> None:
-    """Give the programs' own root the system's folders of this one, so that both see the same."""
+def share(folders: list[str]) -> None:
+    """Give the programs' own root the system's folders of this one and these, so that both see the same."""
     mount("none", "/run", "", MS_SHARED)  # a namespace that is named later appears in both
-    for path in ("/proc", "/sys", "/dev", "/run", "/tmp", *([folder] if folder else [])):
+    for path in ("/proc", "/sys", "/dev", "/run", "/tmp", *folders):
         mount(path, PROGRAMS + path, "", MS_BIND | MS_REC)
 
 

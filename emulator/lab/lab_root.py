@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.lab import boot_options
 from emulator.lab.boot_options import Reader
 from emulator.lab.build_kernel import FULL, STANDARD
 from emulator.model import debian_packages
@@ -39,13 +40,15 @@ WANT_FULL = frozenset(
 class RootChoice:
     """What was asked for. `packages` are on top of the image, `folder` replaces it, `host` is this machine's own root.
 
-    At most one of the three is given. `kernel_config` is one of CONFIGS; "" follows from the packages.
+    At most one of the three is given. `kernel_config` is one of CONFIGS; "" follows from the packages. `project` is a
+    folder of this machine that the programs may read besides, under its own name.
     """
 
     packages: tuple[str, ...] = ()
     folder: str = ""
     host: bool = False
     kernel_config: str = ""
+    project: str = ""
 
     @property
     def config(self) -> str:
@@ -55,7 +58,9 @@ class RootChoice:
     @property
     def asked(self) -> str:
         """The option that differs from the usual, for a message; "" when none does."""
-        return self.option.partition(" ")[0] or ("--kernel-config" if self.kernel_config else "")
+        return self.option.partition(" ")[0] or next(
+            (f"--{name.replace('_', '-')}" for name in ("kernel_config", "project") if getattr(self, name)), ""
+        )
 
     @property
     def option(self) -> str:
@@ -98,6 +103,18 @@ def parse_folder(text: str) -> str:
         raise ValueError("it is this machine's own root: use --host-root")
     if not any((folder / name).is_dir() for name in ("bin", "usr/bin", "sbin")):
         raise ValueError(f"{text!r} is no root file system: it has neither bin nor usr/bin")
+    return str(folder)
+
+
+def parse_project(text: str) -> str:
+    """The absolute path of a folder of this machine. Raises ValueError for what is none."""
+    folder = Path(text).resolve()
+    if not folder.is_dir():
+        raise ValueError(f"{text!r} is no folder")
+    if folder == Path("/tmp"):
+        raise ValueError("'/tmp' cannot be seen in the lab, which has one of its own: name a folder below it")
+    if why := boot_options.why_not_there(folder, ()):
+        raise ValueError(f"{text!r} cannot be seen in the lab: {why}; name another folder")
     return str(folder)
 
 

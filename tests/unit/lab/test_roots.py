@@ -156,6 +156,18 @@ def test_another_root_has_its_own_files_and_longhaul(debian: Path, tmp_path: Pat
     assert state(debian) == before
 
 
+@pytest.mark.parametrize("root", ["image", "folder"])
+def test_a_project_can_be_read_and_not_changed(root: str, debian: Path, tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below/file").write_text("of the project\n")
+    choice = RootChoice(folder=str(debian) if root == "folder" else "", project=str(tmp_path))
+    script = f"cd {tmp_path}; cat below/file; echo lost > below/file; echo lost > new"
+    done = said(choice, script, BootOptions())
+    assert done.stdout == b"of the project\n"
+    assert done.stderr.count(b"Read-only file system") == 2, done.stderr.decode()
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {"below", "below/file"}
+
+
 def test_our_own_commands_keep_the_images_files(debian: Path) -> None:
     choice = RootChoice(folder=str(debian))
     script = "import pydantic, pyroute2, os; print(os.listdir('/lab/programs/usr/bin'))"
@@ -172,6 +184,10 @@ def test_our_own_commands_keep_the_images_files(debian: Path) -> None:
         (["lab", "run", "--host-root", "--", "no-such-program"], 4, "this machine has no program no-such-program: "),
         (["lab", "run", "--root", "/nowhere", "--", "true"], 2, "--root: '/nowhere' is no folder"),
         (["lab", "shell", "--with", "A,b c"], 2, "--with: 'A' is no name of a Debian package"),
+        (["sweep", "--in-lab", "--project", "/nowhere", "--rtt", "1"], 2, "--project: '/nowhere' is no folder"),
+        (["sweep", "--in-lab", "--project", "/tmp", "--rtt", "1"], 2, "--project: '/tmp' cannot be seen in the lab"),
+        (["sweep", "--in-lab", "--project", "/proc", "--rtt", "1"], 2, "--project: '/proc' cannot be seen in the lab"),
+        (["sweep", "--project", ".", "--rtt", "1"], 2, "--project: it is for the lab: add --in-lab"),
         (["sweep", "--with", "hello", "--rtt", "1"], 2, "--with: it is for the lab: add --in-lab"),
         (["sweep", "--kernel-config", "full", "--rtt", "1"], 2, "--kernel-config: it is for the lab: add --in-lab"),
         (["sweep", "--scheduler", "local", "--host-root", "--rtt", "1"], 2, "is of this machine, and a cluster has"),
