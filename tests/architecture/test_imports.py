@@ -32,7 +32,7 @@ FLOORS = [
     ["report", "record"],
     ["mininet", "web"],
     ["cli"],
-    ["__main__"],
+    ["pytest_plugin", "__main__"],
 ]
 """From the lowest to the highest. A room imports from lower floors and from itself, never from its neighbours."""
 
@@ -45,7 +45,7 @@ PURE = ("model", "plan", "analysis")
 IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", "threading", "io", "shutil", "sys"}
 
 OWNERS = {
-    "click": {"cli"},
+    "click": {"cli", "pytest_plugin"},
     "distributed": {"experiment"},
     "flask": {"web"},
     "hdrh": {"analysis"},
@@ -55,6 +55,7 @@ OWNERS = {
     "prometheus_client": {"web"},
     "pydantic": {"config", "record", "web"},
     "pyroute2": {"kernel"},
+    "pytest": {"pytest_plugin"},
     "rich": {"cli"},
     "waitress": {"web"},
     "werkzeug": {"web"},
