@@ -27,6 +27,8 @@ State = Literal["ok", "weak", "unknown", "missing"]
 """weak: it runs, with a limit; unknown: only root may try; missing: it does not run."""
 
 CLONE = build_image.PROJECT / "scripts/install"
+PACKAGED = Path("/usr/lib/longhaul")
+"""The environment of the Debian package: apt-get installs for it, pip does not."""
 MODULES = Path("/lib/modules")
 WEB_ADDRESS = ("127.0.0.1", 8642)
 LONGEST_S = 60.0
@@ -205,6 +207,8 @@ def web(address: tuple[str, int] = WEB_ADDRESS) -> Iterator[Finding]:
 def _library(part: str, name: str) -> Finding:
     if importlib.util.find_spec(name):
         return Finding(part, name, "ok", f"installed for {sys.executable}")
+    if Path(sys.prefix) == PACKAGED:
+        return Finding(part, name, "missing", "not installed", _apt(f"python3-{name}"))
     fix = str(CLONE) if CLONE.exists() else f"{sys.executable} -m pip install {name}"
     return Finding(part, name, "missing", "not installed", fix)
 

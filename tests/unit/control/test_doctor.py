@@ -162,6 +162,12 @@ def test_netem(tmp_path: Path) -> None:
     assert [each.state for each in doctor.netem(lambda: True)] == ["ok"]
 
 
+def test_a_library_of_the_debian_package_comes_from_debian(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.prefix", str(doctor.PACKAGED))
+    (found,) = doctor.figures("matplotless")
+    assert found.fix.endswith("apt-get install -y python3-matplotless")
+
+
 def test_a_library_and_a_port() -> None:
     assert [each.state for each in doctor.figures()] == ["ok"]
     (found,) = doctor.figures("matplotless")
