@@ -1,4 +1,4 @@
-"""What scripts/release does: collect what goes into the wheels, build them, and write the SBOM and SHA256SUMS."""
+"""What scripts/release does: collect what goes into wheels, build them, the Debian packages, SBOM and SHA256SUMS."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import release_deb
 import sbom
 
 from emulator import __version__
@@ -30,7 +31,7 @@ This program is Linux {version} for User-mode Linux (ARCH=um), changed by Longha
 under the GNU General Public License, version 2; `COPYING` beside this file is its text. It is a program of its own:
 Longhaul, under the MIT licence, starts it and is no part of it. Its complete source is:
 
-1. The unmodified source: Debian's package {package}, version {version}. The release that holds this wheel has
+1. The unmodified source: Debian's package {package}, version {version}. The release has
    the archive as `{archive}`
    (SHA-256 {digest}).
    Debian has it, too: `apt-get download {package}={version}`, or
@@ -67,9 +68,10 @@ def main() -> None:
         nothing.mkdir()
         _fill(full, linux, engine, archive)
         wheels = [_wheel(asked.out, epoch, nothing, "py3-none-any"), _wheel(asked.out, epoch, full, _tag(linux))]
+    packages = release_deb.build(wheels[1], asked.out, epoch, asked.xz)
     bill = asked.out / f"longhaul-{__version__}.cdx.json"
     bill.write_text(sbom.document(ROOT, int(epoch), _debian(archive)), "utf-8")
-    made = sorted([*wheels, bill, archive])
+    made = sorted([*wheels, *packages, bill, archive])
     (asked.out / "SHA256SUMS").write_text("".join(f"{_digest(file)}  {file.name}\n" for file in made), "utf-8")
     for file in [*made, asked.out / "SHA256SUMS"]:
         print(f"{file}  {file.stat().st_size} bytes")
@@ -79,6 +81,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/release", description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder of the results")
     parser.add_argument("--engine", type=Path, help="the wire engine's binary to take")
+    parser.add_argument("--xz", type=int, default=6, metavar="0-9", help="xz's level for the Debian packages")
     return parser.parse_args()
 
 

@@ -18,29 +18,15 @@ from pathlib import Path
 
 import pytest
 from support.folders import ROOT
+from support.releases import released
 from support.waiting import PATIENCE_S
 
 from emulator import __version__
 from emulator.cli import doc_pages, man_pages
-from emulator.lab import boot, build_image, build_kernel, lab_facts
+from emulator.lab import build_image, build_kernel, lab_facts
 
 UV = Path(sys.executable).with_name("uv")
-ENGINE = ROOT / "emulator/engine/target/release/longhaul-wire"
-"""What scripts/install built: compiling it again takes most of a minute (tests/bench/release.py does)."""
 FOREIGN_WEB = 'WHOSE = "somebody else\'s"\n'
-
-
-def released(folder: Path, umask: int, zone: str) -> Path:
-    """A folder with what scripts/release makes, under another umask and time zone."""
-    boot.built()
-    command = [ROOT / "scripts/release", "--out", folder, "--engine", ENGINE]
-    subprocess.run(command, cwd="/", env={**os.environ, "TZ": zone}, umask=umask, check=True, stdout=subprocess.DEVNULL)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return released(tmp_path_factory.mktemp("dist"), 0o022, "UTC")
 
 
 @pytest.fixture(scope="module")
