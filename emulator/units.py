@@ -174,6 +174,13 @@ def format_rate(bps: int) -> str:
     return _largest(bps, units) if bps else "0 bit/s"
 
 
+def format_packet_rate(pps: int) -> str:
+    """A packet rate for people, rounded to three digits: "14.9 Mpps", "73.1 kpps"."""
+    unit, factor = next((one for one in (("Mpps", 10**6), ("kpps", 10**3)) if pps >= one[1]), ("pps", 1))
+    value = pps / factor
+    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+
+
 def mib_per_s(bytes_per_s: float) -> str:
     """The number of MiB/s: a whole number from 1000 on, one decimal below: "1140", "43.5"."""
     value = bytes_per_s / MIB_BYTES

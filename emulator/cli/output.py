@@ -91,6 +91,8 @@ def emit_status(status: Status) -> None:
         _emit_off(status)
     for one in status.lanes:
         _emit_not_permitted(one)
+    if status.small_frames:
+        click.echo(f"small frames: {status.small_frames}")
     if status.lateness:
         click.echo("\nThe schedule so far:")
         emit_lateness(status.lateness, as_json=False)

@@ -12,12 +12,13 @@ from emulator.control.schedule_player import noted
 from emulator.control.status import Status, lane_status
 from emulator.model.topology import Topology
 from emulator.plan import change_warnings, nic_inventory, preconditions
-from emulator.plan.desired_state import datapath, nothing
+from emulator.plan.desired_state import nothing
 from emulator.plan.nic_inventory import NicRow
 from emulator.plan.ops import Step
 from emulator.plan.planner import plan
 from emulator.plan.repair import repair_plan_now
-from emulator.plan.scheduled_state import wanted_at
+from emulator.plan.scheduled_state import small_frame_warnings, wanted_at
+from emulator.plan.small_frames import datapath
 
 
 class Queries:
@@ -50,7 +51,8 @@ class Queries:
         """What `up` would do although the user likely does not mean it."""
         told = change_warnings.of_topology(topology)
         virtual = all(lane.ports is None for lane in topology.lanes)
-        return told if virtual else told + preconditions.warnings(topology, self._kernel.observe())
+        have = self._kernel.observe()
+        return told + ([] if virtual else preconditions.warnings(topology, have)) + small_frame_warnings(topology, have)
 
     def nics(self) -> list[NicRow]:
         """Every interface that could be a port, or why it cannot."""

@@ -20,6 +20,7 @@ from emulator.model.timeline import Timeline
 from emulator.plan.desired_state import wanted
 from emulator.plan.planner import plan
 from emulator.plan.scheduled_state import held, instants, steady
+from emulator.plan.small_frames import smallest_frame
 from emulator.plan.state import State
 from emulator.system.dataclass_json import from_plain, to_plain
 from emulator.system.timer import Alarm
@@ -49,7 +50,8 @@ class Player:
     ) -> None:
         self._kernel, self._timeline, self._alarm, self._epoch_ns = kernel, timeline, alarm, epoch_ns
         have = kernel.observe()
-        self._steady = steady(timeline, have)
+        self._smallest = smallest_frame(timeline.envelope(), have.machine)
+        self._steady = steady(timeline, have, self._smallest)
         self._machine = have
         self._at_ns = self._time_of(have, alarm.now_ns() - epoch_ns)
         self._now = self._goal(self._at_ns)
@@ -107,7 +109,7 @@ class Player:
         return min(times, key=differing)
 
     def _goal(self, at_ns: int) -> State:
-        return held(wanted(self._timeline.at(at_ns), self._machine), self._steady)
+        return held(wanted(self._timeline.at(at_ns), self._machine, self._smallest), self._steady)
 
 
 class Follower:

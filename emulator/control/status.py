@@ -13,6 +13,7 @@ from emulator.plan.aqm import Aqm
 from emulator.plan.desired_state import lane_ports, resolved_lane
 from emulator.plan.ops import Step
 from emulator.plan.qdisc_values import Egress, Netem, Shaper
+from emulator.plan.small_frames import NO_DROPS, Bounded, DropRates, drop_rates, told
 from emulator.plan.state import State
 
 
@@ -48,6 +49,7 @@ class DirectionStatus:
     counters: DirectionCounters
     lateness: tuple[tuple[int, int], ...] = ()
     not_permitted: tuple[str, ...] = ()
+    drop_rates: DropRates = NO_DROPS
     flows: tuple[DirectionStatus, ...] = ()
     """The same for each flow, in the lane's order."""
 
@@ -113,6 +115,21 @@ class Status:
         return next(lane for lane in self.lanes if lane.lane.name == name)
 
     @property
+    def small_frames(self) -> str:
+        """Which direction's limit drops small frames first, and from which rate on; empty when none does."""
+        found = [
+            Bounded(", ".join((one.lane.name, *flow, side)), part.drop_rates)
+            for one in self.lanes
+            for side, direction in (("outbound", one.outbound), ("inbound", one.inbound))
+            for flow, part in (
+                ((), direction),
+                *(((f"flow {flow.name}",), at) for flow, at in zip(one.lane.flows, direction.flows, strict=False)),
+            )
+            if any(part.drop_rates)
+        ]
+        return told(found) if found else ""
+
+    @property
     def paths(self) -> tuple[PathStatus, ...]:
         """Every pair of sites."""
         if self.topology is None:
@@ -124,7 +141,18 @@ class Status:
 def lane_status(lane: Lane, have: State, counted: Mapping[str, QueueCounters]) -> LaneStatus:
     """The present kernel state of one lane."""
     ports = lane_ports(resolved_lane(lane, have))
-    return LaneStatus(lane, *(_direction(port, have, counted) for port in ports))
+    outbound, inbound = (_direction(port, have, counted) for port in ports)
+    if any(port in (wire.hub, wire.site) for wire in have.wires.values() for port in ports):
+        return LaneStatus(lane, outbound, inbound)
+    return LaneStatus(lane, _with_drops(lane, outbound), _with_drops(lane, inbound))
+
+
+def _with_drops(lane: Lane, direction: DirectionStatus) -> DirectionStatus:
+    flows = tuple(_with_drops(lane, flow) for flow in direction.flows)
+    if direction.netem is None:
+        return direction
+    rates = drop_rates(Egress(direction.netem, direction.shaper), lane.line_rate_bps)
+    return replace(direction, drop_rates=rates, flows=flows)
 
 
 def recounted(status: Status, counted: Mapping[str, QueueCounters]) -> Status:

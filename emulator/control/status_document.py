@@ -18,6 +18,7 @@ from emulator.model.topology import Lane, Topology
 from emulator.plan.aqm import Aqm
 from emulator.plan.ops import Op, Step
 from emulator.plan.qdisc_values import Netem, Shaper
+from emulator.plan.small_frames import DropRates
 from emulator.system.dataclass_json import from_plain, to_plain
 
 DIRECTIONS = ("outbound", "inbound")
@@ -72,6 +73,8 @@ def direction_document(direction: DirectionStatus) -> dict[str, Any]:
         "aqm": to_plain(direction.aqm),
         **asdict(direction.counters),
         "not_permitted": list(direction.not_permitted),
+        "drops_above_pps": direction.drop_rates.empty,
+        "drops_above_pps_buffer_full": direction.drop_rates.full,
     }
 
 
@@ -136,4 +139,5 @@ def _direction_status(answer: Mapping[str, Any], flows: tuple[DirectionStatus, .
         DirectionCounters(**{name: answer[name] for name in DirectionCounters.__dataclass_fields__}),
         flows=flows,
         not_permitted=tuple(answer.get("not_permitted", ())),
+        drop_rates=DropRates(answer.get("drops_above_pps"), answer.get("drops_above_pps_buffer_full")),
     )

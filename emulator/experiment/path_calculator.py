@@ -36,7 +36,7 @@ def facts(path: TcpPath, window_bytes: int | None) -> dict[str, Any]:
         "streams_needed": _streams_needed(path, most, window_bytes),
         "netem_limit_packets": egress.netem.limit,
         "buffer_bytes": netem_lowering.buffer_bytes(lane, limited),
-        "netem_memory_bytes": 2 * netem_lowering.memory_bytes(egress, path.mtu),
+        "netem_memory_bytes": 2 * netem_lowering.queue_bytes(lane, limited),
     }
 
 

@@ -24,6 +24,12 @@ LONGEST_CODEL_NS = (2**31 - 1) * 1024
 ETHERNET_HEADER_BYTES = 14
 """What a qdisc counts on top of the MTU: the Ethernet header, neither FCS nor preamble."""
 
+SMALLEST_FRAME_BYTES = 60
+"""The smallest Ethernet frame as a qdisc counts it: 64 bytes without the FCS."""
+
+BETWEEN_FRAMES_BYTES = 24
+"""What each frame takes on an Ethernet wire besides what a qdisc counts: FCS, preamble and gap."""
+
 BURST_FRAMES = 2
 """A burst has room for so many full-size packets at the least."""
 

@@ -11,6 +11,7 @@ from emulator.model.topology import Lane, Topology
 from emulator.plan.engine_lane import Wire, lane_memory_bytes
 from emulator.plan.netem_lowering import LoweredLane, lower, spread
 from emulator.plan.qdisc_values import Egress
+from emulator.plan.small_frames import datapath, smallest_frame
 from emulator.plan.state import (  # fmt: skip
     GSO_SEGMENTS,
     HOST_PORT,
@@ -30,16 +31,19 @@ from emulator.plan.state import (  # fmt: skip
 NF_NEUTRAL = (0, 0, 0)
 
 
-def wanted(topology: Topology, have: State) -> State:
+def wanted(topology: Topology, have: State, smallest: int | None = None) -> State:
     """The intended state of this topology on the machine of `have`, which gives seeds, br_netfilter and ports' origins.
 
-    Every port must be known by one name (`unresolved`).
+    Every port must be known by one name (`unresolved`). The delay lines hold frames of `smallest` bytes at full rate;
+    None: the smallest for which the memory has room, with all of these lanes (`smallest_frame`).
     """
     machine = have.machine
+    if smallest is None:
+        smallest = smallest_frame(topology, machine)
     topology = resolved(topology.in_effect, have)
     origin = next((b.nf_origin for b in have.bridges.values() if b.nf_origin), machine.nf_call)
     path = datapath(topology, machine)
-    lowered = _lowered(topology, has_seed=machine.has_seed or path == "wire")
+    lowered = _lowered(topology, has_seed=machine.has_seed or path == "wire", smallest=smallest)
     # The engine replaces the queues, and segments super-frames itself.
     queues = {} if path == "wire" else lowered
     veths = {v.name: v for v in _veths(topology, queues)}
@@ -57,16 +61,9 @@ def wanted(topology: Topology, have: State) -> State:
     return State(namespaces, bridges, veths, ports, nf_call, machine, vlans, wires)
 
 
-def datapath(topology: Topology, machine: Machine) -> str:
-    """The datapath of the lanes on this machine: "netem" or "wire"."""
-    if topology.datapath == "auto":
-        return "netem" if machine.has_netem else "wire"
-    return topology.datapath
-
-
-def _lowered(topology: Topology, *, has_seed: bool) -> dict[str, LoweredLane]:
+def _lowered(topology: Topology, *, has_seed: bool, smallest: int) -> dict[str, LoweredLane]:
     """Every lane in the kernel's integers, by name."""
-    return {lane.name: lower(lane, seed=topology.seed, has_seed=has_seed) for lane in topology.lanes}
+    return {lane.name: lower(lane, seed=topology.seed, has_seed=has_seed, smallest=smallest) for lane in topology.lanes}
 
 
 def _wires(topology: Topology, lowered: Mapping[str, LoweredLane]) -> dict[str, Wire]:

@@ -7,10 +7,18 @@ with the kernel by `==`. Sources: net/sched/sch_netem.c and sch_tbf.c of Linux 6
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from emulator.model import jitter_distribution
-from emulator.model.bottleneck import BURST_FRAMES, MOST_BUFFER_BYTES, frame_bytes
+from emulator.model.bottleneck import (  # fmt: skip
+    BETWEEN_FRAMES_BYTES,
+    BURST_FRAMES,
+    MOST_BUFFER_BYTES,
+    SMALLEST_FRAME_BYTES,
+    frame_bytes,
+    wire_bytes,
+)
 from emulator.model.flow_match import filters
 from emulator.model.impairment import Buffer, Impairment
 from emulator.model.loss_model import P32
@@ -27,6 +35,12 @@ SUPER_FRAME_BYTES = 65_550
 
 MIN_BUFFER_NS = 1_000_000
 """The smallest default buffer, in time at the rate: any switch port has at least as much."""
+
+LIMIT_RESERVE_PACKETS = 1000
+"""What the limit has room for besides all that may be in flight: netem's own default."""
+
+SKB_OVERHEAD_BYTES = 384
+"""The head room and shared info of a packet, in one slab with its data."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +60,15 @@ class LoweredLane:
         return self.outbound, self.inbound
 
 
-def lower(lane: Lane, *, seed: int, has_seed: bool) -> LoweredLane:
+def lower(lane: Lane, *, seed: int, has_seed: bool, smallest: int = SMALLEST_FRAME_BYTES) -> LoweredLane:
     """Convert a lane to the kernel's integers.
 
     `seed` is the topology's; each direction derives its own from it. `has_seed`: this kernel's netem takes a seed.
+    The delay line holds frames of `smallest` bytes at full rate (see `limit_packets`).
     """
-    outbound = _banded(lane, seed, "outbound", has_seed=has_seed)
-    inbound = _banded(lane, seed, "inbound", has_seed=has_seed)
+    outbound, inbound = (
+        _banded(lane, seed if has_seed else None, direction, smallest) for direction in ("outbound", "inbound")
+    )
     parts = [
         (impairment, part)
         for whole, side in ((outbound, "outbound"), (inbound, "inbound"))
@@ -61,13 +77,16 @@ def lower(lane: Lane, *, seed: int, has_seed: bool) -> LoweredLane:
     return LoweredLane(outbound, inbound, any(needs_single_packets(impairment, part) for impairment, part in parts))
 
 
-def _banded(lane: Lane, seed: int, direction: str, *, has_seed: bool) -> Egress:
+def _banded(lane: Lane, seed: int | None, direction: str, smallest: int) -> Egress:
     """One direction of the lane, with a band for each flow; each has its own seed."""
     outbound = direction == "outbound"
     names = [lane.name, *(f"{lane.name}/{flow.name}" for flow in lane.flows)]
     first, *rest = (
         _egress(
-            way, way.outbound if outbound else way.inbound, derive_seed(seed, name, direction) if has_seed else None
+            way,
+            way.outbound if outbound else way.inbound,
+            None if seed is None else derive_seed(seed, name, direction),
+            smallest,
         )
         for way, name in zip(lane.ways, names, strict=True)
     )
@@ -75,7 +94,7 @@ def _banded(lane: Lane, seed: int, direction: str, *, has_seed: bool) -> Egress:
     return replace(first, bands=tuple(Band(*band) for band in zip(found, rest, strict=True)))
 
 
-def _egress(lane: Lane, impairment: Impairment, seed: int | None) -> Egress:
+def _egress(lane: Lane, impairment: Impairment, seed: int | None, smallest: int) -> Egress:
     table = jitter_distribution.table_of(impairment.distribution) if impairment.jitter_ns else None
     model = impairment.loss_model.kernel() if impairment.loss_model else ()
     netem = Netem(
@@ -90,7 +109,7 @@ def _egress(lane: Lane, impairment: Impairment, seed: int | None) -> Egress:
         reorder_p32=impairment.reorder_p32,
         gap=1 if impairment.reorder_p32 else 0,
         ecn=impairment.ecn and bool(impairment.mean_loss),
-        limit=limit_packets(lane, impairment),
+        limit=limit_packets(lane, impairment, smallest),
         seed=seed if seed is None or impairment.seed is None else impairment.seed,
         distribution=table,
         cell_overhead=jitter_distribution.fingerprint(table) if table else 0,
@@ -138,17 +157,32 @@ def common_netem(netems: list[Netem]) -> Netem | None:
     return netems[0]
 
 
-def limit_packets(lane: Lane, impairment: Impairment) -> int:
-    """Netem's `limit` for one direction: everything in flight on the lane, plus the buffer, in full-size packets.
+def limit_packets(lane: Lane, impairment: Impairment, smallest: int = SMALLEST_FRAME_BYTES) -> int:
+    """Netem's `limit` for one direction: everything in flight on the lane, plus the buffer, in frames of `smallest`
+    bytes (with the Ethernet header, without the FCS); never less than in full-size frames.
 
     It includes the whole *round-trip* BDP, not half of it: one direction may hold a sender's entire window. Netem
     counts its child's queue as its own (sch->q.qlen). An unused limit costs nothing.
     """
+    flight, waiting, frame = flight_bytes(lane, impairment), buffer_bytes(lane, impairment), frame_bytes(lane.mtu)
+    size = min(smallest, frame)
+    if impairment.rate_bps is None:
+        # Nothing waits behind the delay line, and a wire has gaps between the frames.
+        small = -(-flight // (size + BETWEEN_FRAMES_BYTES))
+    else:
+        small = -(-flight // wire_bytes(size, impairment.overhead_bytes, atm=impairment.atm)) + -(-waiting // size)
+    return _with_duplicates(max(-(-(flight + waiting) // frame), small), impairment) + LIMIT_RESERVE_PACKETS
+
+
+def flight_bytes(lane: Lane, impairment: Impairment) -> int:
+    """The bytes that a direction carries in a round trip at its rate, jitter included."""
     rate_bps = impairment.rate_bps or lane.line_rate_bps
     flight_ns = lane.rtt_ns + sum(jitter_reach_ns(direction) for direction in (lane.outbound, lane.inbound))
-    flight_bytes = -(-rate_bps * flight_ns // 8_000_000_000)
-    packets = -(-(flight_bytes + buffer_bytes(lane, impairment)) // frame_bytes(lane.mtu))
-    return packets + -(-packets * impairment.duplicate_p32 // P32) + 1000
+    return -(-rate_bps * flight_ns // 8_000_000_000)
+
+
+def _with_duplicates(packets: int, impairment: Impairment) -> int:
+    return packets + -(-packets * impairment.duplicate_p32 // P32)
 
 
 def jitter_reach_ns(impairment: Impairment) -> int:
@@ -183,12 +217,24 @@ def skb_bytes(frame: int) -> int:
     Head room and shared info are 384 bytes, the sk_buff 256 (measured: 0.77 kB for 60 B, 2.3 kB for 1514 B, 16.6 kB
     for 9014 B).
     """
-    return int(2 ** (frame + 384 - 1).bit_length()) + 256
+    return int(2 ** (frame + SKB_OVERHEAD_BYTES - 1).bit_length()) + 256
 
 
-def memory_bytes(egress: Egress, mtu: int) -> int:
-    """The memory that one direction may need when its queue is full of full-size packets."""
-    return egress.netem.limit * skb_bytes(frame_bytes(mtu))
+def queue_bytes(lane: Lane, impairment: Impairment, smallest: int = SMALLEST_FRAME_BYTES) -> int:
+    """The memory that one direction may need, whatever the size of its frames: the bytes that may be in flight bound
+    the number of large ones, the limit for frames of `smallest` bytes that of small ones."""
+    limit, content = limit_packets(lane, impairment, smallest), flight_bytes(lane, impairment)
+    content = _with_duplicates(content + buffer_bytes(lane, impairment), impairment)
+    sizes = _slab_starts(frame_bytes(lane.mtu))
+    return max(min(limit, -(-content // size) + LIMIT_RESERVE_PACKETS) * skb_bytes(size) for size in sizes)
+
+
+def _slab_starts(frame: int) -> Iterator[int]:
+    """The smallest frame for each amount of memory that a packet may take (`skb_bytes`): the dearest byte by byte."""
+    size, slab = SMALLEST_FRAME_BYTES, 512
+    while size <= frame:
+        yield size
+        size, slab = slab - SKB_OVERHEAD_BYTES + 1, 2 * slab
 
 
 def derive_seed(seed: int, lane: str, direction: str) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from emulator.model.topology import Lane, Topology
-from emulator.plan.desired_state import datapath, lane_ports, wanted
+from emulator.plan.desired_state import lane_ports, wanted
+from emulator.plan.small_frames import datapath, smallest_frame
 from emulator.plan.state import State
 
 
@@ -35,8 +36,11 @@ def narrow(old: Topology, new: Topology, names: Sequence[str], have: State) -> t
     ports = ports_of(lanes)
     if have.ports.keys() != ports or replace(old, lanes=()) != replace(new, lanes=()):
         return None
-    before = wanted(replace(old, lanes=lanes), have)
-    after = wanted(replace(new, lanes=tuple(new.lane(lane.name) for lane in lanes)), have)
+    smallest = smallest_frame(new, have.machine)
+    if smallest != smallest_frame(old, have.machine):
+        return None  # the limits of all lanes change
+    before = wanted(replace(old, lanes=lanes), have, smallest)
+    after = wanted(replace(new, lanes=tuple(new.lane(lane.name) for lane in lanes)), have, smallest)
     if _less_queues(before) != _less_queues(after):
         return None
     want, asked = (replace(have, ports={n: p for n, p in s.ports.items() if n in ports}) for s in (after, before))

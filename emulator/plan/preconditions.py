@@ -7,20 +7,14 @@ from ipaddress import IPv6Address, ip_address
 
 from emulator.errors import RefusedError
 from emulator.model import device_names
-from emulator.model.bottleneck import frame_bytes
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Lane, Topology
-from emulator.plan.desired_state import datapath, resolved, unresolved
+from emulator.plan.desired_state import resolved, unresolved
 from emulator.plan.engine_lane import lane_memory_bytes, unknown
-from emulator.plan.netem_lowering import limit_packets, lower, skb_bytes
+from emulator.plan.netem_lowering import limit_packets, lower, queue_bytes
+from emulator.plan.small_frames import FULL, MEMORY_SHARE, MOST_PACKETS, datapath, directions
 from emulator.plan.state import Machine, Nic, State
 from emulator.units import compact, format_rate
-
-MEMORY_SHARE = 0.8
-"""The share of the machine's memory that the lanes' queues may need together in the worst case."""
-
-MOST_PACKETS = 2**32 - 1
-"""The most packets of netem's limit, which has 32 bits."""
 
 ENGINE_NEVER = {
     "aqm": "the wire engine never runs codel, fq-codel or red: "
@@ -166,19 +160,17 @@ def _at_all_times(topology: Topology) -> list[Topology]:
     return [topology, *(timeline.at(t_ns) for t_ns in timeline.breakpoints())]
 
 
-def _queue_bytes(lane: Lane) -> int:
-    ways = [(way, impairment) for way in lane.ways for impairment in (way.outbound, way.inbound)]
-    return sum(limit_packets(way, impairment) for way, impairment in ways) * skb_bytes(frame_bytes(lane.mtu))
-
-
 def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
-    """Why the machine is too small for the lanes' queues in the worst case of their schedule; empty when it is not."""
+    """Why the machine is too small for the lanes' queues in the worst case of their schedule; empty when it is not.
+
+    Queues for full-size frames must fit; whether there is room for small ones is `smallest_frame`.
+    """
     if topology.schedule:
         topology = Timeline(topology, topology.schedule).envelope()
     if datapath(topology, machine) == "wire":
         need = sum(sum(lane_memory_bytes(lane)) for lane in topology.lanes)
     else:
-        need = sum(_queue_bytes(lane) for lane in topology.lanes)
+        need = sum(queue_bytes(lane, impairment, FULL) for lane, impairment in directions(topology))
     if need <= machine.memory_bytes * MEMORY_SHARE:
         return _limit_reasons(topology)
     return [
@@ -189,12 +181,7 @@ def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
 
 def _limit_reasons(topology: Topology) -> list[str]:
     """The lanes whose queues exceed netem's limit."""
-    counts = [
-        (lane.name, limit_packets(way, impairment))
-        for lane in topology.lanes
-        for way in lane.ways
-        for impairment in (way.outbound, way.inbound)
-    ]
+    counts = [(lane.name, limit_packets(lane, impairment, FULL)) for lane, impairment in directions(topology)]
     return [
         f"lane {name}: {packets} packets may be in flight, netem holds {MOST_PACKETS}: use a lower rate, RTT or buffer"
         for name, packets in counts

@@ -12,6 +12,7 @@ from functools import lru_cache
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
+from emulator.plan.small_frames import smallest_frame, warnings
 from emulator.plan.state import Port, State
 
 GRACE_NS = 1_000_000_000
@@ -60,13 +61,24 @@ def instants(timeline: Timeline, now_ns: int, back_ns: int) -> list[int]:
 
 def wanted_at(topology: Topology, scheduled: Topology, have: State) -> State:
     """The kernel state for one instant of a topology on this machine."""
-    goal, timeline = wanted(scheduled, have), timeline_of(topology)
-    return goal if timeline is None else held(goal, steady(timeline, have))
+    if (timeline := timeline_of(topology)) is None:
+        return wanted(scheduled, have)
+    smallest = smallest_frame(timeline.envelope(), have.machine)
+    return held(wanted(scheduled, have, smallest), steady(timeline, have, smallest))
 
 
-def steady(timeline: Timeline, have: State) -> State:
-    """What must not change on active lanes: the longest queues, and a form that suits every instant."""
-    most, least = (wanted(extreme, have) for extreme in timeline.extremes)
+def small_frame_warnings(topology: Topology, have: State) -> list[str]:
+    """What to tell of lanes whose delay lines cannot hold small frames at full rate, at the worst of their schedule."""
+    timeline = timeline_of(topology)
+    return warnings(timeline.envelope() if timeline else topology, have.machine)
+
+
+def steady(timeline: Timeline, have: State, smallest: int) -> State:
+    """What must not change on active lanes: the longest queues, and a form that suits every instant.
+
+    `smallest` is the frame that the delay lines are sized for, at all instants the same (`smallest_frame`).
+    """
+    most, least = (wanted(extreme, have, smallest) for extreme in timeline.extremes)
     veths = {n: replace(v, segments=min(v.segments, least.veths[n].segments)) for n, v in most.veths.items()}
     ports = {n: _plainest(port, least.ports[n]) for n, port in most.ports.items()}
     return replace(most, veths=veths, ports=ports)

@@ -33,7 +33,7 @@ class Bug:
 BUGS = [
     Bug(
         "netem's default limit of 1000 packets on a delay lane",
-        "emulator/plan/netem_lowering.py", "limit=limit_packets(lane, impairment)", "limit=1000",
+        "emulator/plan/netem_lowering.py", "limit=limit_packets(lane, impairment, smallest)", "limit=1000",
         "unit/plan/test_planner.py::test_the_plan_is_as_it_is_written_down[up-virtual]",
     ),
     Bug(

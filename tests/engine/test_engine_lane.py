@@ -24,11 +24,12 @@ from emulator.model.impairment import Buffer, Impairment
 from emulator.model.jitter_distribution import named
 from emulator.model.topology import Flow, Lane, Topology
 from emulator.plan.aqm import Codel
-from emulator.plan.desired_state import datapath, wanted
+from emulator.plan.desired_state import wanted
 from emulator.plan.engine_lane import decode, decode_egress, encode, encode_egress, lane_memory_bytes, unknown
 from emulator.plan.engine_ops import SetWire
 from emulator.plan.preconditions import DUPLICATES_WITH_FLOWS, refuse
 from emulator.plan.qdisc_values import Band, Egress, Netem, Shaper
+from emulator.plan.small_frames import datapath
 from emulator.plan.state import GSO_SEGMENTS
 
 

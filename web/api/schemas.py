@@ -59,6 +59,12 @@ class DirectionAnswer(Answer):
     not_permitted: list[str] = Field(
         description="rights that the kernel refused the wire engine's thread; empty with netem"
     )
+    drops_above_pps: int | None = Field(
+        description="netem drops by its limit above so many packets per second; null where the rate allows fewer"
+    )
+    drops_above_pps_buffer_full: int | None = Field(
+        description="the same while the bottleneck's buffer is full; null without a bottleneck, too"
+    )
 
 
 class FlowAnswer(Answer):

@@ -167,10 +167,12 @@ def test_the_status_in_json(star: Terminal) -> None:
     }  # fmt: skip
     outbound = answer["lanes"][2]["outbound"]
     netem, tbf, aqm = (outbound.pop(name) for name in ("netem", "tbf", "aqm"))
-    assert (netem["delay_ns"], netem["limit"], tbf["rate_bytes_per_s"], aqm) == (173 * MS, 572335, 1_250_000_000, None)
+    seen = (netem["delay_ns"], netem["limit"], tbf["rate_bytes_per_s"], aqm)
+    assert seen == (173 * MS, 14417668, 1_250_000_000, None)
     assert outbound == {
         "port": "lhs-japan", "packets": 9, "bytes": 99, "queued_packets": 0, "queued_bytes": 0,
-        "limit_packets": 572335, "drops_limit": 3, "drops_buffer": 45, "drops_loss": 0, "not_permitted": [],
+        "limit_packets": 14417668, "drops_limit": 3, "drops_buffer": 45, "drops_loss": 0, "not_permitted": [],
+        "drops_above_pps": None, "drops_above_pps_buffer_full": None,
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from emulator.control.schedule_player import Player, noted
 from emulator.control.watchdog_loop import WatchdogLoop
 from emulator.errors import RefusedError
 from emulator.kernel.fake import FakeKernel
+from emulator.model.bottleneck import SMALLEST_FRAME_BYTES
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
@@ -182,7 +183,8 @@ def test_two_extremes_stand_for_every_moment(keys: str) -> None:
     assert one.schedule
     kernel, timeline = FakeKernel(), Timeline(one, one.schedule)
     have = kernel.observe()
-    most, states = steady(timeline, have), [wanted(timeline.at(t), have) for t in timeline.breakpoints()]
+    most = steady(timeline, have, SMALLEST_FRAME_BYTES)
+    states = [wanted(timeline.at(t), have, SMALLEST_FRAME_BYTES) for t in timeline.breakpoints()]
     for name, veth in most.veths.items():
         assert veth.segments == min(each.veths[name].segments for each in states)
     for name, port in most.ports.items():

@@ -44,9 +44,9 @@ def test_every_field_belongs_to_one_key() -> None:
 def test_a_lane_is_lowered_once_to_bring_it_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[str] = []
 
-    def counted(lane: Lane, *, seed: int, has_seed: bool) -> LoweredLane:
+    def counted(lane: Lane, *, seed: int, has_seed: bool, smallest: int) -> LoweredLane:
         calls.append(lane.name)
-        return lower(lane, seed=seed, has_seed=has_seed)
+        return lower(lane, seed=seed, has_seed=has_seed, smallest=smallest)
 
     monkeypatch.setattr(desired_state, "lower", counted)
     topology = Topology("t", "h", (Lane("a").with_rtt(8), Lane("b").with_rtt(8), Lane("c").with_rtt(8)))

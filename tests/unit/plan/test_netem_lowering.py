@@ -83,7 +83,7 @@ def test_bits_that_are_all_wrong() -> None:
 def test_the_limit_holds_the_longest_jitter_and_the_copies() -> None:
     plain, normal = (egress(Impairment(50 * MS, 20 * MS, distribution=n)) for n in ("uniform", "normal"))
     extra_bytes = (jitter_reach_ns(Impairment(50 * MS, 20 * MS, distribution="normal")) - 20 * MS) * 10 / 8
-    assert normal.netem.limit - plain.netem.limit == pytest.approx(extra_bytes / 1514, abs=2)
+    assert normal.netem.limit - plain.netem.limit == pytest.approx(extra_bytes / 84, abs=2)
     doubled = egress(Impairment(50 * MS, 20 * MS, duplicate_p32=P32))
     assert doubled.netem.limit == 2 * plain.netem.limit - 1000
 

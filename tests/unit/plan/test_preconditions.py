@@ -18,6 +18,7 @@ from emulator.model.impairment import LONGEST_DELAY_NS, Impairment
 from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.netem_lowering import limit_packets
 from emulator.plan.preconditions import memory_reasons
+from emulator.plan.small_frames import FULL
 from emulator.plan.state import Link, Machine
 
 SCENARIOS = GOLDEN / "refusals"
@@ -89,7 +90,7 @@ def test_the_name_of_any_interface_that_longhaul_would_make_is_looked_at(name: s
 def test_a_queue_of_more_packets_than_netem_can_count() -> None:
     fat = Impairment(LONGEST_DELAY_NS)
     said = memory_reasons(Topology("t", "hub", (Lane("mars", fat, fat),)), Machine())
-    packets = limit_packets(Lane("mars", fat, fat), fat)
+    packets = limit_packets(Lane("mars", fat, fat), fat, FULL)
     assert said[0] == (
         f"lane mars: {packets} packets may be in flight, netem holds 4294967295: use a lower rate, RTT or buffer"
     )
