@@ -12,6 +12,7 @@ from emulator.errors import InputError, Mistake, no_such
 from emulator.model.topology import Lane, Topology
 from emulator.plan.change_warnings import of_change
 from emulator.plan.ops import Step
+from emulator.plan.scheduled_state import small_frame_warnings
 
 UNCONFIRMED = "undo what waited for confirmation"
 """What the change log says of an `undo` that reverts an unconfirmed change."""
@@ -77,7 +78,14 @@ class Changes:
                 self._confirmations.waiting(old, confirm_s),
             )
             steps = Transaction(topology, f"set {' '.join(names)}", pending, only=names).run(self._machine)
-            for text in of_change(old.topology, topology):
+            for text in of_change(old.topology, topology) + self._of_small_frames(old.topology, topology):
                 self._machine.note(text)
             self._confirmations.restart(confirm_s)
             return steps
+
+    def _of_small_frames(self, old: Topology, new: Topology) -> list[str]:
+        """The small frames that the lanes drop since this change."""
+        kernel = self._machine.kernel
+        if not small_frame_warnings(new, kernel.ports_of(frozenset())):
+            return []  # nearly always, and without a look at the whole machine
+        return small_frame_warnings(new, kernel.observe(), before=old)

@@ -141,6 +141,8 @@ class Lane:
     @property
     def ways(self) -> tuple[Lane, ...]:
         """The lane for packets of no flow, then for each flow's packets."""
+        if not self.flows:
+            return (self,)
         return (replace(self, flows=()), *(self.of_flow(flow) for flow in self.flows))
 
     @property

@@ -164,7 +164,11 @@ def limit_packets(lane: Lane, impairment: Impairment, smallest: int = SMALLEST_F
     It includes the whole *round-trip* BDP, not half of it: one direction may hold a sender's entire window. Netem
     counts its child's queue as its own (sch->q.qlen). An unused limit costs nothing.
     """
-    flight, waiting, frame = flight_bytes(lane, impairment), buffer_bytes(lane, impairment), frame_bytes(lane.mtu)
+    return _limit(lane, impairment, flight_bytes(lane, impairment), buffer_bytes(lane, impairment), smallest)
+
+
+def _limit(lane: Lane, impairment: Impairment, flight: int, waiting: int, smallest: int) -> int:
+    frame = frame_bytes(lane.mtu)
     size = min(smallest, frame)
     if impairment.rate_bps is None:
         # Nothing waits behind the delay line, and a wire has gaps between the frames.
@@ -223,8 +227,9 @@ def skb_bytes(frame: int) -> int:
 def queue_bytes(lane: Lane, impairment: Impairment, smallest: int = SMALLEST_FRAME_BYTES) -> int:
     """The memory that one direction may need, whatever the size of its frames: the bytes that may be in flight bound
     the number of large ones, the limit for frames of `smallest` bytes that of small ones."""
-    limit, content = limit_packets(lane, impairment, smallest), flight_bytes(lane, impairment)
-    content = _with_duplicates(content + buffer_bytes(lane, impairment), impairment)
+    flight, waiting = flight_bytes(lane, impairment), buffer_bytes(lane, impairment)
+    limit = _limit(lane, impairment, flight, waiting, smallest)
+    content = _with_duplicates(flight + waiting, impairment)
     sizes = _slab_starts(frame_bytes(lane.mtu))
     return max(min(limit, -(-content // size) + LIMIT_RESERVE_PACKETS) * skb_bytes(size) for size in sizes)
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
-from emulator.plan.small_frames import smallest_frame, warnings
+from emulator.plan.small_frames import Bounded, bounded, smallest_frame, told
 from emulator.plan.state import Port, State
 
 GRACE_NS = 1_000_000_000
@@ -67,10 +67,19 @@ def wanted_at(topology: Topology, scheduled: Topology, have: State) -> State:
     return held(wanted(scheduled, have, smallest), steady(timeline, have, smallest))
 
 
-def small_frame_warnings(topology: Topology, have: State) -> list[str]:
-    """What to tell of lanes whose delay lines cannot hold small frames at full rate, at the worst of their schedule."""
+def small_frame_warnings(topology: Topology, have: State, before: Topology | None = None) -> list[str]:
+    """Warnings about lanes whose delay lines cannot hold small frames at full rate, at the worst of their schedule.
+
+    Nothing of directions that dropped small frames in the topology `before`, too.
+    """
+    known = {one.where for one in _bounded(before, have)} if before else set()
+    found = [one for one in _bounded(topology, have) if one.where not in known]
+    return [f"small frames: {told(found)}"] if found else []
+
+
+def _bounded(topology: Topology, have: State) -> list[Bounded]:
     timeline = timeline_of(topology)
-    return warnings(timeline.envelope() if timeline else topology, have.machine)
+    return bounded(timeline.envelope() if timeline else topology, have.machine)
 
 
 def steady(timeline: Timeline, have: State, smallest: int) -> State:

@@ -16,7 +16,7 @@ from emulator.model.topology import Lane, Topology
 from emulator.plan.netem_lowering import limit_packets, lower, queue_bytes
 from emulator.plan.qdisc_values import Egress, Netem
 from emulator.plan.state import Machine
-from emulator.units import format_packet_rate, mib_text
+from emulator.units import format_packet_rate
 
 MEMORY_SHARE = 0.8
 """The share of the machine's memory that the lanes' queues may need together in the worst case."""
@@ -89,8 +89,9 @@ def smallest_frame(topology: Topology, machine: Machine) -> int:
 def _fits(topology: Topology, machine: Machine, smallest: int) -> bool:
     left = int(machine.memory_bytes * MEMORY_SHARE)
     for lane, impairment in directions(topology):
-        left -= queue_bytes(lane, impairment, smallest)
-        if left < 0 or limit_packets(lane, impairment, smallest) > MOST_PACKETS:
+        left -= (need := queue_bytes(lane, impairment, smallest))
+        # A packet takes more than 512 bytes: few queues are worth a closer look.
+        if left < 0 or (need > 512 * MOST_PACKETS and limit_packets(lane, impairment, smallest) > MOST_PACKETS):
             return False
     return True
 
@@ -117,19 +118,15 @@ def _drops_above(netem: Netem, stay_ns: int, most_pps: int) -> int | None:
     return pps if pps < most_pps else None
 
 
-def warnings(topology: Topology, machine: Machine) -> list[str]:
-    """What to tell whoever brings up lanes that drop small frames; empty when none does.
+def bounded(topology: Topology, machine: Machine) -> list[Bounded]:
+    """The directions that drop small frames on this machine.
 
     Under a schedule, the topology must be the one with the longest queues (`Timeline.envelope`).
     """
     smallest = smallest_frame(topology, machine)
     if smallest == SMALLEST_FRAME_BYTES:
         return []
-    found = [one for lane in topology.lanes for one in _bounded(lane.in_effect, smallest)]
-    if not found:
-        return []
-    why = f"{mib_text(machine.memory_bytes)} of memory has no room for more"
-    return [f"small frames: {told(found)}: {why}; lower the rate, RTT or buffer if you send such"]
+    return [one for lane in topology.lanes for one in _bounded(lane.in_effect, smallest)]
 
 
 def told(found: Sequence[Bounded]) -> str:

@@ -17,8 +17,9 @@ from emulator.model.impairment import Buffer, Impairment
 from emulator.model.topology import Flow, Lane, Topology
 from emulator.plan.netem_lowering import limit_packets, lower, queue_bytes
 from emulator.plan.preconditions import memory_reasons
-from emulator.plan.small_frames import FULL, STEPS, DropRates, drop_rates, smallest_frame, warnings
-from emulator.plan.state import Machine
+from emulator.plan.scheduled_state import small_frame_warnings
+from emulator.plan.small_frames import FULL, STEPS, DropRates, bounded, drop_rates, smallest_frame
+from emulator.plan.state import Machine, State
 
 MS, GIB = 10**6, 2**30
 FAST = Impairment(25 * MS, rate_bps=10**10)
@@ -89,23 +90,22 @@ def test_lanes_share_the_memory() -> None:
     box = machine(24 * GIB)
     sizes = [smallest_frame(many(count), box) for count in (1, 4, 8, 16, 32)]
     assert sizes == [60, 60, 128, 256, 1024]
-    assert [bool(warnings(many(count), box)) for count in (1, 32)] == [False, True]
+    assert [bool(bounded(many(count), box)) for count in (1, 32)] == [False, True]
     assert not memory_reasons(many(32), box)
     for count, size in zip((1, 4, 8, 16, 32), sizes, strict=True):
         lanes = many(count).lanes
         assert sum(2 * queue_bytes(lane, FAST, size) for lane in lanes) <= 24 * GIB * 0.8
     wire = replace(box, has_netem=False)
     assert smallest_frame(many(32), wire) == 60
-    assert warnings(many(32), wire) == []
+    assert bounded(many(32), wire) == []
 
 
 def test_flows_are_counted_and_named() -> None:
     flow = Flow("voice", Match(dscp=46), FAST, FAST)
     topology = star(Lane("a", PLAIN, PLAIN, flows=(flow,)))
-    assert warnings(topology, machine(GIB)) == [
+    assert small_frame_warnings(topology, State(machine=machine(GIB))) == [
         "small frames: a, flow voice, outbound: netem drops by its limit above 3.34 Mpps, or above 1.11 Mpps while the "
-        "buffer is full, and 3 more directions: 1024 MiB of memory has no room for more; lower the rate, "
-        "RTT or buffer if you send such"
+        "buffer is full, and 3 more directions"
     ]
 
 
@@ -138,3 +138,11 @@ def test_up_plan_set_and_status_say_it(tmp_path: Path, capsys: pytest.CaptureFix
         assert capsys.readouterr().err.startswith(f"warning: {said}")
     assert main.main(["status"], obj=one) == 0
     assert said in capsys.readouterr().out
+    assert main.main(["set", "b", "--rtt", "3ms"], obj=one) == 0
+    assert capsys.readouterr().err == ""
+    assert main.main(["set", "a", "--rtt", "10ms"], obj=one) == 0
+    assert capsys.readouterr().err == ""
+    assert main.main(["status"], obj=one) == 0
+    assert "small frames" not in capsys.readouterr().out
+    assert main.main(["set", "a", "--rtt", "50ms"], obj=one) == 0
+    assert capsys.readouterr().err.startswith(f"warning: {said}")
