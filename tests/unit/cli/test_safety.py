@@ -54,8 +54,8 @@ def test_set_looks_at_its_lane_alone_unless_something_is_odd(machine: Machine) -
 
 
 def test_a_set_that_needs_more_memory_than_there_is_is_refused(machine: Machine) -> None:
-    machine.appliance().up(ONE)
     machine.kernel.memory_bytes = 2**28
+    machine.appliance().up(ONE)
     with pytest.raises(RefusedError, match="the lanes' queues may need"):
         machine.appliance().set_lane(ONE.lane("japan").with_rtt(10_000 * MS))
     assert machine.is_(ONE)
