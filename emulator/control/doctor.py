@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,7 @@ PACKAGED = Path("/usr/lib/longhaul")
 """The environment of the Debian package: apt-get installs for it, pip does not."""
 MODULES = Path("/lib/modules")
 WEB_ADDRESS = ("127.0.0.1", 8642)
+OLDEST_MATPLOTLIB = (3, 8)
 LONGEST_S = 60.0
 """Within it a program tells its version and a lab boots, also on a busy machine."""
 
@@ -187,8 +189,8 @@ def engine() -> Iterator[Finding]:
 
 
 def figures(library: str = "matplotlib") -> Iterator[Finding]:
-    """The figures of reports."""
-    yield _library("figures", library)
+    """The figures of reports: they need a newer matplotlib than Debian 12's."""
+    yield _library("figures", library, OLDEST_MATPLOTLIB)
 
 
 def web(address: tuple[str, int] = WEB_ADDRESS) -> Iterator[Finding]:
@@ -204,13 +206,17 @@ def web(address: tuple[str, int] = WEB_ADDRESS) -> Iterator[Finding]:
     yield Finding("web", "port", "ok", f"{host}:{port} is free")
 
 
-def _library(part: str, name: str) -> Finding:
+def _library(part: str, name: str, oldest: tuple[int, int] = (0, 0)) -> Finding:
+    seen = "not installed"
     if importlib.util.find_spec(name):
-        return Finding(part, name, "ok", f"installed for {sys.executable}")
+        has = metadata.version(name)
+        if tuple(map(int, has.split(".")[:2])) >= oldest:
+            return Finding(part, name, "ok", f"installed for {sys.executable}")
+        seen = f"{has} is installed, {'.'.join(map(str, oldest))} or newer is needed"
     if Path(sys.prefix) == PACKAGED:
-        return Finding(part, name, "missing", "not installed", _apt(f"python3-{name}"))
-    fix = str(CLONE) if CLONE.exists() else f"{sys.executable} -m pip install {name}"
-    return Finding(part, name, "missing", "not installed", fix)
+        return Finding(part, name, "missing", seen, _apt(f"python3-{name}"))
+    fix = str(CLONE) if CLONE.exists() else f"{sys.executable} -m pip install --upgrade {name}"
+    return Finding(part, name, "missing", seen, fix)
 
 
 def _apt(*packages: str) -> str:

@@ -58,11 +58,18 @@ def draw_requests(cells: Sequence[RequestsResult]) -> list[Figure]:
     return _drawn([_concurrency(cells), *(_users(*one) for one in enumerate(requests.matrices(cells).items(), 1))])
 
 
+OLDEST = (3, 8)
+"""Of matplotlib; Debian 12 has an older one."""
+NEEDED = "the figures need matplotlib 3.8 or newer: run scripts/install, or pip install matplotlib"
+
+
 def _drawn(drawings: Sequence[Drawing | None]) -> list[Figure]:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise MissingError("the figures need matplotlib: run scripts/install, or pip install matplotlib") from None
+        raise MissingError(NEEDED) from None
+    if mpl.__version_info__[:2] < OLDEST:
+        raise MissingError(f"{NEEDED}; {mpl.__version__} is installed")
     mpl.use("Agg")
     settings: Any = style.STYLE
     with mpl.rc_context(settings):

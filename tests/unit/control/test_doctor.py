@@ -168,6 +168,13 @@ def test_a_library_of_the_debian_package_comes_from_debian(monkeypatch: pytest.M
     assert found.fix.endswith("apt-get install -y python3-matplotless")
 
 
+def test_a_matplotlib_that_is_too_old_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "3.6.3")
+    (found,) = doctor.figures()
+    assert (found.state, found.seen) == ("missing", "3.6.3 is installed, 3.8 or newer is needed")
+    assert found.fix
+
+
 def test_a_library_and_a_port() -> None:
     assert [each.state for each in doctor.figures()] == ["ok"]
     (found,) = doctor.figures("matplotless")
