@@ -11,6 +11,7 @@ from matplotlib.figure import Figure as NewCanvas
 from support.made_programs import connection, row, run, runs, turns_row, window_row
 from support.made_results import MIB, MS, cell_result, cell_spec, changed
 
+from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellResult
 from emulator.hosts import tcp_profiles
 from emulator.report import svg_theme
@@ -141,3 +142,11 @@ def test_the_parts_of_every_cell_fill_its_bar() -> None:
     for bar in (patch for patch in canvas.axes[0].patches if patch.get_width()):  # type: ignore[attr-defined]
         ends[bar.get_y()] = max(ends.get(bar.get_y(), 0.0), bar.get_x() + bar.get_width())  # type: ignore[attr-defined]
     assert list(ends.values()) == [pytest.approx(100)] * 10
+
+
+def test_a_matplotlib_that_is_too_old_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian 12 has 3.6, which does not know where our legends stand."""
+    monkeypatch.setattr("matplotlib.__version_info__", (3, 6, 3))
+    monkeypatch.setattr("matplotlib.__version__", "3.6.3")
+    with pytest.raises(MissingError, match=r"3\.8 or newer: .*; 3\.6\.3 is installed"):
+        draw.draw_programs([turns_row("redis, max", 80, 17)])
