@@ -23,6 +23,8 @@ RUN = STAGE / "run"
 MERGED = STAGE / "rw/merged"
 PROGRAMS = "/lab/programs"
 REPORTS = ("stdout", "stderr", "heartbeat", "exit")
+STATE = "/var/lib/longhaul"
+"""Where Longhaul remembers lanes (system/state_dir)."""
 
 MS_RDONLY, MS_NOATIME, MS_BIND, MS_MOVE, MS_REC, MS_SHARED = 1, 1 << 10, 1 << 12, 1 << 13, 1 << 14, 1 << 20
 MNT_DETACH = 2
@@ -61,6 +63,9 @@ def enter_root(spec: dict[str, Any]) -> None:
     mount("devpts", "/dev/pts", "devpts")
     for path in ("/run", "/tmp", "/dev/shm"):
         mount("tmpfs", path, "tmpfs", 0, "mode=1777")
+    if not OWN_IMAGE and Path(STATE).is_dir():
+        # What this machine remembers of its own lanes is not about the lab's, and may be closed to the user.
+        mount("tmpfs", STATE, "tmpfs", 0, "mode=0700")
     for source in spec["sources"]:
         mount("none", f"/opt/longhaul/src/{Path(source).name}", "hostfs", MS_RDONLY, source)
     for path in spec["own_folders"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from emulator.lab import boot, boundary, build_image, build_layer, landlock
 from emulator.lab.boot import CommandOutput
 from emulator.lab.boot_options import BootOptions
 from emulator.lab.lab_root import LabRoot, RootChoice
+from emulator.system.state_dir import STATE_DIR
 
 HOST = RootChoice(host=True)
 PACKAGES = RootChoice(packages=("hello", "netcat-openbsd"))
@@ -226,3 +228,21 @@ def test_a_sweep_with_packages_and_captures(tmp_path: Path, monkeypatch: pytest.
     (cell,) = json.loads((run / "results.json").read_text())["cells"]
     assert len(cell["captures"]) == 4
     assert len(list((run / "pcap").rglob("*.pcapng"))) == 4
+
+
+WITH_STATE = f"""
+mount -t tmpfs none /mnt && mkdir /mnt/upper /mnt/work
+mount -t overlay -o lowerdir=/var/lib,upperdir=/mnt/upper,workdir=/mnt/work none /var/lib
+mkdir -p {STATE_DIR} && echo spoilt > {STATE_DIR}/intent.json && exec "$@"
+"""
+"""Runs a command on this machine as it would be if it had lanes of its own."""
+
+
+def test_the_lanes_of_this_machine_are_not_the_labs() -> None:
+    asked = "longhaul up topologies/new-york.yaml && longhaul status --json"
+    longhaul = [sys.executable, "-m", "emulator", "lab", "run", "--host-root", "--", "sh", "-c", asked]
+    ran = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", WITH_STATE, "sh", *longhaul], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, "spoilt" in ran.stdout + ran.stderr) == (0, False), ran.stderr
+    assert '"hub": "new-york"' in ran.stdout
