@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,15 @@ from emulator.errors import InputError, Mistake
 
 if TYPE_CHECKING:
     from emulator.analysis.regression_gate import Baseline, Gate
+    from emulator.experiment.cell_result import CellSpec
     from emulator.experiment.results import Result
     from emulator.experiment.run_folder import Asked
 
 F = TypeVar("F", bound=Callable[..., Any])
-OPTIONS = frozenset({"baseline", "write_baseline", "force", "tolerance", "junit"})
+OPTIONS = frozenset({"baseline", "write_baseline", "force", "tolerance", "junit", "markdown"})
 """The parameters that the options here have."""
+GAP = b"\n\n"
+"""A blank line, which ends whatever paragraph a file ends with."""
 
 
 def _tolerance(text: str) -> float:
@@ -31,7 +34,7 @@ def _tolerance(text: str) -> float:
 
 
 def gate_options(command: F) -> F:
-    """--baseline, --write-baseline, --force, --tolerance and --junit."""
+    """--baseline, --write-baseline, --force, --tolerance, --junit and --markdown."""
     file = partial(click.option, metavar="FILE")
     for one in reversed((
         file("--baseline", type=click.Path(), help="Fail when a cell is slower than in this baseline, which "
@@ -42,6 +45,8 @@ def gate_options(command: F) -> F:
                      help="The least change for the worse that fails."),
         file("--junit", type=click.Path(dir_okay=False), help="Write a test case for each cell to this file, as JUnit "
              "XML."),
+        file("--markdown", type=click.Path(dir_okay=False), help="Append tables and verdicts to this file, as Markdown "
+             "for the summary of a CI job."),
     )):  # fmt: skip
         command = one(command)
     return command
@@ -55,6 +60,7 @@ class Outputs:
     write_baseline: Path | None
     tolerance: float
     junit: Path | None
+    markdown: Path | None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Outputs:
@@ -70,13 +76,18 @@ class Outputs:
             mistakes.append(Mistake("--write-baseline", writes, "exists already; overwrite it with --force"))
         mistakes += [
             Mistake(option, file, "its folder does not exist: make it first")
-            for option, file in (("--write-baseline", writes), ("--junit", given["junit"]))
+            for option, file in (
+                ("--write-baseline", writes),
+                ("--junit", given["junit"]),
+                ("--markdown", given["markdown"]),
+            )
             if file and not Path(file).absolute().parent.is_dir()
         ]
         if mistakes:
             raise InputError(mistakes)
-        before, after, junit = (Path(file) if file else None for file in (given["baseline"], writes, given["junit"]))
-        return cls(before, after, given["tolerance"], junit)
+        files = (given["baseline"], writes, given["junit"], given["markdown"])
+        before, after, junit, markdown = (Path(file) if file else None for file in files)
+        return cls(before, after, given["tolerance"], junit, markdown)
 
     def before(self, asked: Asked) -> Baseline | None:
         """The baseline to compare with. Raises InputError when it is none, or has none of these cells."""
@@ -93,13 +104,22 @@ class Outputs:
             raise InputError.single(text, "--baseline", str(self.baseline))
         return found
 
-    def report(self, gate: Gate) -> None:
+    def report(
+        self, specs: Sequence[CellSpec], found: Mapping[str, Result], failures: Mapping[str, str], gate: Gate
+    ) -> None:
         """Write the reports. Raises MissingError."""
         from emulator.experiment.run_folder import write_atomically
-        from emulator.report import junit
+        from emulator.report import job_summary, junit
+        from emulator.report.table_kinds import tables_of
 
         if self.junit:
             write_atomically(self.junit, junit.text(gate))
+        if self.markdown:
+            said = tables_of(specs).objections(specs, found, failures)
+            baseline = str(self.baseline) if self.baseline and not self.baseline.is_dir() else ""
+            taken = self.markdown.stat().st_size + len(GAP) if self.markdown.exists() else 0
+            room = job_summary.MOST_BYTES - taken
+            _append(self.markdown, job_summary.text(specs, found, said, gate, baseline, room))
 
     def renew(self, asked: Asked, found: Mapping[str, Result], gate: Gate) -> None:
         """Write the new baseline, if one is asked for and every cell is valid."""
@@ -114,6 +134,17 @@ class Outputs:
         cells = {id: baseline_file.figures(result) for id, result in found.items()}
         baseline_file.write(self.write_baseline, Baseline(baseline_file.conditions(asked, found), cells))
         click.echo(f"baseline: {self.write_baseline}", err=True)
+
+
+def _append(file: Path, text: str) -> None:
+    """Add the text to the end of a file: others write to a job's summary, too. Raises MissingError."""
+    from emulator.system import atomic_file
+
+    try:
+        with file.open("ab") as out:
+            out.write((GAP if out.tell() else b"") + text.encode())
+    except OSError as error:
+        raise atomic_file.unwritten(file, error) from error
 
 
 def emit_gate(gate: Gate, *, as_json: bool) -> None:

@@ -46,6 +46,7 @@ SNAP_BYTES = 128
     "  longhaul sweep --in-lab topologies/new-york.yaml --lane japan --cc cubic,bbr --direction outbound,inbound\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --write-baseline baseline.yaml\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline baseline.yaml --junit sweep.xml    1 % slower: exit 8\n"
+    '  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --baseline baseline.yaml --markdown "$GITHUB_STEP_SUMMARY"\n'
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --duration 5s --repeats 1 --pcap\n"
     "  longhaul sweep --in-lab --rtt 10,80 --server 'python3 -m http.server 80' --ready tcp:80 \\\n"
     "      --client 'curl -so file http://{server}/file'      any program instead of streams\n"
@@ -124,7 +125,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         found = {spec.id: found[spec.id] for spec in asked.specs if spec.id in found}
         gate = baseline_file.judge(before, asked, found, failures, outputs.tolerance)
         _conclude(asked.specs, found, failures, folder, gate, given["as_json"])
-        outputs.report(gate)
+        outputs.report(asked.specs, found, failures, gate)
     outputs.renew(asked, found, gate)
     if not gate.passed:
         ctx.exit(EXIT_NOT_AS_ASKED)

@@ -182,23 +182,6 @@ def plan_json(specs: Sequence[CellSpec], repeats: int) -> dict[str, Any]:
     return {"cells": cells, "least_repeats": repeats, "streams_s": grid.virtual_s(specs, repeats)}
 
 
-Lines = tuple[str, Sequence[str]]
-"""A heading and the items below it."""
-
-
-def markdown(title: str, tables: Sequence[Table], lists: Sequence[Lines], legend: str = LEGEND) -> str:
-    """The legend, all tables and then the lists as one Markdown document, without empty ones."""
-    parts = [f"# {title}", legend]
-    for table in tables:
-        parts.append(f"## {table.title}")
-        lines = [table.header, tuple(":---" if name in table.left else "---:" for name in table.header), *table.rows]
-        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-        parts += table.below
-    for heading, items in lists:
-        parts += [f"## {heading}", "\n".join(f"- {item}" for item in items)] if items else []
-    return "\n\n".join(parts) + "\n"
-
-
 CSV_COLUMNS = (
     "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "profile", "streams", "congestion_control", "duration_s",
     "direction", "mtu", "loss", "initcwnd", "repeats", "steady_bytes_per_s", "half_width_bytes_per_s",

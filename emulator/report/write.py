@@ -12,7 +12,7 @@ from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import RunFolder
-from emulator.report import program_report, published_results, summary, tables
+from emulator.report import github_markdown, program_report, published_results, summary
 from emulator.report.table_kinds import tables_of
 from emulator.system import bounded_file
 
@@ -33,7 +33,7 @@ def markdown(specs: Sequence[CellSpec], found: Mapping[str, Result], said: Seque
         (kind.ADVICE.removesuffix(":").capitalize(), kind.advice(specs, found)),
         ("Notes on the measurements", kind.findings(specs, found)),
     ]
-    return tables.markdown(kind.TITLE, shown, lists, kind.LEGEND)
+    return github_markdown.document(kind.TITLE, shown, lists, kind.LEGEND)
 
 
 def write_all(

@@ -36,6 +36,7 @@ OWN_WAYS = {
     "emulator.system.bounded_file": "the one reader",
     "emulator.system.clock": KERNEL,
     "emulator.system.lateness": KERNEL,
+    "emulator.cli.gate": "appends to a file",
     "emulator.cli.places": "creates a file",
 }
 """By module: what it reads without a bound."""

@@ -40,7 +40,10 @@ def apply(page: Page) -> None:
         ("", "a number is missing: write one"),
         ("1,000", "'1,000' can be 1000 or 1.000: write one of these"),
         ("3,5,1", "'3,5,1' is not a number: write one such as 3.5"),
-        ("8o", "'8o' is not a number: write one such as 3.5"),
+        ("8 miles", "'miles' is no unit of this field: write us, ms, s"),
+        ("8Gbit", "'Gbit' is no unit of this field: write us, ms, s"),
+        ("1,000ms", "'1,000' can be 1000 or 1.000: write one of these"),
+        ("o8", "'o8' is not a number: write one such as 3.5"),
     ],
 )
 def test_a_number_that_is_none_is_refused_at_its_field(

@@ -228,7 +228,19 @@ export class LaneForm {
     field.row.closest('details')?.setAttribute('open', '');
   }
 
-  // What is said of a field, as people read it: ["Outbound (hub to site) Rate", "1Gbit"].
+  // Marks the rows of what has been edited, but not applied.
+  mark() {
+    const { edits } = this;
+    for (const [name, one] of this.fields) one.row.classList.toggle('changed', edits.includes(name));
+  }
+
+  // A field's value before and after, for each of these fields, as people read it: "Outbound Rate none → 1Gbit".
+  sentences(names, before, after) {
+    const word = (value) => (typeof value === 'object' && value ? 'a table of its own' : value ?? 'none');
+    return [...new Set(names.map((name) => `${this.words(name)} ${word(before[name])} → ${word(after[name])}`))];
+  }
+
+  // A field's name, as people read it: "Outbound Rate".
   words(name) {
     const [side, key] = name.split('.');
     const label = this.keys.find((one) => one.name === key)?.label ?? 'RTT';

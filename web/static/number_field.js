@@ -30,9 +30,11 @@ export function numberField(attributes) {
   const input = el('input', { inputmode: 'decimal', autocomplete: 'off', ...attributes });
   input.addEventListener('keydown', (event) => {
     const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-    const { number = '0' } = typed(input.value);
     if (!step || input.readOnly) return;
     event.preventDefault();
+    input.dispatchEvent(new Event('change')); // a unit behind the number moves to its place
+    const { number, wrong } = typed(input.value || '0');
+    if (wrong) return;
     input.value = plain(Math.max(0, Number(number) + step));
     input.dispatchEvent(new Event('input'));
   });

@@ -98,7 +98,7 @@ export class Panel {
       ...this.form.rows, this.scheduled,
       el('p', { class: 'hint', 'data-leased': '', hidden: true }, 'A measurement has the lanes: nothing can be set until it has ended.'), this.others, this.wrong,
     ];
-    if (mayWrite) parts.push(this.edited, this.#buttons());
+    if (mayWrite) parts.push(el('div', { class: 'act' }, this.edited, this.#buttons()), this.#undo());
     this.root.replaceChildren(el('fieldset', { class: 'all', 'data-changes': '' }, ...parts));
     lock();
   }
@@ -114,23 +114,24 @@ export class Panel {
     form.etag = this.leased ? '' : this.etag;
     this.#edits();
     if (!since || since === form.etag || !form.edits.length) return;
-    const [was, is] = [before, form.first].map((said) => (name) => said[name] ?? 'none');
-    const texts = others.map((name) => `${form.words(name)} ${was(name)} → ${is(name)}`);
-    if (texts.length) this.#say([...new Set(texts)], since).catch(sayFailure);
+    const texts = form.sentences(others, before, form.first);
+    if (texts.length) this.#say(texts, since).catch(sayFailure);
   }
 
-  // Names what has been edited, but not applied.
+  // Names and marks what has been edited, but not applied.
   #edits() {
     const { edits } = this.form;
+    this.form.mark();
     this.edited.classList.toggle('unseen', !edits.length); // it keeps its room: a shift would end the drag of a slider
     if (!edits.length) {
       this.others.textContent = '';
       return;
     }
-    const names = [...new Set(edits.map((name) => this.form.words(name)))].join(', ');
-    if (this.edited.dataset.names === names) return;
-    this.edited.dataset.names = names;
-    this.edited.replaceChildren(el('span', { class: 'hint' }, `Not applied yet: ${names}.`),
+    const names = [...new Set(edits.map((name) => this.form.words(name)))];
+    const said = `${names.length} ${names.length === 1 ? 'change' : 'changes'} not applied yet: ${names.join(', ')}.`;
+    if (this.edited.dataset.said === said) return;
+    this.edited.dataset.said = said;
+    this.edited.replaceChildren(el('span', { class: 'hint', title: said }, said),
       el('button', { type: 'button', class: 'quiet', onclick: () => this.#discard() }, 'Discard'));
   }
 
@@ -176,18 +177,20 @@ export class Panel {
     this.confirm = el('input', { type: 'checkbox' });
     const row = el('div', { class: 'row' }, preview, apply);
     if (can.has('confirm')) row.append(el('label', { class: 'check' }, this.confirm, 'revert after 60 s unless confirmed'));
-    if (can.has('undo')) {
-      const undo = el('button', { class: 'quiet' }, 'Undo the last change');
-      undo.addEventListener('click', async () => {
-        try {
-          await this.changed(await ask('POST', '/api/undo'));
-        } catch (problem) {
-          sayFailure(problem);
-        }
-      });
-      row.append(undo);
-    }
     return row;
+  }
+
+  #undo() {
+    if (!can.has('undo')) return '';
+    const undo = el('button', { class: 'quiet' }, 'Undo the last change');
+    undo.addEventListener('click', async () => {
+      try {
+        await this.changed(await ask('POST', '/api/undo'));
+      } catch (problem) {
+        sayFailure(problem);
+      }
+    });
+    return el('div', { class: 'row' }, undo);
   }
 
   // Sends the edits, unless a field says why it cannot be; then returns nothing.
@@ -210,6 +213,8 @@ export class Panel {
       this.#tell(form, problem);
     }
     if (!plan || form !== this.form || patch !== JSON.stringify(form.patch)) return;
+    const words = plan.changed ? form.sentences(form.edits, form.first, form.said) : [];
+    $('plan-words').replaceChildren(...words.map((text) => el('li', {}, text)));
     $('plan-steps').textContent = plan.steps.map((step) => `${step.command}\n    # ${step.why}`).join('\n') || 'Nothing to change.';
     $('plan-warnings').textContent = plan.warnings.join('\n');
     $('plan-apply').hidden = !plan.changed;

@@ -6,17 +6,30 @@ export const RATE = { kbit: 1e3, Mbit: 1e6, Gbit: 1e9 };
 export const SHARE = { '%': 1 };
 export const OCTETS = { B: 1 };
 export const SIZE = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
-const ALSO = { ns: 1, min: 6e10, h: 3.6e12, bit: 1, Tbit: 1e12, B: 1, kB: 1e3, MB: 1e6, GB: 1e9 };
+// Units that are understood, but not offered.
+const MORE = new Map([[TIME, { ns: 1, min: 6e10, h: 3.6e12 }], [RATE, { bit: 1, Tbit: 1e12 }], [SIZE, { B: 1, kB: 1e3, MB: 1e6, GB: 1e9 }]]);
+
+// The unit that somebody means by a word, in any case and with "/s"; undefined for a word that is no unit of this quantity.
+export function spelled(word, units, extra = []) {
+  const times = extra.includes('ms') ? [...Object.keys(TIME), ...Object.keys(MORE.get(TIME))] : [];
+  const names = [...Object.keys(units), ...extra, ...Object.keys(MORE.get(units) ?? {}), ...times];
+  const meant = word.replace(/\/s$/i, '').replace(/^[µμ]s$/i, 'us');
+  return names.find((name) => name === meant) ?? names.find((name) => name.toLowerCase() === meant.toLowerCase());
+}
 
 // "1.5ms" as {number: "1.5", unit: "ms"}; in a unit of `units` or `extra`, whatever unit the text had.
 export function split(text, units, extra = []) {
   const match = AMOUNT.exec(text ?? '');
   if (!match) return null;
-  if (extra.includes('ms') && match[2] in TIME) return { number: String(Number(match[1]) * (TIME[match[2]] / TIME.ms)), unit: 'ms' };
   if (match[2] in units || extra.includes(match[2])) return { number: match[1], unit: match[2] };
-  if (!(match[2] in ALSO)) return null;
-  return best(Number(match[1]) * ALSO[match[2]], units);
+  const [times, more] = [{ ...TIME, ...MORE.get(TIME) }, MORE.get(units) ?? {}];
+  if (extra.includes('ms') && match[2] in times) return { number: short((Number(match[1]) * times[match[2]]) / TIME.ms), unit: 'ms' };
+  if (!(match[2] in more)) return null;
+  return best(Number(match[1]) * more[match[2]], units);
 }
+
+// Twelve digits: what binary fractions add behind them is left out.
+const short = (value) => String(Number(value.toPrecision(12)));
 
 // The unit in which nothing is said: people think in these, and go on typing in the unit that they see.
 export const usual = (units) => ['ms', 'Mbit', 'MiB'].find((name) => name in units) ?? Object.keys(units)[0];
@@ -26,7 +39,7 @@ export function best(value, units) {
   if (value === 0) return { number: '0', unit: usual(units) };
   const names = Object.keys(units);
   const unit = names.filter((name) => units[name] <= value).pop() ?? names[0];
-  return { number: String(Number((value / units[unit]).toPrecision(12))), unit };
+  return { number: short(value / units[unit]), unit };
 }
 
 const digits = (value) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2));

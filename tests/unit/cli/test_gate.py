@@ -17,6 +17,7 @@ from emulator.errors import MeasureError
 from emulator.experiment import sweep_runner
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Execution
+from emulator.report import job_summary
 
 SWEEP = ("sweep", "--in-lab", "--tcp-profile", "default", "--repeats", "1", "--rtt")
 CELL = "lane-32ms-default-1"
@@ -121,6 +122,38 @@ def test_junit_without_a_baseline(swept: Said) -> None:
     assert [case[0].tag for case in cases] == ["system-out", "error", "error"]
 
 
+def test_the_summary_of_a_job_is_appended_to(swept: Said) -> None:
+    summary = Path("summary.md")
+    swept("32", "--write-baseline", "b.yaml")
+    summary.write_text("a step before")
+    assert swept("32", "--baseline", "b.yaml", "--markdown", "summary.md", mib=99)[0] == 8
+    failed = summary.read_text()
+    assert failed.startswith(
+        "a step before\n\n## Throughput against RTT\n\n**gate failed: 1 of 1 cells (tolerance 1 %)**\n"
+    )
+    assert "<code>longhaul sweep ... --write-baseline b.yaml --force</code>" in failed
+    assert swept("32", "--baseline", "b.yaml", "--markdown", "summary.md")[0] == 0
+    both = summary.read_text()
+    assert both.startswith(failed)
+    assert both.count("**gate ") == 2
+    assert "gate passed: 1 cells" in both
+
+
+def test_no_summary_is_longer_than_a_job_may_have(swept: Said) -> None:
+    Path("summary.md").write_text("x" * (job_summary.MOST_BYTES - 500))
+    assert swept("32,80", "--markdown", "summary.md")[0] == 0
+    assert Path("summary.md").stat().st_size <= job_summary.MOST_BYTES
+    assert "The rest has no room" in Path("summary.md").read_text()
+
+
+def test_a_summary_that_cannot_be_written(swept: Said) -> None:
+    code, _, err = swept("32", "--markdown", "/dev/full")
+    assert (code, err.splitlines()[-1]) == (
+        4,
+        "cannot write /dev/full: No space left on device; make room there, then try again",
+    )
+
+
 @pytest.mark.parametrize(
     ("args", "told"),
     [
@@ -130,11 +163,22 @@ def test_junit_without_a_baseline(swept: Said) -> None:
             "longhaul sweep ... --write-baseline no.yaml",
         ),
         (
-            ("--baseline", "b.yaml", "--write-baseline", "no/c.yaml", "--force", "--junit", "no/d.xml"),
+            (
+                "--baseline",
+                "b.yaml",
+                "--write-baseline",
+                "no/c.yaml",
+                "--force",
+                "--junit",
+                "no/d.xml",
+                "--markdown",
+                "no/e",
+            ),
             "--write-baseline: a sweep writes a baseline or is compared with one: use one of the two\n"
             "--write-baseline: no/c.yaml: its folder does not exist: make it first\n"
             "--junit: no/d.xml: its folder does not exist: make it first\n"
-            "3 mistakes; nothing was changed",
+            "--markdown: no/e: its folder does not exist: make it first\n"
+            "4 mistakes; nothing was changed",
         ),
         (("--force",), "--force: it overwrites a baseline: add --write-baseline FILE"),
         (

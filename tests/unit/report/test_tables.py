@@ -9,7 +9,7 @@ from support.made_results import cell_result, cell_spec, changed
 
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.hosts import tcp_profiles
-from emulator.report import tables
+from emulator.report import github_markdown, tables
 
 MS, MIB = 10**6, 2**20
 
@@ -30,7 +30,9 @@ def cells() -> tuple[list[CellSpec], dict[str, CellResult]]:
 def test_markdown(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
     specs, found = cells
     said = tables.objections(specs, found, {specs[3].id: "the lab stalled"})
-    text = tables.markdown("sweep", [tables.overview(specs, found), *tables.details(specs, found)], [("Mind", said)])
+    text = github_markdown.document(
+        "sweep", [tables.overview(specs, found), *tables.details(specs, found)], [("Mind", said)]
+    )
     assert text == golden(GOLDEN / "table.md", text)
 
 
