@@ -6,6 +6,7 @@ from flask import Flask
 
 from web import pages
 from web.api import lanes, live, matrix, places, problems, programs
+from web.auth import who
 from web.auth.guard import Guard
 from web.context import ServerContext
 from web.service import OPTIONAL
@@ -21,6 +22,7 @@ def create_app(daemon: ServerContext, guard: Guard) -> Flask:
     app.extensions["longhaul"] = daemon
     problems.install(app)
     guard.install(app)
+    who.install(app)
     left_out = frozenset(OPTIONAL) - daemon.usecases.can
     for table in (lanes.table, matrix.table, live.table, programs.table, places.table):
         table.install(app, left_out)

@@ -13,6 +13,7 @@ from emulator.config import loader
 from web.api import problems
 from web.api.problems import Denied
 from web.api.routing import View
+from web.auth import who
 from web.auth.guard import OPEN, Guard
 from web.auth.tokens import READ, WRITE
 from web.context import here
@@ -71,17 +72,21 @@ def _page(name: str, title: str, shown: dict[str, tuple[str, str, str]], guard: 
 def _login(guard: Guard) -> View:
     def login() -> AnyResponse | tuple[str, int] | str:
         if request.method == "GET":
-            return render_template("login.html", title="Log in", wrong="", next=_inside(request.args.get("next", "/")))
+            return render_template(
+                "login.html", title="Log in", wrong="", name="", next=_inside(request.args.get("next", "/"))
+            )
         given, goal = request.form.get("token", "").strip(), _inside(request.form.get("next", "/"))
+        name = who.name_of(request.form.get("name", ""))
         try:
             role = guard.login_with(given)
         except Denied as denied:
-            page = render_template("login.html", title="Log in", wrong=str(denied), next=goal)
+            page = render_template("login.html", title="Log in", wrong=str(denied), name=name, next=goal)
             return Response(page, 429, headers={"Retry-After": str(denied.retry_after_s)})
         if role is None:
             wrong = "This token is unknown."
-            return render_template("login.html", title="Log in", wrong=wrong, next=goal), 401
+            return render_template("login.html", title="Log in", wrong=wrong, name=name, next=goal), 401
         guard.start_session(role)
+        session["name"] = name
         return redirect(goal, 303)
 
     login.role = OPEN  # type: ignore[attr-defined]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,12 +25,33 @@ WATCHDOG, REVERT = "watchdog", "revert"
 
 @dataclass(frozen=True)
 class Author:
-    """Who makes a change; `command` is the command line, or `watchdog`, `revert`."""
+    """Who makes a change; `command` is the command line, or `watchdog`, `revert`, or how a request came in.
+
+    `uid` and `pid` are those of the process that makes it, which for a request is the daemon.
+    """
 
     user: str
     uid: int
     pid: int
     command: str
+
+
+_acting: ContextVar[Author | None] = ContextVar("acting", default=None)
+
+
+@contextlib.contextmanager
+def acting(author: Author) -> Iterator[None]:
+    """For the time of the block, this thread's changes are this author's instead of the process's."""
+    before = _acting.set(author)
+    try:
+        yield
+    finally:
+        _acting.reset(before)
+
+
+def actor() -> Author | None:
+    """Whom this thread acts for; None: for the process itself."""
+    return _acting.get()
 
 
 @dataclass(frozen=True)

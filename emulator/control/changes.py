@@ -58,7 +58,7 @@ class Changes:
         """
         with self._confirmations.changing() as old:
             if old.pending:
-                return self._confirmations.revert(old.pending, UNCONFIRMED, self._machine.author)
+                return self._confirmations.revert(old.pending, UNCONFIRMED, self._machine.acting)
             for change in self._machine.history.last(old.change):
                 if change.before != change.after:
                     summary = f"undo change {change.number}: {change.summary}"

@@ -108,7 +108,7 @@ class Confirmations:
                 else:
                     self._machine.guard(self._machine.folder)
                     held = replace(old, topology=still, pending=pending)
-                    self._machine.enter(held, old, "hold", self._machine.author)
+                    self._machine.enter(held, old, "hold", self._machine.acting)
                     until_returned.callback(self._release, pending)
             yield still
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from emulator.control import revert_start
-from emulator.control.change_log import Author, History, LoggedChange, here
+from emulator.control.change_log import Author, History, LoggedChange, actor, here
 from emulator.control.intent_store import Intent, IntentStore, UnreadableError
 from emulator.errors import MissingError
 from emulator.kernel.protocol import Kernel
@@ -94,8 +94,13 @@ class MachineContext:
         intent = Intent(topology, number, began_ns=self.began_ns(topology, Intent()))
         return intent, f"The last topology in the history is {offer}"
 
+    @property
+    def acting(self) -> Author:
+        """Who makes the changes now: the client whose request this thread serves, else this process's author."""
+        return actor() or self.author
+
     def by(self, command: str) -> Author:
-        """The author, with `command` as the cause of a change."""
+        """This process's author, with `command` as the cause of a change."""
         return replace(self.author, command=command)
 
     def began_ns(self, topology: Topology | None, old: Intent, *, anew: bool = False) -> int | None:

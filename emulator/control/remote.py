@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from emulator.config import lane_patch, loader, yaml_source
-from emulator.control.change_log import KEPT, Author
+from emulator.control.change_log import KEPT, Author, here
 from emulator.control.status import Status
 from emulator.control.status_document import from_document, steps_of
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake, RefusedError, RemoteError, no_such
@@ -26,6 +26,8 @@ from emulator.units import format_size
 
 TIMEOUT_S = 120.0
 TOKEN = "LONGHAUL_TOKEN"
+USER_HEADER = "X-Longhaul-User"
+"""Names the user for the history, percent-encoded; the token alone decides what the user may do."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -66,6 +68,7 @@ class Client:
     def ask(self, method: str, path: str, body: str | bytes | None = None, **headers: str) -> Reply:
         """Send one request. Raises the failure that the daemon reports, or MissingError when no daemon answers."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent.setdefault(USER_HEADER, quote(here("").user))
         if self._token:
             sent["Authorization"] = f"Bearer {self._token}"
         connection = self._connection()

@@ -31,7 +31,7 @@ class Transaction:
 
     `began_ns` says when the topology's schedule began; None works it out, and `anew` starts the schedule again. `only`
     names the lanes that the change is about; empty means all. `sessions` are further addresses of this machine whose
-    port must stay. `author` is the machine's when None. `certain`: the change returns ports, so no file of the state
+    port must stay. `author` is who acts when None. `certain`: the change returns ports, so no file of the state
     folder prevents it, spoilt or not writable.
     """
 
@@ -50,7 +50,7 @@ class Transaction:
         and the kernel are as they were before."""
         machine.recover_hosts()
         old = machine.regained() if self.certain else machine.store.read()
-        new, author = self._intent(old, machine), self.author or machine.author
+        new, author = self._intent(old, machine), self.author or machine.acting
         view, unsaved = self._view(old, new, machine), None
         if self.certain:
             new, unsaved = machine.leave(new, old, self.summary, author)

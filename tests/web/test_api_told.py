@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -68,7 +69,8 @@ def test_confirm_undo_and_history(up: House) -> None:
     assert asked(up) == star()
     entries = up.client.get("/api/history").json["entries"]
     assert [one["number"] for one in entries] == [3, 2, 1]
-    assert entries[0]["author"] == {"user": "root", "uid": 0, "pid": 1, "command": "test"}
+    author = {"user": "token", "uid": os.getuid(), "pid": os.getpid(), "command": "API, from 127.0.0.1"}
+    assert entries[0]["author"] == author
     assert entries[0]["summary"] == "undo change 2: set london"
     assert "+  london: {rtt: 80ms" in entries[0]["diff"]
 

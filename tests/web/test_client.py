@@ -15,6 +15,7 @@ from support.web_daemon import STAR, TOKENS, House
 
 from emulator.cli import main
 from emulator.config.loader import load
+from emulator.control.change_log import here
 from emulator.control.remote import Client, RemoteAppliance
 from emulator.errors import InputError, LonghaulError, MissingError, RefusedError, RemoteError
 from emulator.model.flow_match import Match
@@ -141,7 +142,8 @@ def test_the_rest_of_the_use_cases(far: Far) -> None:
     remote.set_lane(load(STAR).lane("japan").with_rtt(10**6))
     remote.undo()
     assert remote.topology() == load(STAR)
-    assert [change.author.command for change in remote.history()] == ["test"] * 3
+    made = [(change.author.user, change.author.command) for change in remote.history()]
+    assert made == [(here("").user, "API with token, from 127.0.0.1")] * 3
     assert far.run("history", "1").splitlines()[1] == "    undo change 2: set japan"
     assert remote.nics() == []
     assert len(remote.plan_down()) == 15

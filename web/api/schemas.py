@@ -193,7 +193,7 @@ class HealthAnswer(Answer):
 
 
 class AuthorAnswer(Answer):
-    """Who made a change; `command` is the command line, or `watchdog`, `revert`."""
+    """Who made a change; `command` is the command line, or `watchdog`, `revert`, or how the request came in."""
 
     user: str
     uid: int

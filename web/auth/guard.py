@@ -67,6 +67,7 @@ class Guard:
             self._check_host()
             self._check_origin()
         g.role, g.by_session = self._identify(trusted)
+        g.by_token = g.role if self.login and not trusted else None
         needed = _needed_role()
         if needed == OPEN:
             return
