@@ -86,6 +86,6 @@ class Changes:
     def _of_small_frames(self, old: Topology, new: Topology) -> list[str]:
         """The small frames that the lanes drop since this change."""
         kernel = self._machine.kernel
-        if not small_frame_warnings(new, kernel.ports_of(frozenset())):
-            return []  # nearly always, and without a look at the whole machine
+        if not small_frame_warnings(new, kernel.ports_of(frozenset()), before=old):
+            return []  # nearly always, and without a look at the whole machine, which alone tells of a missing netem
         return small_frame_warnings(new, kernel.observe(), before=old)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
-from emulator.plan.small_frames import Bounded, bounded, smallest_frame, told
+from emulator.plan.small_frames import bounded, smallest_frame, told
 from emulator.plan.state import Port, State
 
 GRACE_NS = 1_000_000_000
@@ -72,14 +72,14 @@ def small_frame_warnings(topology: Topology, have: State, before: Topology | Non
 
     Nothing of directions that dropped small frames in the topology `before`, too.
     """
-    known = {one.where for one in _bounded(before, have)} if before else set()
-    found = [one for one in _bounded(topology, have) if one.where not in known]
+    found = bounded(_longest(topology), have.machine, _longest(before) if before else None)
     return [f"small frames: {told(found)}"] if found else []
 
 
-def _bounded(topology: Topology, have: State) -> list[Bounded]:
+def _longest(topology: Topology) -> Topology:
+    """The topology with the longest queues of its schedule."""
     timeline = timeline_of(topology)
-    return bounded(timeline.envelope() if timeline else topology, have.machine)
+    return timeline.envelope() if timeline else topology
 
 
 def steady(timeline: Timeline, have: State, smallest: int) -> State:

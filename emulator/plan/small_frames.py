@@ -7,6 +7,7 @@ many, and each takes at least 768 bytes of memory (`skb_bytes`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from emulator.model.bottleneck import BETWEEN_FRAMES_BYTES, SMALLEST_FRAME_BYTES, wire_bytes
@@ -81,13 +82,17 @@ def smallest_frame(topology: Topology, machine: Machine) -> int:
     Under a schedule, the topology must be the one with the longest queues (`Timeline.envelope`). The wire engine takes
     its memory in bytes, so its limit may be for the smallest frames.
     """
-    if datapath(topology, machine) == "wire":
-        return SMALLEST_FRAME_BYTES
-    return next((step for step in STEPS if _fits(topology, machine, step)), FULL)
+    return SMALLEST_FRAME_BYTES if datapath(topology, machine) == "wire" else _in(topology, machine.memory_bytes)
 
 
-def _fits(topology: Topology, machine: Machine, smallest: int) -> bool:
-    left = int(machine.memory_bytes * MEMORY_SHARE)
+@lru_cache(maxsize=4)
+def _in(topology: Topology, memory_bytes: int) -> int:
+    """A change asks several times for the topologies before and after it, of up to hundreds of lanes."""
+    return next((step for step in STEPS if _fits(topology, memory_bytes, step)), FULL)
+
+
+def _fits(topology: Topology, memory_bytes: int, smallest: int) -> bool:
+    left = int(memory_bytes * MEMORY_SHARE)
     for lane, impairment in directions(topology):
         left -= (need := queue_bytes(lane, impairment, smallest))
         # A packet takes more than 512 bytes: few queues are worth a closer look.
@@ -118,15 +123,21 @@ def _drops_above(netem: Netem, stay_ns: int, most_pps: int) -> int | None:
     return pps if pps < most_pps else None
 
 
-def bounded(topology: Topology, machine: Machine) -> list[Bounded]:
-    """The directions that drop small frames on this machine.
+def bounded(topology: Topology, machine: Machine, before: Topology | None = None) -> list[Bounded]:
+    """The directions that drop small frames on this machine, and did not in the topology `before`.
 
-    Under a schedule, the topology must be the one with the longest queues (`Timeline.envelope`).
+    Under a schedule, both must have the longest queues (`Timeline.envelope`).
     """
     smallest = smallest_frame(topology, machine)
     if smallest == SMALLEST_FRAME_BYTES:
         return []
-    return [one for lane in topology.lanes for one in _bounded(lane.in_effect, smallest)]
+    lanes, known = topology.lanes, set[str]()
+    if before:
+        was, old = smallest_frame(before, machine), {lane.name: lane for lane in before.lanes}
+        # Of hundreds of lanes a change is about few.
+        lanes = tuple(lane for lane in lanes if smallest != was or lane != old.get(lane.name))
+        known = {one.where for lane in lanes if lane.name in old for one in _bounded(old[lane.name].in_effect, was)}
+    return [one for lane in lanes for one in _bounded(lane.in_effect, smallest) if one.where not in known]
 
 
 def told(found: Sequence[Bounded]) -> str:

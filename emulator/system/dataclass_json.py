@@ -23,17 +23,26 @@ TEXTS = (IPv4Address, IPv4Network, IPv6Network)
 
 def to_plain(value: object) -> Any:
     """The value as dicts, lists, numbers and strings. Raises TypeError for a class that has no such form."""
-    if isinstance(value, ATOMS):
-        return value
-    if isinstance(value, TEXTS):
-        return str(value)
-    if is_dataclass(value):
-        return {name: to_plain(getattr(value, name)) for name in _hints(cast(type, type(value)))}
-    if isinstance(value, Mapping):
-        return {key: to_plain(inner) for key, inner in value.items()}
-    if isinstance(value, tuple | list | frozenset):
-        return [to_plain(inner) for inner in (sorted(value) if isinstance(value, frozenset) else value)]
-    raise TypeError(f"{type(value).__name__} has no plain form")
+    return _writer(cast(type, type(value)))(value)
+
+
+@cache
+def _writer(kind: type) -> Callable[[Any], Any]:
+    """A function that writes values of this class; a class is analysed once, not for every value."""
+    if issubclass(kind, ATOMS):
+        return lambda value: value
+    if issubclass(kind, TEXTS):
+        return str
+    if is_dataclass(kind):
+        names = tuple(_hints(kind))
+        return lambda value: {name: to_plain(getattr(value, name)) for name in names}
+    if issubclass(kind, Mapping):
+        return lambda value: {key: to_plain(inner) for key, inner in value.items()}
+    if issubclass(kind, frozenset):
+        return lambda value: [to_plain(inner) for inner in sorted(value)]
+    if issubclass(kind, tuple | list):
+        return lambda value: [to_plain(inner) for inner in value]
+    raise TypeError(f"{kind.__name__} has no plain form")
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
