@@ -87,5 +87,5 @@ class Changes:
         """The small frames that the lanes drop since this change."""
         kernel = self._machine.kernel
         if not small_frame_warnings(new, kernel.ports_of(frozenset()), before=old):
-            return []  # nearly always, and without a look at the whole machine, which alone tells of a missing netem
+            return []  # nearly always, and without a look at the whole machine, which says whether netem is missing
         return small_frame_warnings(new, kernel.observe(), before=old)
