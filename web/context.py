@@ -15,6 +15,7 @@ from web.certificates import Certificates
 from web.live import Live
 from web.runs import Runs
 from web.service import UseCases
+from web.traces import Traces
 from web.verifications import Verifications
 
 
@@ -27,6 +28,7 @@ class ServerContext:
     runs: Runs
     certificates: Certificates
     verifications: Verifications
+    traces: Traces
     lab: bool = True
     demo: bool = False
     clock: Callable[[], float] = time.monotonic

@@ -38,6 +38,7 @@ class Look:
     returns when the lease ends, or when a pending change is not confirmed. `changing` is Status's. `scheduled` holds
     the lanes that a schedule changes, with their present settings as in a topology file. `late_ns` is how late the wire
     engine sent since the look before (99th percentile of the worst direction); None without an engine or traffic.
+    `played_ns` is Status's.
     """
 
     at_ms: int
@@ -50,6 +51,7 @@ class Look:
     changing: bool = False
     scheduled: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     late_ns: int | None = None
+    played_ns: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The event's data for watchers."""
@@ -144,7 +146,7 @@ class Live:
         seen = Look(
             round(self._wall() * 1000), lanes, len(status.drift), self._usecases.changes,
             self._usecases.seconds_left(status), status.leased, back_to, status.changing, _scheduled(status),
-            max(late, default=None),
+            max(late, default=None), status.played_ns,
         )  # fmt: skip
         self.looks.append(seen)
         self.channel.send("look", seen.to_json())

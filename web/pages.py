@@ -21,6 +21,7 @@ from web.context import here
 PAGES = {
     "/": ("lanes", "Lanes", ""),
     "/matrix": ("matrix", "Matrix", ""),
+    "/schedule": ("schedule", "Schedule", ""),
     "/runs": ("runs", "Test runs", ""),
     "/topology": ("topology", "Topology", ""),
     "/history": ("history", "History", "history"),

@@ -17,14 +17,17 @@ from emulator.config import lane_patch
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import LoggedChange
 from emulator.control.intent_store import IntentStore, UnreadableError
+from emulator.control.machine_context import Phase
 from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
 from emulator.control.status_document import etag_of
-from emulator.errors import InputError
+from emulator.errors import InputError, RefusedError
+from emulator.model.schedule_diff import differences
 from emulator.model.topology import Lane, Topology
 from emulator.plan.change_warnings import of_change
 from emulator.plan.ops import Step
 from emulator.plan.repair import RepairOutcome
+from emulator.plan.schedule_preview import ComingChange
 from emulator.system.timer import Alarm
 from web.api.problems import Conflict
 
@@ -34,6 +37,10 @@ FRESH_S = 0.25
 
 SURVEY_S = 5.0
 """The most seconds that everything but the counters may be old for a regular observer that is notified of changes."""
+
+
+COMING = 5
+"""So many changes of a schedule are told in advance."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,15 @@ class Performed:
     performed: bool
     etag: str
     warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ScheduleChange:
+    """A change of the schedule: what was performed, what is different in words, and what the schedule changes first."""
+
+    performed: Performed
+    differences: Sequence[str]
+    coming: Sequence[ComingChange]
 
 
 class UseCases:
@@ -68,6 +84,11 @@ class UseCases:
         """The requested topology."""
         with self._lock:
             return self._appliance.topology()
+
+    def lasting(self) -> Topology | None:
+        """The requested topology; while a measurement has the lanes, the one that returns."""
+        with self._lock:
+            return self._store.read().lasting
 
     def etag(self) -> str:
         """The entity tag of the requested topology; another topology has another tag."""
@@ -156,6 +177,33 @@ class UseCases:
                 what = f"{lanes[0].name} is changed" if len(lanes) == 1 else f"{len(lanes)} lanes are changed"
                 done = self._done(what, steps, False)
             return replace(done, warnings=[*hints, *done.warnings])
+
+    def schedule(
+        self,
+        change: Callable[[Topology], Topology],
+        *,
+        if_match: str = "",
+        dry_run: bool = False,
+        confirm_s: float | None = None,
+        phase: Phase = None,
+    ) -> ScheduleChange:
+        """Give what is up another schedule, or move the schedule to another `phase`; the lanes stay."""
+        with self._changing(if_match, dry_run):
+            if (pid := self.leaseholder()) is not None:
+                raise RefusedError(f"a measurement (process {pid}) has leased the lanes: wait for its end, or end it")
+            before = self._appliance.topology()
+            if before is None:
+                raise InputError.single("nothing is up: bring a topology up first", "request")
+            after = change(before)
+            warned = self._appliance.warnings(after)
+            coming = self._appliance.coming(after, COMING, phase)
+            if dry_run:
+                done = self._done("the schedule would change", self._appliance.plan(after, phase), True)
+            else:
+                steps = self._appliance.up(after, **self._unless_confirmed(confirm_s), phase=phase)
+                done = self._done("the schedule is changed", steps, False)
+            words = differences(before.schedule, after.schedule)
+            return ScheduleChange(replace(done, warnings=[*warned, *done.warnings]), words, coming)
 
     def down(self, *, if_match: str = "", dry_run: bool = False) -> Performed:
         """Remove everything that Longhaul set up, even where the intent is spoilt."""

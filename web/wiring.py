@@ -22,6 +22,7 @@ from web.live import Channel, Live
 from web.runs import Run, Runs, local_runners
 from web.server import Server
 from web.service import UseCases
+from web.traces import Traces
 from web.verifications import Verification, Verifications
 
 
@@ -41,7 +42,7 @@ def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = 
         live.channel.send("verification", verification_answer(verification).model_dump(mode="json"))
 
     verifications = Verifications(usecases, certificates, tell)
-    return ServerContext(usecases, live, runs, certificates, verifications, lab, demo)
+    return ServerContext(usecases, live, runs, certificates, verifications, Traces(state / "traces"), lab, demo)
 
 
 def reporting(log: event_log.Log, channel: Channel) -> event_log.Log:

@@ -17,7 +17,7 @@ import yaml
 from pydantic import ValidationError
 
 from emulator.config import old_words, program_schema, schedule_schema, writer, yaml_source
-from emulator.config.schedule_schema import FileForm, form_at
+from emulator.config.schedule_schema import FileForm, ScheduleForm, TraceKeys, TrackMistake, form_at
 from emulator.config.schema import DefaultsForm, DirectionForm, FlowForm, Form, LaneForm, said
 from emulator.config.shipped_topologies import resolve
 from emulator.errors import InputError
@@ -96,19 +96,30 @@ def build(source: yaml_source.Source, folder: Path | None = None, hints: list[st
         source.wrong((_blamed(str(error)),), str(error))
         source.raise_mistakes()
         raise
+    return _scheduled(topology, form.schedule, source)
+
+
+def scheduled(topology: Topology, source: yaml_source.Source, traces: Callable[[object], TraceKeys]) -> Topology:
+    """The topology with the schedule that is the source's tree. `traces` knows the keys of a trace by its name.
+
+    Raises InputError with every mistake, each at its path below `schedule`.
+    """
+    form = read(source, None, ScheduleForm, source.tree, ("schedule",), traces=traces)
+    source.raise_mistakes()
+    assert form
     return _scheduled(topology, form, source)
 
 
-def _scheduled(topology: Topology, form: FileForm, source: yaml_source.Source) -> Topology:
+def _scheduled(topology: Topology, form: ScheduleForm | None, source: yaml_source.Source) -> Topology:
     """The topology with its schedule. A schedule that makes a lane invalid at any time is a mistake."""
-    if form.schedule is None:
+    if form is None:
         return topology
     try:
-        schedule = schedule_schema.meaning(form.schedule)
+        schedule = schedule_schema.meaning(form)
         scheduled = replace(topology, schedule=schedule)
         Timeline(scheduled, schedule)
     except ValueError as error:
-        source.wrong(("schedule",), str(error))
+        source.wrong(("schedule", *(error.path if isinstance(error, TrackMistake) else ())), str(error))
         source.raise_mistakes()
         raise
     return scheduled
@@ -159,13 +170,15 @@ def read(
     tree: yaml_source.Tree,
     at: yaml_source.Path,
     form_at: Callable[[yaml_source.Path], type[Form]] = form_at,
+    traces: Callable[[object], TraceKeys] | None = None,
 ) -> F | None:
     """Validate the part of a source at the path `at`; with mistakes, note them and return None.
 
-    It reads the files that the part names from `folder`; with None it reads none. `form_at` knows each path's schema.
+    It reads the files that the part names from `folder`; with None it reads none. `form_at` knows each path's schema,
+    `traces` the keys of a trace that is no file.
     """
     try:
-        return form.model_validate(tree, context={"folder": folder})
+        return form.model_validate(tree, context={"folder": folder, "traces": traces})
     except ValidationError as invalid:
         for error in invalid.errors():
             path = (*at, *(str(part) for part in error["loc"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
@@ -18,7 +18,18 @@ from emulator.config.schema import Form, TopologyForm, said, settings_form
 from emulator.config.sweep_schema import SweepForm
 from emulator.model import traces
 from emulator.model.impairment_keys import schedulable_keys
-from emulator.model.schedule import DOWN, NOW, RTT, STEP_NS, Keyframe, Schedule, Start, Track, Value
+from emulator.model.schedule import (
+    DOWN,
+    NOW,
+    RTT,
+    STEP_NS,
+    Keyframe,
+    KeyframeMistake,
+    Schedule,
+    Start,
+    Track,
+    Value,
+)
 from emulator.system import bounded_file
 
 _DAILY = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
@@ -50,11 +61,18 @@ def _lanes(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _trace(value: object, info: ValidationInfo) -> tuple[tuple[Keyframe, ...], int | None]:
-    """The keyframes of a trace file beside the topology, and the length after which the file repeats, if it has one."""
+TraceKeys = tuple[tuple[Keyframe, ...], int | None]
+"""The keyframes of a trace, and the length after which it repeats, if it has one."""
+
+
+def _trace(value: object, info: ValidationInfo) -> TraceKeys:
+    """The keys of a trace file beside the topology, or of one that the context's `traces` knows."""
     if not isinstance(value, str):
         raise ValueError(not_text(value, "the name of a trace file"))
-    folder = (info.context or {}).get("folder")
+    context = info.context or {}
+    if kept := context.get("traces"):
+        return cast(TraceKeys, kept(value))
+    folder = context.get("folder")
     if folder is None:
         raise ValueError(f"{value}: a request cannot name a trace file: use keys, or a topology file")
     path = Path(folder) / value
@@ -62,10 +80,15 @@ def _trace(value: object, info: ValidationInfo) -> tuple[tuple[Keyframe, ...], i
         text = bounded_file.read_text(path, bounded_file.TRACE, errors="replace")
     except OSError as error:
         raise ValueError(f"{value} cannot be read: {error.strerror}") from None
+    return read_trace(value, text)
+
+
+def read_trace(name: str, text: str) -> TraceKeys:
+    """The keys of a trace of that name, which says its format. Raises ValueError."""
     try:
-        return (traces.read_csv(text), None) if path.suffix == ".csv" else traces.read_mahimahi(text)
+        return (traces.read_csv(text), None) if name.endswith(".csv") else traces.read_mahimahi(text)
     except ValueError as error:
-        raise ValueError(f"{value}: {error}") from None
+        raise ValueError(f"{name}: {error}") from None
 
 
 if TYPE_CHECKING:
@@ -144,11 +167,31 @@ def form_at(path: tuple[str, ...]) -> type[Form]:
     return ScheduleForm if len(path) == 1 else TrackForm if len(path) == 3 else KeyframeForm
 
 
+class TrackMistake(ValueError):
+    """What is wrong with a part of a schedule; `path` is where, below the schedule."""
+
+    def __init__(self, text: str, path: tuple[str, ...]) -> None:
+        super().__init__(text)
+        self.path = path
+
+
 def meaning(form: ScheduleForm) -> Schedule:
-    """The schedule that a form means. Raises ValueError."""
+    """The schedule that a form means. Raises ValueError; TrackMistake for what is wrong with one track."""
     loops = [track.trace[1] for track in form.tracks if track.trace and track.trace[1]]
     loop_ns = form.loop if form.loop is not None else max(loops, default=None)
-    return Schedule(tuple(map(_track, form.tracks)), loop_ns, form.step, form.start)
+    tracks = tuple(_placed(number, track) for number, track in enumerate(form.tracks))
+    return Schedule(tracks, loop_ns, form.step, form.start)
+
+
+def _placed(number: int, form: TrackForm) -> Track:
+    """The track of that number, from 0. Raises TrackMistake."""
+    here = ("tracks", str(number))
+    try:
+        return _track(form)
+    except KeyframeMistake as error:
+        raise TrackMistake(str(error), (*here, "trace") if form.trace else (*here, "keys", str(error.key))) from None
+    except ValueError as error:
+        raise TrackMistake(str(error), here) from None
 
 
 def _track(form: TrackForm) -> Track:

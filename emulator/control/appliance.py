@@ -10,7 +10,7 @@ from emulator.control import revert_start
 from emulator.control.change_log import Author, LoggedChange, here
 from emulator.control.changes import Changes
 from emulator.control.confirmations import Confirmations
-from emulator.control.machine_context import MachineContext
+from emulator.control.machine_context import MachineContext, Phase
 from emulator.control.queries import Queries
 from emulator.control.repairs import Repairs
 from emulator.control.schedule_player import NOBODY, Follower
@@ -20,6 +20,7 @@ from emulator.model.topology import Lane, Topology
 from emulator.plan.nic_inventory import NicRow
 from emulator.plan.ops import Step
 from emulator.plan.repair import RepairOutcome
+from emulator.plan.schedule_preview import ComingChange
 from emulator.system.clock import Clock, SystemClock
 from emulator.system.timer import Alarm
 
@@ -60,10 +61,11 @@ class Appliance:
         return self._machine.take_notes()
 
     def up(
-        self, topology: Topology, confirm_s: float | None = None, *, sessions: Collection[str] = (), anew: bool = False
-    ) -> list[Step]:
+        self, topology: Topology, confirm_s: float | None = None, *, sessions: Collection[str] = (),
+        anew: bool = False, phase: Phase = None,
+    ) -> list[Step]:  # fmt: skip
         """Bring this topology up (`Changes.up`)."""
-        return self._changes.up(topology, confirm_s, sessions=sessions, anew=anew)
+        return self._changes.up(topology, confirm_s, sessions=sessions, anew=anew, phase=phase)
 
     def down(self) -> list[Step]:
         """Remove all lanes and restore the ports."""
@@ -121,9 +123,13 @@ class Appliance:
         """The same status with the counters of now."""
         return self._queries.recounted(status)
 
-    def plan(self, topology: Topology) -> list[Step]:
+    def plan(self, topology: Topology, phase: Phase = None) -> list[Step]:
         """The steps that `up` would take."""
-        return self._queries.plan(topology)
+        return self._queries.plan(topology, phase)
+
+    def coming(self, topology: Topology, count: int, phase: Phase = None) -> list[ComingChange]:
+        """The first changes that the topology's schedule would make after `up`."""
+        return self._queries.coming(topology, count, phase)
 
     def plan_down(self) -> list[Step]:
         """The steps that `down` would take."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import reduce
 
 from emulator.control.confirmations import Confirmations
-from emulator.control.machine_context import MachineContext
+from emulator.control.machine_context import MachineContext, Phase
 from emulator.control.transaction import Transaction
 from emulator.errors import InputError, Mistake, no_such
 from emulator.model.topology import Lane, Topology
@@ -25,17 +25,19 @@ class Changes:
         self._machine, self._confirmations = machine, confirmations
 
     def up(
-        self, topology: Topology, confirm_s: float | None = None, *, sessions: Collection[str] = (), anew: bool = False
-    ) -> list[Step]:
+        self, topology: Topology, confirm_s: float | None = None, *, sessions: Collection[str] = (),
+        anew: bool = False, phase: Phase = None,
+    ) -> list[Step]:  # fmt: skip
         """Bring this topology up. Raises RefusedError, KernelError, VerifyError; then nothing changed.
 
         With `confirm_s` Longhaul reverts it after so many seconds unless somebody calls `confirm` before. `sessions`:
         further addresses of this machine that must stay reachable, such as an API client's. A schedule that is up
-        already goes on in its phase, unless it is to begin `anew`.
+        already goes on in its phase, unless it is to begin `anew`, or at a `phase` of its own.
         """
         with self._confirmations.changing(anyhow=True) as old:
             pending = self._confirmations.waiting(old, confirm_s)
-            change = Transaction(topology, f"up {topology.name}", pending, anew=anew, sessions=sessions)
+            what = f"up {topology.name}"
+            change = Transaction(topology, what, pending, anew=anew, phase=phase, sessions=sessions)
             steps = change.run(self._machine)
             self._confirmations.restart(confirm_s)
             return steps

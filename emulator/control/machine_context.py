@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from emulator.control import revert_start
 from emulator.control.change_log import Author, History, LoggedChange, actor, here
@@ -18,6 +19,10 @@ from emulator.plan.ops import Step
 from emulator.plan.scheduled_state import began, present
 from emulator.system.clock import Clock, SystemClock
 from emulator.system.kept_file import set_aside
+
+Phase = int | Literal["kept", "anew"] | None
+"""Where a schedule is when a change is made: at so many ns of its own time, where the schedule before it is (`kept`),
+or at its start (`anew`). None: a schedule that is up goes on, another one begins as its `start` says."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +108,16 @@ class MachineContext:
         """This process's author, with `command` as the cause of a change."""
         return replace(self.author, command=command)
 
-    def began_ns(self, topology: Topology | None, old: Intent, *, anew: bool = False) -> int | None:
+    def began_ns(
+        self, topology: Topology | None, old: Intent, *, anew: bool = False, phase: Phase = None
+    ) -> int | None:
         """When the topology's schedule is at 0, in ns since 1970. A schedule that is up goes on, unless `anew`."""
-        return began(topology, old.topology, None if anew else old.began_ns, self.clock.unix_ns())
+        if phase is not None and topology is not None and topology.schedule is not None:
+            if not isinstance(phase, str):
+                return self.clock.unix_ns() - phase
+            if phase == "kept" and old.began_ns is not None:
+                return old.began_ns
+        return began(topology, old.topology, None if anew or phase == "anew" else old.began_ns, self.clock.unix_ns())
 
     def scheduled(self, topology: Topology, began_ns: int | None) -> Topology:
         """The topology as its schedule has it now."""

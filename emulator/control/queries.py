@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from emulator.control import status
 from emulator.control.change_log import LoggedChange
 from emulator.control.confirmations import Confirmations
-from emulator.control.machine_context import MachineContext
+from emulator.control.machine_context import MachineContext, Phase
 from emulator.control.schedule_player import noted
 from emulator.control.status import Status, lane_status
 from emulator.model.topology import Topology
@@ -17,6 +17,7 @@ from emulator.plan.nic_inventory import NicRow
 from emulator.plan.ops import Step
 from emulator.plan.planner import plan
 from emulator.plan.repair import repair_plan_now
+from emulator.plan.schedule_preview import ComingChange, coming
 from emulator.plan.scheduled_state import small_frame_warnings, wanted_at
 from emulator.plan.small_frames import datapath
 
@@ -36,12 +37,19 @@ class Queries:
         """The last changes, newest first."""
         return self._machine.history.last(self._store.read().change, count)
 
-    def plan(self, topology: Topology) -> list[Step]:
+    def plan(self, topology: Topology, phase: Phase = None) -> list[Step]:
         """The steps that `up` would take. Raises RefusedError."""
         have = self._kernel.observe()
         preconditions.refuse(topology, have, self._machine.sessions)
-        scheduled = self._machine.scheduled(topology, self._machine.began_ns(topology, self._store.read()))
-        return plan(wanted_at(topology, scheduled, have), have)
+        began_ns = self._machine.began_ns(topology, self._store.read(), phase=phase)
+        return plan(wanted_at(topology, self._machine.scheduled(topology, began_ns), have), have)
+
+    def coming(self, topology: Topology, count: int, phase: Phase = None) -> list[ComingChange]:
+        """The first changes that the topology's schedule would make after `up`."""
+        began_ns = self._machine.began_ns(topology, self._store.read(), phase=phase)
+        if began_ns is None:
+            return []
+        return coming(topology, self._kernel.observe(), self._machine.clock.unix_ns() - began_ns, count)
 
     def plan_down(self) -> list[Step]:
         """The steps that `down` would take."""
@@ -72,7 +80,8 @@ class Queries:
         pending, late = self._confirmations.pending_status(now.pending), noted(self._machine.folder, now.began_ns)
         path = datapath(now.topology, have.machine) if now.topology else "netem"
         changing = bool(found.steps or found.blocked) and not unchanged()
-        return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late, changing)
+        played_ns = None if now.began_ns is None else at_ns - now.began_ns
+        return Status(now.topology, found.steps, lanes, found.blocked, pending, path, late, changing, played_ns)
 
     def recounted(self, old: Status) -> Status:
         """The same status with the counters of now, for a fifth of the cost."""

@@ -99,6 +99,8 @@ class Status:
     lateness: Lateness | None = None
     changing: bool = False
     """Whether somebody was changing the lanes while they were observed: `drift` may be what is still to be done."""
+    played_ns: int | None = None
+    """The schedule's own time at present, below 0 before its start; None without a schedule. Documents leave it out."""
 
     @property
     def as_asked(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from emulator.control import reconcile
 from emulator.control.change_log import Author
 from emulator.control.intent_store import Intent, Pending
-from emulator.control.machine_context import MachineContext
+from emulator.control.machine_context import MachineContext, Phase
 from emulator.errors import MissingError, RefusedError
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import nothing, remembering
@@ -29,10 +29,10 @@ View = tuple[State, State, Callable[[], State] | None]
 class Transaction:
     """What to change to: the topology (None: no lanes) and what is then `pending`.
 
-    `began_ns` says when the topology's schedule began; None works it out, and `anew` starts the schedule again. `only`
-    names the lanes that the change is about; empty means all. `sessions` are further addresses of this machine whose
-    port must stay. `author` is who acts when None. `certain`: the change returns ports, so no file of the state
-    folder prevents it, spoilt or not writable.
+    `began_ns` says when the topology's schedule began; None works it out, `anew` starts the schedule again, and `phase`
+    says where it is (`Phase`). `only` names the lanes that the change is about; empty means all. `sessions` are further
+    addresses of this machine whose port must stay. `author` is who acts when None. `certain`: the change returns
+    ports, so no file of the state folder prevents it, spoilt or not writable.
     """
 
     topology: Topology | None
@@ -40,6 +40,7 @@ class Transaction:
     pending: Pending | None
     began_ns: int | None = None
     anew: bool = False
+    phase: Phase = None
     only: Sequence[str] = ()
     sessions: Collection[str] = ()
     author: Author | None = None
@@ -70,7 +71,7 @@ class Transaction:
     def _intent(self, old: Intent, machine: MachineContext) -> Intent:
         began_ns = self.began_ns
         if began_ns is None:
-            began_ns = machine.began_ns(self.topology, old, anew=self.anew)
+            began_ns = machine.began_ns(self.topology, old, anew=self.anew, phase=self.phase)
         return replace(old, topology=self.topology, pending=self.pending, began_ns=began_ns)
 
     def _apply(self, machine: MachineContext, view: View, old: Intent) -> list[Step]:

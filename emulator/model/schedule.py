@@ -45,6 +45,14 @@ class Keyframe:
     ramp: bool = False
 
 
+class KeyframeMistake(ValueError):
+    """What is wrong with the keyframe of number `key`, from 0, of a track."""
+
+    def __init__(self, text: str, key: int) -> None:
+        super().__init__(text)
+        self.key = key
+
+
 @dataclass(frozen=True)
 class Track:
     """The keyframes of some lanes, all of them when `lanes` is empty, in one direction or "both"."""
@@ -56,12 +64,15 @@ class Track:
     def __post_init__(self) -> None:
         if not self.keys:
             raise ValueError("a track needs at least one key: add one")
-        for before, key in pairwise(self.keys):
+        for number, (before, key) in enumerate(pairwise(self.keys), 1):
             if key.at_ns <= before.at_ns:
                 here, there = format_duration(key.at_ns), format_duration(before.at_ns)
-                raise ValueError(f"keys must be in time order: {here} comes after {there}")
-        for key in self.keys:
-            self._check(key)
+                raise KeyframeMistake(f"keys must be in time order: {here} comes after {there}", number)
+        for number, key in enumerate(self.keys):
+            try:
+                self._check(key)
+            except ValueError as error:
+                raise KeyframeMistake(str(error), number) from None
 
     def _check(self, key: Keyframe) -> None:
         at = format_duration(key.at_ns)

@@ -58,7 +58,7 @@ class Timeline:
         count = sum(len(track.keys) * len(track.lanes or topology.sites) for track in schedule.tracks)
         if count > MOST_KEYS:
             raise ValueError(f"{count} keys, counted for each lane, are too many: {MOST_KEYS} at most")
-        self.curves = [curve for track in schedule.tracks for curve in _curves(topology, track)]
+        self.curves = [curve for track in schedule.tracks for curve in curves_of(topology, track)]
         for t_ns in self.breakpoints():
             try:
                 self._lanes_at(t_ns)
@@ -121,7 +121,7 @@ def overruled(old: Topology, new: Topology) -> list[str]:
     """What to tell whoever changes the lanes of `old` to those of `new`: the values that the schedule sets as well."""
     if new.schedule is None:
         return []
-    curves, texts = [curve for track in new.schedule.tracks for curve in _curves(new, track)], []
+    curves, texts = [curve for track in new.schedule.tracks for curve in curves_of(new, track)], []
     for lane in (one for one in new.lanes if one.name in old.sites):
         before, said = old.lane(lane.name), dict[str, int]()
         for curve in (one for one in curves if one.lane == lane.name):
@@ -163,7 +163,8 @@ def _worst(seen: list[Impairment]) -> Impairment:
     return replace(lossy, **{name: max(getattr(one, name) for one in seen) for name in names})
 
 
-def _curves(topology: Topology, track: Track) -> Iterator[Curve]:
+def curves_of(topology: Topology, track: Track) -> Iterator[Curve]:
+    """What a track says, field by field, of each lane and direction that it changes."""
     for name in dict.fromkeys(field for key in track.keys for field, _ in key.values):
         keys = [(key, value) for key in track.keys for field, value in key.values if field == name]
         times, values = tuple(key.at_ns for key, _ in keys), tuple(value for _, value in keys)

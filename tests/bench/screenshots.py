@@ -215,6 +215,26 @@ def matrix(page: Page, site: Site) -> None:
     expect(page.locator("#pair h3").first).to_be_visible()
 
 
+def schedule(page: Page, site: Site) -> None:
+    """A day on three lanes, an edit that is not applied and one that is wrong."""
+    text = (ROOT / "topologies/day.yaml").read_text()
+    site.house.client.put("/api/topology", data=text, content_type="application/yaml")
+    site.house.client.post("/api/schedule/jump?at=20.1h")
+    visit(page, site, "/schedule")
+    page.get_by_label("RTT, key 1 of tokyo").fill("230ms")
+    page.get_by_label("Loss, key 3 of london").fill("0,1%")
+    expect(page.locator("#tracks .wrong")).to_be_visible()
+
+
+def schedule_plan(page: Page, site: Site) -> None:
+    """What a change of the schedule does."""
+    schedule(page, site)
+    page.get_by_label("Loss, key 3 of london").fill("0.2%")
+    expect(page.locator("#tracks .wrong")).to_have_count(0)
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("#plan-coming li").first).to_be_visible()
+
+
 def report(page: Page, site: Site) -> None:
     """The report with figures."""
     runs(page, site)
@@ -240,10 +260,11 @@ FURNISHED: dict[str, Callable[[Page, Site], None]] = {
     "report": report, "program": program, "requests": requests,
     "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
     "nics": plain("/nics"), "certificates": plain("/certificates"), "docs": plain("/docs"), "gone": gone,
+    "schedule": schedule, "schedule-plan": schedule_plan,
     "login-failed": wrong_token,
 }  # fmt: skip
 BARE = {f"empty-{name}": plain(f"/{name}".replace("/lanes", "/")) for name in
-        ("lanes", "matrix", "runs", "topology", "history", "nics", "certificates")}  # fmt: skip
+        ("lanes", "matrix", "schedule", "runs", "topology", "history", "nics", "certificates")}  # fmt: skip
 
 
 def take(browser: Browser, folder: Path, wanted: list[str]) -> None:

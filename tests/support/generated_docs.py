@@ -116,8 +116,8 @@ def keys(form: str) -> str:
 
 def endpoints() -> str:
     """The table of the API's endpoints."""
-    from web.api import lanes, live, places, programs
+    from web.api import lanes, live, matrix, places, programs, schedule
 
-    found = [row for module in (lanes, live, programs, places) for row, _ in module.table.rows]
+    found = [row for module in (lanes, schedule, matrix, live, programs, places) for row, _ in module.table.rows]
     rows = [(f"`{one.method} {one.path}`", one.role, one.summary.splitlines()[0]) for one in found]
     return table(("endpoint", "token", "what it does"), rows) + "\n"

@@ -38,6 +38,7 @@ from web.context import ServerContext
 from web.live import Live
 from web.runs import Run, Runs
 from web.service import UseCases
+from web.traces import Traces
 from web.verifications import Verification, Verifications, Wanted
 
 STAR = ROOT / "topologies/new-york.yaml"
@@ -145,7 +146,7 @@ class House:
             self.live.channel.send("verification", verification_answer(one).model_dump(mode="json"))
 
         self.verifications = Verifications(self.usecases, certificates, tell, self.tools)
-        parts = (self.usecases, self.live, self.runs, certificates, self.verifications)
+        parts = (self.usecases, self.live, self.runs, certificates, self.verifications, Traces(folder / "traces"))
         self.daemon = ServerContext(*parts, clock=self.clock, **said)
         self.guard = Guard(TOKENS, clock=self.clock)
         self.app: Flask = create_app(self.daemon, self.guard)

@@ -30,6 +30,7 @@ WHITE = "rgb(255, 255, 255)"
 PAGES = {
     "/": "#table [data-of=measured] >> text=32.4 ms",
     "/matrix": "#grid td[data-pair]",
+    "/schedule": "#no-tracks",
     "/runs": "#cells tbody tr",
     "/topology": "#steps >> text=Nothing to change",
     "/history": "#entries li",

@@ -1,7 +1,7 @@
 // Talks to the daemon: requests with the session's CSRF token, problems as errors, the event stream, and the banners
 // that every page has (daemon not reachable, change not yet confirmed, lanes leased by a test run).
 
-import { dropDraft } from './draft.js';
+import { dropDrafts } from './draft.js';
 
 const csrf = document.querySelector('meta[name="csrf"]').content;
 export const can = new Set(document.body.dataset.can.split(' ').filter(Boolean));
@@ -171,7 +171,7 @@ listen('trouble', (said) => {
 listen('look', () => { $('trouble').hidden = true; });
 
 // Who logs out leaves nothing behind for the next person at this browser.
-document.querySelector('form[action="/logout"]')?.addEventListener('submit', dropDraft);
+document.querySelector('form[action="/logout"]')?.addEventListener('submit', dropDrafts);
 
 onClick('confirm', async () => {
   await ask('POST', '/api/confirm');

@@ -27,7 +27,7 @@ export function show(form, mistakes) {
     const id = `${field.id}-wrong`;
     const shown = document.getElementById(id);
     if (shown) shown.append(` ${text}`);
-    else field.after(el('p', { id, class: 'wrong' }, text));
+    else field.after(el('p', { id, class: 'wrong', 'aria-live': 'polite' }, text));
     field.setAttribute('aria-invalid', 'true');
     field.setAttribute('aria-errormessage', id);
     const closed = field.closest('details:not([open])');
