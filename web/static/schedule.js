@@ -4,7 +4,9 @@ import { $, ask, can, el, listen, lock, mayWrite, onClick, say, sayDone, sayFail
 import { SCHEDULE, dropDraft, keepDraft, readDraft } from './draft.js';
 import { clear, show } from './mistakes.js';
 import { cleaned, Tracks, WORDS } from './schedule_tracks.js';
-import { clock, roundStep, shownValue, timeOf, timeText, valueText } from './schedule_values.js';
+import { Player } from './schedule_player.js';
+import { TracePicker } from './schedule_traces.js';
+import { clock, roundStep, timeOf, timeText, valueText } from './schedule_values.js';
 
 const SPANS = [['', 'all of it'], ['1e10', '10 s'], ['6e10', '1 min'], ['6e11', '10 min'], ['3.6e12', '1 h'], ['2.16e13', '6 h'], ['8.64e13', '24 h']];
 const NEW_SPAN = 6e10; // a schedule without a length is shown for a minute
@@ -27,7 +29,7 @@ let begun = false;
 let kept = true;
 let busy = false;
 let changes = -1;
-let played = null; // {ns, at} of the last look
+const player = new Player();
 let from = 0;
 
 function empty() {
@@ -217,33 +219,18 @@ function zoom(direction) {
   const spans = SPANS.slice(1).map(([value]) => Number(value));
   const { view } = tracks;
   const now = view.to - view.from;
-  const middle = headNow() ?? (view.from + view.to) / 2;
+  const middle = player.now(state) ?? (view.from + view.to) / 2;
   const next = direction > 0 ? spans.findLast((one) => one < now) ?? spans[0] : spans.find((one) => one > now);
   $('shown').value = next === undefined || next >= view.whole ? '' : String(SPANS.find(([value]) => Number(value) === next)[0]);
   from = Math.max(0, middle - (Number($('shown').value) || view.whole) / 2);
   check().catch(sayFailure);
 }
 
-// Where the schedule is now, in a loop within it; null when none is played.
-function headNow() {
-  if (!played || !state?.schedule) return null;
-  const ns = played.ns + (performance.now() - played.at) * 1e6;
-  return state.loop_ns && ns > 0 ? ns % state.loop_ns : ns;
-}
-
 function play() {
-  const ns = headNow();
+  const ns = player.now(state);
   tracks.play(ns !== null && ns >= 0 ? ns : null);
-  $('playing').textContent = sentence(ns);
+  $('playing').textContent = player.sentence(state);
   $('jump-form').hidden = !state?.schedule || !mayWrite;
-}
-
-function sentence(ns) {
-  if (!state?.schedule) return 'No schedule is up: the lanes stay as they are.';
-  if (ns === null) return leased ? 'The schedule stands still while a measurement has the lanes.' : 'The schedule is up.';
-  if (ns < 0) return `The schedule starts in ${clock(-ns)}.`;
-  if (state.loop_ns) return `The schedule is at ${clock(ns)} of a loop of ${clock(state.loop_ns)}.`;
-  return ns >= state.last_ns ? 'The schedule is over: its last keys hold.' : `The schedule is at ${clock(ns)}; its last key is at ${clock(state.last_ns)}.`;
 }
 
 // What is asked of the lanes now, beside each chart.
@@ -367,8 +354,13 @@ $('from').addEventListener('input', () => {
 $('zoom-in').addEventListener('click', () => zoom(1));
 $('zoom-out').addEventListener('click', () => zoom(-1));
 $('new-direction').addEventListener('change', choices);
+const newTrack = () => ({ lanes: $('new-lane').value === 'all' ? 'all' : [$('new-lane').value], direction: $('new-direction').value });
+const picker = new TracePicker((name) => {
+  draft.tracks.push({ ...newTrack(), trace: name });
+  changed(true);
+});
 onClick('add-track', () => {
-  const track = { lanes: $('new-lane').value === 'all' ? 'all' : [$('new-lane').value], direction: $('new-direction').value };
+  const track = newTrack();
   track.keys = [{ at: '0s', [$('new-setting').value]: firstValue(track, $('new-setting').value) }];
   draft.tracks.push(track);
   changed(true);
@@ -402,15 +394,13 @@ onClick('restart', () => jump(''));
 $('confirm-label').hidden = !can.has('confirm') || !mayWrite;
 $('undo').hidden = !can.has('undo') || !mayWrite;
 for (const id of ['preview', 'apply', 'add-track']) $(id).hidden = !mayWrite;
-document.querySelector('.add-row').hidden = !mayWrite;
+document.querySelectorAll('.add-row').forEach((row) => { row.hidden = !mayWrite; });
 addEventListener('beforeunload', (event) => isEdited() && !kept && event.preventDefault());
 
-let leased = false;
 listen('look', (look) => {
-  leased = look.leased;
-  played = look.played_ns === null || look.leased ? null : { ns: look.played_ns, at: performance.now() };
+  player.look(look);
   // A measurement's lanes are nobody's schedule: the page waits until it has ended.
-  if (!busy && !leased && look.changes !== changes) {
+  if (!busy && !look.leased && look.changes !== changes) {
     load().catch(sayFailure);
     changes = look.changes;
   }
@@ -420,4 +410,4 @@ listen('look', (look) => {
 });
 setInterval(play, 250);
 listen('back', () => load().catch(sayFailure));
-ask('GET', '/api/keys').then((answer) => { keys = answer.keys; }).then(() => load()).then(offer).catch(sayFailure);
+ask('GET', '/api/keys').then((answer) => { keys = answer.keys; }).then(() => Promise.all([load(), picker.load()])).then(offer).catch(sayFailure);
