@@ -142,6 +142,26 @@ def test_a_reroute_is_drawn_with_clicks(timeline: Page, site: Site) -> None:
     assert 30 * S < keys[1].at_ns < keys[2].at_ns < 80 * S
 
 
+def test_a_chart_without_a_loop_stands_still_while_keys_are_added(timeline: Page, site: Site) -> None:
+    timeline.get_by_label("Loop after").fill("")
+    timeline.get_by_role("button", name="Remove the track").last.click()
+    chart = strip(timeline, "london RTT")
+    expect(chart.locator(".tick").filter(has_text="1 min 20 s")).to_be_visible()
+    for _ in range(2):
+        timeline.get_by_role("button", name="Remove key 2 of london").click()
+    expect(chart.locator(".handle")).to_have_count(1)
+    box = chart.bounding_box()
+    assert box
+    for count, share in ((2, 0.3), (3, 0.6), (4, 0.9)):
+        chart.click(position={"x": box["width"] * share, "y": 30})
+        expect(chart.locator(".handle")).to_have_count(count)
+    timeline.get_by_role("button", name="Apply", exact=True).click()
+    expect(timeline.locator("#notes")).to_contain_text("the schedule is changed")
+    times = [at for at, _ in rtts(site)]
+    assert times[1] * 2 < times[2] < times[3]
+    assert times[3] - times[2] == pytest.approx(times[2] - times[1], rel=0.1)
+
+
 def test_delete_removes_the_key_and_undo_brings_it_back(timeline: Page, site: Site) -> None:
     chart = strip(timeline, "london RTT")
     chart.locator(".handle").nth(1).click()

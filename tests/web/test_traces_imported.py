@@ -88,7 +88,9 @@ def test_a_file_comes_in_parts_that_follow_one_another(up: House) -> None:
     assert "the most that a trace may have" in mistake["text"]
 
 
-@pytest.mark.parametrize("name", ["../lte.csv", "/etc/passwd", "a/b.csv", ".hidden", "", "a" * 65, "a.partial", "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["../lte.csv", "/proc/lte.csv", "a/b.csv", ".hidden", "", "a" * 65, "a.partial", "a\nb"]
+)
 def test_no_name_leaves_the_folder(up: House, name: str) -> None:
     (mistake,) = problem(imported(up, name, TRACE), 422)["mistakes"]
     assert mistake["path"] == "name"

@@ -9,7 +9,7 @@ import { TracePicker } from './schedule_traces.js';
 import { clock, roundStep, timeOf, timeText, valueText } from './schedule_values.js';
 
 const SPANS = [['', 'all of it'], ['1e10', '10 s'], ['6e10', '1 min'], ['6e11', '10 min'], ['3.6e12', '1 h'], ['2.16e13', '6 h'], ['8.64e13', '24 h']];
-const NEW_SPAN = 6e10; // a schedule without a length is shown for a minute
+const NEW_SPAN = 6e10; // without a loop a minute is shown at least: there is room for more keys
 const form = $('editor');
 const tracks = new Tracks($('tracks'), {
   label: (setting) => WORDS[setting] ?? keys.find((key) => key.name === setting)?.label ?? setting,
@@ -199,9 +199,9 @@ function mistakes(problem) {
   $('mistakes').replaceChildren(...left.map((one) => el('li', {}, one.text)));
 }
 
-// The part of the time that the charts show.
+// The part of the time that the charts show. Without a loop it does not shrink, nor move, while keys are added.
 function window_(drawing) {
-  const whole = drawing.span_ns > 1e9 || drawing.loop_ns ? drawing.span_ns : NEW_SPAN;
+  const whole = drawing.loop_ns ? drawing.span_ns : Math.max(drawing.span_ns, NEW_SPAN, tracks.view && !tracks.view.loop ? tracks.view.whole : 0);
   const chosen = Number($('shown').value) || 0;
   const span = chosen || whole;
   const most = Math.max(0, whole - span);
@@ -211,7 +211,7 @@ function window_(drawing) {
   $('from').step = String(roundStep(span / 20));
   $('from').value = String(from);
   $('from').setAttribute('aria-valuetext', clock(from));
-  tracks.view = { from, to: from + span, whole, step: roundStep(span / 6) };
+  tracks.view = { from, to: from + span, whole, step: roundStep(span / 6), loop: Boolean(drawing.loop_ns) };
   play();
 }
 
@@ -221,7 +221,7 @@ function zoom(direction) {
   const now = view.to - view.from;
   const middle = player.now(state) ?? (view.from + view.to) / 2;
   const next = direction > 0 ? spans.findLast((one) => one < now) ?? spans[0] : spans.find((one) => one > now);
-  $('shown').value = next === undefined || next >= view.whole ? '' : String(SPANS.find(([value]) => Number(value) === next)[0]);
+  $('shown').value = next === undefined || (view.loop && next >= view.whole) ? '' : String(SPANS.find(([value]) => Number(value) === next)[0]);
   from = Math.max(0, middle - (Number($('shown').value) || view.whole) / 2);
   check().catch(sayFailure);
 }

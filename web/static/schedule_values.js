@@ -72,6 +72,7 @@ export function range(curve) {
   const values = [curve.before, ...curve.points.map(([, value]) => value), ...curve.handles.map(({ value }) => value)].filter((value) => value !== null);
   const [least, most] = [Math.min(...values), Math.max(...values)];
   if (!values.length || most === 0) return [0, { ns: 1e8, share: 0.02, 'bit/s': 1e9 }[curve.unit]];
-  if (most - least > 0.3 * most || most === least) return [0, most * 1.3];
+  if (most === least) return [0, most * 2];
+  if (most - least > 0.3 * most) return [0, most * 1.3];
   return [Math.max(0, least - (most - least)), most + (most - least)];
 }
