@@ -26,10 +26,14 @@ PAGES = {
     "/topology": ("topology", "Topology", ""),
     "/history": ("history", "History", "history"),
     "/nics": ("nics", "NICs", "nics"),
+    "/setup": ("setup", "Set up", "nics"),
     "/certificates": ("certificates", "Certificates", ""),
     "/docs": ("docs", "API", ""),
 }
 """By path: the template and script, the name in the menu, and the use case that it needs."""
+
+UNLISTED = ("/setup",)
+"""Pages that others lead to."""
 
 API = ("/api/", "/metrics", "/healthz", "/static/")
 
@@ -54,7 +58,7 @@ def _page(name: str, title: str, shown: dict[str, tuple[str, str, str]], guard: 
         return render_template(
             f"{name}.html",
             title=title,
-            menu=[(path, text) for path, (_, text, _) in shown.items()],
+            menu=[(path, text) for path, (_, text, _) in shown.items() if path not in UNLISTED],
             script=name,
             role=g.role,
             can=sorted(daemon.usecases.can),

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from emulator.errors import InputError, RefusedError
 from emulator.model.schedule_diff import differences
 from emulator.model.topology import Lane, Topology
 from emulator.plan.change_warnings import of_change
+from emulator.plan.nic_inventory import NicRow
 from emulator.plan.ops import Step
 from emulator.plan.repair import RepairOutcome
 from emulator.plan.schedule_preview import ComingChange
@@ -226,16 +227,10 @@ class UseCases:
         with self._lock:
             return self._appliance.history()
 
-    def nics(self) -> list[dict[str, Any]]:
-        """The machine's interfaces."""
+    def nics(self, sessions: Collection[str] = ()) -> list[NicRow]:
+        """The machine's interfaces; `sessions` as for `up`."""
         with self._lock:
-            rows = self._appliance.nics()
-        return [
-            {"name": row.name, "usable": not row.reasons, "reasons": list(row.reasons), "owner": row.owner}
-            | asdict(row.nic)
-            | {"altnames": list(row.nic.altnames), "offloads": sorted(row.nic.offloads)}
-            for row in rows
-        ]  # fmt: skip
+            return self._appliance.nics(sessions=sessions)
 
     def repair(self, *, restore: bool | None = None) -> RepairOutcome:
         """One check of the watchdog (see `Appliance.repair`); watchers see what it changed as a change."""
@@ -280,7 +275,7 @@ class UseCases:
         self, topology: Topology, dry_run: bool, confirm_s: float | None, sessions: Collection[str] = ()
     ) -> Performed:
         if dry_run:
-            return self._done(f"{topology.name} would be up", self._appliance.plan(topology), True)
+            return self._done(f"{topology.name} would be up", self._appliance.plan(topology, sessions=sessions), True)
         steps = self._appliance.up(topology, **self._unless_confirmed(confirm_s), sessions=sessions)
         return self._done(f"{topology.name} is up", steps, False)
 

@@ -123,9 +123,9 @@ class Appliance:
         """The same status with the counters of now."""
         return self._queries.recounted(status)
 
-    def plan(self, topology: Topology, phase: Phase = None) -> list[Step]:
+    def plan(self, topology: Topology, phase: Phase = None, *, sessions: Collection[str] = ()) -> list[Step]:
         """The steps that `up` would take."""
-        return self._queries.plan(topology, phase)
+        return self._queries.plan(topology, phase, sessions)
 
     def coming(self, topology: Topology, count: int, phase: Phase = None) -> list[ComingChange]:
         """The first changes that the topology's schedule would make after `up`."""
@@ -139,9 +139,9 @@ class Appliance:
         """What `up` would do although the user likely does not mean it."""
         return self._queries.warnings(topology)
 
-    def nics(self) -> list[NicRow]:
+    def nics(self, *, sessions: Collection[str] = ()) -> list[NicRow]:
         """Every interface that could be a port, or why it cannot."""
-        return self._queries.nics()
+        return self._queries.nics(sessions)
 
     def port_names(self, names: Sequence[str]) -> list[str]:
         """The interfaces that these names of any kind mean."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from emulator.control import status
 from emulator.control.change_log import LoggedChange
@@ -37,10 +37,10 @@ class Queries:
         """The last changes, newest first."""
         return self._machine.history.last(self._store.read().change, count)
 
-    def plan(self, topology: Topology, phase: Phase = None) -> list[Step]:
-        """The steps that `up` would take. Raises RefusedError."""
+    def plan(self, topology: Topology, phase: Phase = None, sessions: Collection[str] = ()) -> list[Step]:
+        """The steps that `up` would take; `sessions` as there. Raises RefusedError."""
         have = self._kernel.observe()
-        preconditions.refuse(topology, have, self._machine.sessions)
+        preconditions.refuse(topology, have, {*self._machine.sessions, *sessions})
         began_ns = self._machine.began_ns(topology, self._store.read(), phase=phase)
         return plan(wanted_at(topology, self._machine.scheduled(topology, began_ns), have), have)
 
@@ -62,9 +62,9 @@ class Queries:
         have = self._kernel.observe()
         return told + ([] if virtual else preconditions.warnings(topology, have)) + small_frame_warnings(topology, have)
 
-    def nics(self) -> list[NicRow]:
-        """Every interface that could be a port, or why it cannot."""
-        return nic_inventory.nic_rows(self._kernel.observe(), self._machine.sessions)
+    def nics(self, sessions: Collection[str] = ()) -> list[NicRow]:
+        """Every interface that could be a port, or why it cannot; `sessions` as for `up`."""
+        return nic_inventory.nic_rows(self._kernel.observe(), {*self._machine.sessions, *sessions})
 
     def port_names(self, names: Sequence[str]) -> list[str]:
         """The interfaces that these names of any kind mean. Raises InputError when one means none, or several."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from emulator.errors import InputError, Mistake
 from emulator.model.topology import LINE_RATE_BPS, Lane, Ports, Topology
@@ -87,15 +87,19 @@ def propose(
     """
     if len(rtts_ns) > len(pairs):
         raise ValueError(f"{len(rtts_ns)} lanes need {2 * len(rtts_ns)} free ports; this machine has {2 * len(pairs)}")
-    lanes = []
-    for (site, rtt_ns), (one, other) in zip(rtts_ns, pairs, strict=False):
-        line = one.nic.speed_mbps * 10**6 if one.nic.speed_mbps else LINE_RATE_BPS
-        ports = Ports(_called(one, by), _called(other, by))
-        lane = Lane(site, ports=ports, mtu=one.nic.mtu, line_rate_bps=line)
-        lanes.append(lane.with_rtt(rtt_ns))
-    return Topology(name, hub, tuple(lanes))
+    named = zip(rtts_ns, pairs, strict=False)
+    return Topology(name, hub, tuple(over(Lane(site).with_rtt(rtt_ns), pair, by) for (site, rtt_ns), pair in named))
 
 
-def _called(row: NicRow, by: str) -> str:
+def over(lane: Lane, pair: tuple[NicRow, NicRow], by: str) -> Lane:
+    """The lane over the hub's and the site's port, with their speed and MTU. Raises ValueError."""
+    one, other = pair
+    line = one.nic.speed_mbps * 10**6 if one.nic.speed_mbps else LINE_RATE_BPS
+    ports = Ports(called(one, by), called(other, by))
+    return replace(lane, ports=ports, mtu=one.nic.mtu, line_rate_bps=line)
+
+
+def called(row: NicRow, by: str) -> str:
+    """What a topology calls the port: by "name", "mac" or "pci", where the port has one."""
     nic = row.nic
     return {"mac": nic.permanent_mac or nic.mac, "pci": nic.bus}.get(by) or row.name

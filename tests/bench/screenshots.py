@@ -264,7 +264,7 @@ FURNISHED: dict[str, Callable[[Page, Site], None]] = {
     "login-failed": wrong_token,
 }  # fmt: skip
 BARE = {f"empty-{name}": plain(f"/{name}".replace("/lanes", "/")) for name in
-        ("lanes", "matrix", "schedule", "runs", "topology", "history", "nics", "certificates")}  # fmt: skip
+        ("lanes", "setup", "matrix", "schedule", "runs", "topology", "history", "nics", "certificates")}  # fmt: skip
 
 
 def take(browser: Browser, folder: Path, wanted: list[str]) -> None:

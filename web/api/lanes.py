@@ -20,6 +20,8 @@ from emulator.control.change_log import LoggedChange
 from emulator.control.status_document import document, etag_of
 from emulator.errors import InputError, Mistake, no_such
 from emulator.model.topology import NAME_PATTERN, Topology
+from emulator.plan import nic_inventory
+from emulator.plan.nic_inventory import NicRow
 from web.api import metrics, openapi
 from web.api.routing import CONFIRM, DRY_RUN, JSON, YAML, EndpointTable, Query, json_body, whole
 from web.api.schemas import (
@@ -97,7 +99,7 @@ def _performed(done: Performed) -> Response:
     return response
 
 
-def _own_addresses() -> tuple[str, ...]:
+def own_addresses() -> tuple[str, ...]:
     """This machine's address of the client's connection: Longhaul must not use its port."""
     remote = request.remote_addr or ""
     with (
@@ -151,7 +153,7 @@ def put_topology(dry_run: bool = False, confirm: float | None = None) -> Respons
     """Bring this topology up; a failure changes nothing."""
     hints: list[str] = []
     done = here().usecases.up(
-        _topology(hints), if_match=_if_match(), dry_run=dry_run, confirm_s=confirm, sessions=_own_addresses()
+        _topology(hints), if_match=_if_match(), dry_run=dry_run, confirm_s=confirm, sessions=own_addresses()
     )
     return _performed(replace(done, warnings=[*hints, *done.warnings]))
 
@@ -228,8 +230,22 @@ def keys() -> KeysAnswer:
 
 @table("GET", "/api/nics", NicsAnswer, problems=(503,))
 def nics() -> NicsAnswer:
-    """The machine's interfaces, and why some cannot be used."""
-    return NicsAnswer(nics=here().usecases.nics())
+    """The machine's interfaces, why some cannot be used, and the free ones in pairs as `longhaul init` makes them."""
+    rows = here().usecases.nics(own_addresses())
+    pairs = [[one.name, other.name] for one, other in nic_inventory.free_pairs(rows)]
+    return NicsAnswer(nics=[_nic(row) for row in rows], pairs=pairs)
+
+
+def _nic(row: NicRow) -> dict[str, Any]:
+    of_row = {
+        "name": row.name,
+        "usable": not row.reasons,
+        "reasons": list(row.reasons),
+        "owner": row.owner,
+        "up": row.up,
+    }
+    sets = {"altnames": list(row.nic.altnames), "offloads": sorted(row.nic.offloads)}
+    return of_row | asdict(row.nic) | sets
 
 
 @table("POST", "/api/confirm", StatusAnswer, problems=(409, 503))

@@ -196,6 +196,8 @@ def _words(error: Any, form: type[BaseModel]) -> str:
 def _form_at(form: type[BaseModel], path: Sequence[int | str]) -> type[BaseModel]:
     """The form of a field that is a form itself, or may be absent."""
     for key in path:
+        if isinstance(key, int):  # an item of a list, whose form was the list's
+            continue
         kinds = get_args(form.model_fields[str(key)].annotation)
         form = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
     return form

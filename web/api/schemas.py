@@ -221,9 +221,10 @@ class HistoryAnswer(Answer):
 
 
 class NicsAnswer(Answer):
-    """The machine's interfaces."""
+    """The machine's interfaces, and the free ones in pairs of one speed and MTU."""
 
     nics: list[dict[str, Any]]
+    pairs: list[list[str]]
 
 
 class MistakeAnswer(Answer):

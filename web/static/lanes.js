@@ -1,6 +1,6 @@
 // The page of the lanes: map, table, and the panel and graphs of the chosen lane.
 
-import { $, ask, el, listen, lock, mayWrite, sayDone, sayFailure } from './api.js';
+import { $, ask, can, el, listen, lock, mayWrite, sayDone, sayFailure } from './api.js';
 import { controls, Graphs } from './graphs.js';
 import { LaneTable } from './lane_table.js';
 import { loadKeys, Panel } from './panel.js';
@@ -39,7 +39,10 @@ async function refreshed(mine) {
   $('empty').hidden = up;
   $('board').hidden = !up;
   drift();
-  if (!up) return;
+  if (!up) {
+    await begin();
+    return;
+  }
   $('map-title').textContent = `${status.topology}: ${status.lanes.length} ${status.lanes.length === 1 ? 'lane' : 'lanes'}`;
   if (!status.lanes.some((lane) => lane.name === chosen)) chosen = status.lanes[0]?.name ?? '';
   const filled = table.show(status);
@@ -48,6 +51,13 @@ async function refreshed(mine) {
   show();
   lock();
   await Promise.all([filled, chosen ? choose(chosen) : null]);
+}
+
+// Where nothing was ever up, the ports come first.
+async function begin() {
+  if (!mayWrite || status.leased || !can.has('nics') || !can.has('history')) return;
+  const { entries } = await ask('GET', '/api/history');
+  if (!entries.length) location.replace('/setup');
 }
 
 // What has drifted, why, and the steps that repair it.
