@@ -7,7 +7,16 @@ export function clear(form) {
   for (const one of form.elements) {
     one.removeAttribute('aria-invalid');
     one.removeAttribute('aria-errormessage');
+    describe(one, `${one.id}-wrong`, false);
   }
+}
+
+// Few screen readers read aria-errormessage: the mistake is a description of its field, too, beside others that it has.
+function describe(field, id, wrong) {
+  const others = (field.getAttribute('aria-describedby') || '').split(' ').filter((one) => one && one !== id);
+  const all = wrong ? [...others, id] : others;
+  if (all.length) field.setAttribute('aria-describedby', all.join(' '));
+  else field.removeAttribute('aria-describedby');
 }
 
 // The field of a path, or of what it is part of: `workload.files.a.conf`, `workload.files`, `workload`.
@@ -30,6 +39,7 @@ export function show(form, mistakes) {
     else field.after(el('p', { id, class: 'wrong', 'aria-live': 'polite' }, text));
     field.setAttribute('aria-invalid', 'true');
     field.setAttribute('aria-errormessage', id);
+    describe(field, id, true);
     const closed = field.closest('details:not([open])');
     if (closed) closed.open = true;
     return false;
