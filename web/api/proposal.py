@@ -27,11 +27,11 @@ OF_THE_PORTS = ("ports", "mtu", "line_rate")
 MOST_LANES = 64
 
 
-class _Form(BaseModel):
+class _Proposed(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ProposedLane(_Form):
+class ProposedLane(_Proposed):
     """A lane as a form has it: texts, "" for what is not said. Without ports it is virtual."""
 
     site: str = Field(default="", description="name of the site; a known place has an RTT to the hub's place")
@@ -42,7 +42,7 @@ class ProposedLane(_Form):
     host: str = Field(default="", description="SSH destination of the machine behind the site port")
 
 
-class ProposalForm(_Form):
+class ProposalForm(_Proposed):
     """What somebody who sets an appliance up has chosen so far."""
 
     name: str = Field(default="", description="name of the topology; without it the hub's")

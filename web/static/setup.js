@@ -12,7 +12,7 @@ const STEPS = { ports: 'Ports', pairs: 'Pairs', places: 'Places', plan: 'Plan', 
 const NAMES = Object.keys(STEPS);
 const LOOK_MS = 2000;
 const form = $('setup');
-const wish = { hub: '', name: '', hub_host: '', by: 'name', lanes: null };
+const entered = { hub: '', name: '', hub_host: '', by: 'name', lanes: null };
 let nics = [];
 let pairs = [];
 let step = '';
@@ -21,11 +21,11 @@ let up = null; // the name of what was brought up here; null before
 let present = null; // the name of what is up
 let changes = null;
 let busy = false; // whether we bring something up: what changes then is our own change
-const checking = new Checking(() => wish.hub);
+const checking = new Checking(() => entered.hub);
 
 const keep = () => {
   try {
-    sessionStorage.setItem(KEY, JSON.stringify({ ...wish, up }));
+    sessionStorage.setItem(KEY, JSON.stringify({ ...entered, up }));
   } catch {
     // then a reload begins anew
   }
@@ -34,7 +34,7 @@ const keep = () => {
 function remembered() {
   try {
     const { up: name = null, ...kept } = JSON.parse(sessionStorage.getItem(KEY)) ?? {};
-    Object.assign(wish, kept);
+    Object.assign(entered, kept);
     up = name;
   } catch {
     // nothing was kept
@@ -67,8 +67,8 @@ function show(name, focus = true) {
   $('next').textContent = `Next: ${STEPS[NAMES[NAMES.indexOf(name) + 1]]?.toLowerCase()}`;
   $('next').disabled = !mayWrite;
   $('up').hidden = name !== 'plan';
-  if (name === 'pairs') drawPairs(wish, nics, pairs, keep);
-  if (name === 'places') drawPlaces(wish, nics, keep).catch(sayFailure);
+  if (name === 'pairs') drawPairs(entered, nics, pairs, keep);
+  if (name === 'places') drawPlaces(entered, nics, keep).catch(sayFailure);
   if (name === 'plan') drawPlan();
   if (name === 'check') checking.show(up).catch(sayFailure);
   drawSteps();
@@ -99,13 +99,13 @@ let marked = false;
 // What the fields say, to the daemon: its mistakes stand at their fields. Returns whether this step and those before it
 // have none; the plan is kept for the next steps.
 async function proposed() {
-  gather(form, wish);
+  gather(form, entered);
   keep();
   clear(form);
   $('wrong').textContent = '';
   proposal = null;
   try {
-    proposal = await ask('POST', '/api/topology/proposal', asked(wish));
+    proposal = await ask('POST', '/api/topology/proposal', asked(entered));
     return true;
   } catch (problem) {
     if (!problem.mistakes?.length) throw problem;
@@ -130,7 +130,7 @@ function told(mistakes) {
 
 async function next() {
   if (step === 'ports') {
-    wish.lanes ??= suggest(pairs);
+    entered.lanes ??= suggest(pairs);
     keep();
     go('pairs');
   } else if (await proposed()) {
@@ -139,7 +139,7 @@ async function next() {
 }
 
 function drawPlan() {
-  $('words').replaceChildren(...words(wish, proposal).map((text) => el('li', {}, text)));
+  $('words').replaceChildren(...words(entered, proposal).map((text) => el('li', {}, text)));
   $('warnings').textContent = proposal?.warnings.join('\n') ?? '';
   $('file').textContent = proposal?.topology ?? '';
   $('commands').textContent = proposal?.steps.map((one) => `${one.command}\n    # ${one.why}`).join('\n') || 'Nothing to change: this is up.';
@@ -195,21 +195,21 @@ form.addEventListener('submit', (event) => {
 });
 onClick('next', next);
 onClick('add-pair', () => {
-  gather(form, wish);
-  const taken = new Set(wish.lanes.flatMap((lane) => [lane.hub_port, lane.site_port]));
+  gather(form, entered);
+  const taken = new Set(entered.lanes.flatMap((lane) => [lane.hub_port, lane.site_port]));
   const pair = pairs.find((names) => !names.some((name) => taken.has(name))) ?? nics.filter((nic) => nic.usable && !taken.has(nic.name)).slice(0, 2).map((nic) => nic.name);
-  wish.lanes.push(...suggest([[pair[0] ?? '', pair[1] ?? '']]));
-  drawPairs(wish, nics, pairs, keep, wish.lanes.length - 1);
+  entered.lanes.push(...suggest([[pair[0] ?? '', pair[1] ?? '']]));
+  drawPairs(entered, nics, pairs, keep, entered.lanes.length - 1);
   keep();
 });
 onClick('add-virtual', () => {
-  gather(form, wish);
-  addVirtual(wish);
-  drawPairs(wish, nics, pairs, keep, wish.lanes.length - 1);
+  gather(form, entered);
+  addVirtual(entered);
+  drawPairs(entered, nics, pairs, keep, entered.lanes.length - 1);
   keep();
 });
 form.addEventListener('input', () => {
-  gather(form, wish);
+  gather(form, entered);
   keep();
 });
 addEventListener('hashchange', () => {
@@ -239,12 +239,12 @@ function drawStepsOnce() {
 
 async function start() {
   remembered();
-  for (const key of ['hub', 'name', 'hub_host', 'by']) form.elements[key].value = wish[key];
+  for (const key of ['hub', 'name', 'hub_host', 'by']) form.elements[key].value = entered[key];
   const status = await ask('GET', '/api/status');
   present = status.leased ? null : status.topology;
   await look();
   const name = location.hash.slice(1);
-  const begun = wish.lanes !== null && NAMES.includes(name);
+  const begun = entered.lanes !== null && NAMES.includes(name);
   if (begun && name === 'check' && up !== null && up === present) show('check', false);
   else if (begun && name === 'plan' && (show('places', false), await proposed())) show('plan', false);
   else if (begun && (name === 'pairs' || name === 'places')) show(name, false);

@@ -11,15 +11,15 @@ const isVirtual = (one) => one.virtual === true;
 // A lane for each pair of ports.
 export const suggest = (pairs) => pairs.map(([hub_port, site_port]) => lane({ hub_port, site_port }));
 
-export const addVirtual = (wish) => wish.lanes.push(lane({ virtual: true }));
+export const addVirtual = (entered) => entered.lanes.push(lane({ virtual: true }));
 
 // What the daemon is asked.
-export const asked = (wish) => ({ ...wish, lanes: (wish.lanes ?? []).map((one) => Object.fromEntries(FIELDS.map((key) => [key, one[key]]))) });
+export const asked = (entered) => ({ ...entered, lanes: (entered.lanes ?? []).map((one) => Object.fromEntries(FIELDS.map((key) => [key, one[key]]))) });
 
-// Puts what the fields that are shown say into `wish`.
-export function gather(form, wish) {
-  for (const key of ['hub', 'name', 'hub_host', 'by']) wish[key] = form.elements[key].value.trim();
-  (wish.lanes ?? []).forEach((one, number) => FIELDS.forEach((key) => {
+// Puts what the fields that are shown say into `entered`.
+export function gather(form, entered) {
+  for (const key of ['hub', 'name', 'hub_host', 'by']) entered[key] = form.elements[key].value.trim();
+  (entered.lanes ?? []).forEach((one, number) => FIELDS.forEach((key) => {
     const field = form.elements[`lanes.${number}.${key}`];
     if (field) one[key] = field.value.trim();
   }));
@@ -46,19 +46,19 @@ const ports = (nics, chosen) => (attributes) => {
 };
 
 // Draws the pairs; `focus` is the number of the lane that has it.
-export function drawPairs(wish, nics, pairs, keep, focus = null) {
-  $('by').value = wish.by;
-  $('pairs').replaceChildren(...wish.lanes.map((one, number) => {
+export function drawPairs(entered, nics, pairs, keep, focus = null) {
+  $('by').value = entered.by;
+  $('pairs').replaceChildren(...entered.lanes.map((one, number) => {
     const remove = el('button', { type: 'button', class: 'quiet danger', 'aria-label': `Remove lane ${number + 1}`, onclick: () => {
-      wish.lanes.splice(number, 1);
-      drawPairs(wish, nics, pairs, keep, Math.min(number, wish.lanes.length - 1));
+      entered.lanes.splice(number, 1);
+      drawPairs(entered, nics, pairs, keep, Math.min(number, entered.lanes.length - 1));
       keep();
     } }, 'Remove');
     const ends = isVirtual(one) ? [el('p', { class: 'hint' }, 'virtual, without ports')]
       : [field(number, 'hub_port', 'Hub port', ports(nics, one.hub_port)), field(number, 'site_port', 'Site port', ports(nics, one.site_port))];
     return el('fieldset', {}, el('legend', {}, `Lane ${number + 1}`), el('div', { class: 'fields' }, ...ends, el('div', { class: 'end' }, remove)));
   }));
-  if (!wish.lanes.length) $('pairs').append(el('p', { class: 'nothing' }, 'No lane yet: add a pair of ports, or a virtual lane.'));
+  if (!entered.lanes.length) $('pairs').append(el('p', { class: 'nothing' }, 'No lane yet: add a pair of ports, or a virtual lane.'));
   // A mistake about all lanes stands at the button that adds one.
   $('add-pair').name = 'lanes';
   if (focus !== null) ($('pairs').children[focus]?.querySelector('select, button') ?? $('add-pair')).focus();
@@ -86,13 +86,13 @@ function tell(number) {
   $(`lanes.${number}.rtt-hint`).textContent = trip ? `Empty: ${ms(trip.rtt_ns)}, ${trip.source}.` : 'Such as 80ms; between two known places it may stay empty.';
 }
 
-export async function drawPlaces(wish, nics, keep) {
-  for (const key of ['hub', 'name', 'hub_host']) $(key).value = wish[key];
-  $('name').placeholder = wish.hub || 'as the hub';
-  $('hub_host-field').hidden = wish.lanes.every(isVirtual);
+export async function drawPlaces(entered, nics, keep) {
+  for (const key of ['hub', 'name', 'hub_host']) $(key).value = entered[key];
+  $('name').placeholder = entered.hub || 'as the hub';
+  $('hub_host-field').hidden = entered.lanes.every(isVirtual);
   $('ssh-hint').hidden = $('hub_host-field').hidden;
   const text = (key, value, attributes = {}) => (own) => el('input', { ...own, value, autocomplete: 'off', ...attributes });
-  $('lanes').replaceChildren(...wish.lanes.map((one, number) => {
+  $('lanes').replaceChildren(...entered.lanes.map((one, number) => {
     const mbps = nics.find((nic) => nic.name === one.hub_port)?.speed_mbps;
     const free = isVirtual(one) || !mbps ? 'no bottleneck' : `the ports' ${speed(mbps)}`;
     const fields = [
@@ -104,27 +104,27 @@ export async function drawPlaces(wish, nics, keep) {
     const legend = isVirtual(one) ? `Lane ${number + 1}: virtual` : `Lane ${number + 1}: ${one.hub_port || '?'} – ${one.site_port || '?'}`;
     return el('fieldset', {}, el('legend', {}, legend), el('div', { class: 'fields' }, ...fields));
   }));
-  const all = () => wish.lanes.forEach((_, number) => $(`lanes.${number}.site`) && tell(number));
-  wish.lanes.forEach((_, number) => $(`lanes.${number}.site`).addEventListener('input', () => tell(number)));
+  const all = () => entered.lanes.forEach((_, number) => $(`lanes.${number}.site`) && tell(number));
+  entered.lanes.forEach((_, number) => $(`lanes.${number}.site`).addEventListener('input', () => tell(number)));
   $('hub').oninput = async () => {
     $('name').placeholder = $('hub').value.trim() || 'as the hub';
     await learn($('hub').value.trim());
     all();
   };
   all();
-  await learn(wish.hub);
+  await learn(entered.hub);
   all();
 }
 
 // The plan in words: what each lane becomes.
-export function words(wish, proposal) {
+export function words(entered, proposal) {
   if (!proposal) return [];
-  return wish.lanes.map((one, number) => {
+  return entered.lanes.map((one, number) => {
     const { rtt_ns, source } = proposal.rtts[number];
     const rtt = exactly(rtt_ns);
     const why = source ? `, ${source}` : '';
     const rate = one.rate ? `, at most ${one.rate} in each direction` : '';
-    const ends = isVirtual(one) ? 'Two network namespaces are joined' : `${one.hub_port} (${wish.hub}) and ${one.site_port} (${one.site}) are joined`;
+    const ends = isVirtual(one) ? 'Two network namespaces are joined' : `${one.hub_port} (${entered.hub}) and ${one.site_port} (${one.site}) are joined`;
     return `${one.site}: ${ends}${rate}; a round trip takes ${rtt}${why}.`;
   });
 }
