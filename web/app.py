@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Flask
 
 from web import pages
-from web.api import lanes, live, matrix, places, problems, programs, proposal, schedule
+from web.api import lane_set, lanes, live, matrix, places, problems, programs, proposal, schedule
 from web.auth import who
 from web.auth.guard import Guard
 from web.context import ServerContext
@@ -24,7 +24,7 @@ def create_app(daemon: ServerContext, guard: Guard) -> Flask:
     guard.install(app)
     who.install(app)
     left_out = frozenset(OPTIONAL) - daemon.usecases.can
-    tables = lanes, proposal, matrix, live, programs, places, schedule
+    tables = lanes, lane_set, proposal, matrix, live, programs, places, schedule
     for table in (one.table for one in tables):
         table.install(app, left_out)
     pages.install(app, guard)

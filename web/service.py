@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from emulator.config import lane_patch
+from emulator.config import lane_patch, new_lanes
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import LoggedChange
 from emulator.control.intent_store import IntentStore, UnreadableError
@@ -22,6 +22,7 @@ from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
 from emulator.control.status_document import etag_of
 from emulator.errors import InputError, RefusedError
+from emulator.model import lane_set
 from emulator.model.schedule_diff import differences
 from emulator.model.topology import Lane, Topology
 from emulator.plan.change_warnings import of_change
@@ -164,10 +165,7 @@ class UseCases:
     ) -> Performed:
         """Change lanes in use, by name and all in one change; settings that are not named stay."""
         with self._changing(if_match, dry_run):
-            topology = self._appliance.topology()
-            if topology is None:
-                raise InputError.single("nothing is up: bring a topology up first", "request", f"lanes.{min(patches)}")
-            hints: list[str] = []
+            topology, hints = self._need_up(min(patches)), list[str]()
             changed = lane_patch.all_patched(topology, patches, hints)
             if dry_run:
                 done = self._up(changed, dry_run, confirm_s)
@@ -206,6 +204,48 @@ class UseCases:
             words = differences(before.schedule, after.schedule)
             return ScheduleChange(replace(done, warnings=[*warned, *done.warnings]), words, coming)
 
+    def add(
+        self, trees: Mapping[str, Mapping[str, Any]], *, if_match: str = "", dry_run: bool = False,
+        confirm_s: float | None = None, sessions: Collection[str] = (),
+    ) -> Performed:  # fmt: skip
+        """Add lanes, by name and as in a topology file, to what is up; the others go on as they are."""
+        with self._changing(if_match, dry_run):
+            hints: list[str] = []
+            old = self._need_up(min(trees))
+            lanes = new_lanes.read(old, trees, "request", hints)
+            new = new_lanes.added(old, lanes, "request")
+            known = self._appliance.warnings(old)
+            hints += [text for text in self._appliance.warnings(new) if text not in known]
+            what = f"{lanes[0].name} {{}} added" if len(lanes) == 1 else f"{len(lanes)} lanes {{}} added"
+            if dry_run:
+                return self._told(hints, what.format("would be"), self._appliance.plan(new), dry_run)
+            steps = self._appliance.add_lanes(lanes, **self._unless_confirmed(confirm_s), sessions=sessions)
+            return self._told(hints, what.format("is" if len(lanes) == 1 else "are"), steps, dry_run)
+
+    def remove(
+        self, name: str, *, if_match: str = "", dry_run: bool = False, confirm_s: float | None = None
+    ) -> Performed:
+        """Remove one lane; the others go on as they are. The warnings say what else is lost."""
+        with self._changing(if_match, dry_run):
+            old = self._need_up(name)
+            lost = lane_set.lost_with(old, name)
+            if dry_run:
+                steps = self._appliance.plan(lane_set.removed(old, name))
+                return self._told(lost, f"{name} would be removed", steps, dry_run)
+            steps = self._appliance.remove_lane(name, **self._unless_confirmed(confirm_s))
+            return self._told(lost, f"{name} is removed", steps, dry_run)
+
+    def _need_up(self, name: str) -> Topology:
+        """What is up. Raises InputError at this lane when nothing is."""
+        topology = self._appliance.topology()
+        if topology is None:
+            raise InputError.single("nothing is up: bring a topology up first", "request", f"lanes.{name}")
+        return topology
+
+    def _told(self, told: Sequence[str], what: str, steps: Sequence[Step], dry_run: bool) -> Performed:
+        done = self._done(what, steps, dry_run)
+        return replace(done, warnings=[*told, *(text for text in done.warnings if text not in told)])
+
     def down(self, *, if_match: str = "", dry_run: bool = False) -> Performed:
         """Remove everything that Longhaul set up, even where the intent is spoilt."""
         with self._changing(if_match, dry_run, certain=True):
@@ -217,9 +257,9 @@ class UseCases:
         with self._changing("", False):
             self._appliance.confirm()
 
-    def undo(self) -> Performed:
+    def undo(self, *, if_match: str = "") -> Performed:
         """Return to the topology before the last change."""
-        with self._changing("", False):
+        with self._changing(if_match, False):
             return self._done("undone", self._appliance.undo(), False)
 
     def history(self) -> Sequence[LoggedChange]:

@@ -21,7 +21,7 @@ INTERRUPTED = 130
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 """Why a file that the user named cannot be written: no room, or nothing may be written there."""
 
-REMOTE = ("up", "down", "status", "plan", "set", "confirm", "undo", "history")
+REMOTE = ("up", "down", "status", "plan", "set", "add", "remove", "confirm", "undo", "history")
 """The commands that work with a remote appliance."""
 
 
@@ -35,6 +35,8 @@ class LazyGroup(click.Group):
         "status": ("emulator.cli.lanes:status", "Show every lane: settings, kernel state, drops, drift."),
         "plan": ("emulator.cli.lanes:plan", "Show the ip and tc commands that 'up' would perform."),
         "set": ("emulator.cli.set:change", "Change live lanes without losing a packet."),
+        "add": ("emulator.cli.lane_set:add", "Add a lane to what is up."),
+        "remove": ("emulator.cli.lane_set:remove", "Remove a lane; the others go on."),
         "confirm": ("emulator.cli.safety:confirm", "Confirm a change that was made with --confirm."),
         "undo": ("emulator.cli.safety:undo", "Return to the topology before the last change."),
         "history": ("emulator.cli.safety:history", "Show the last changes: when, who, what."),

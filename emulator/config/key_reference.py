@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from emulator.config.schema import MatchForm
+from emulator.model.access_networks import ACCESS_NETWORKS
 from emulator.model.impairment_keys import KEYS, Key
+from emulator.units import format_duration, format_rate
 
+ACCESS_COLUMNS: tuple[str, ...] = (
+    "name", "network", "adds to the RTT", "rate to the site", "rate from it", "jitter", "where the figures are from",
+)  # fmt: skip
 COLUMNS = ("key", "values", "meaning", "without effect", "where")
 
 
@@ -24,6 +30,25 @@ def _row(key: Key) -> dict[str, Any]:
         "range": asdict(key.range) if key.range else None,
         "extra_units": dict(key.extra_units),
     }
+
+
+def match_rows() -> list[dict[str, Any]]:
+    """Every key of a flow's match, with examples of its values as texts."""
+    fields = MatchForm.model_fields.items()
+    return [
+        {"name": name, "help": one.description, "examples": [str(value) for value in one.examples or ()]}
+        for name, one in fields
+    ]
+
+
+def access_markdown() -> str:
+    """The access networks as a table in Markdown."""
+    rows = [ACCESS_COLUMNS, ("---",) * len(ACCESS_COLUMNS)]
+    for one in ACCESS_NETWORKS:
+        times, rates = (one.rtt_ns, one.jitter_ns), (one.down_bps, one.up_bps)
+        (rtt, jitter), (down, up) = map(format_duration, times), map(format_rate, rates)
+        rows.append((f"`{one.name}`", one.label, rtt, down, up, jitter, one.source))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def markdown() -> str:

@@ -83,6 +83,16 @@ class Appliance:
         """Replace the lanes of those names, live, all in one."""
         return self._changes.set_lanes(lanes, confirm_s)
 
+    def add_lanes(
+        self, lanes: Sequence[Lane], confirm_s: float | None = None, *, sessions: Collection[str] = ()
+    ) -> list[Step]:
+        """Add lanes to what is up (`Changes.add_lanes`)."""
+        return self._changes.add_lanes(lanes, confirm_s, sessions=sessions)
+
+    def remove_lane(self, name: str, confirm_s: float | None = None) -> list[Step]:
+        """Remove one lane (`Changes.remove_lane`)."""
+        return self._changes.remove_lane(name, confirm_s)
+
     def confirm(self) -> None:
         """Keep the change that waits for confirmation."""
         self._confirmations.confirm()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 
 from emulator.control.confirmations import Confirmations
 from emulator.control.machine_context import MachineContext, Phase
 from emulator.control.transaction import Transaction
 from emulator.errors import InputError, Mistake, no_such
+from emulator.model import lane_set
 from emulator.model.topology import Lane, Topology
 from emulator.plan.change_warnings import of_change
 from emulator.plan.ops import Step
 from emulator.plan.scheduled_state import small_frame_warnings
 
+NOTHING_UP = "no topology is up: bring one up first with longhaul up FILE"
 UNCONFIRMED = "undo what waited for confirmation"
 """What the change log says of an `undo` that reverts an unconfirmed change."""
 
@@ -71,7 +73,7 @@ class Changes:
         """Replace the lanes of those names, live, all in one. Raises InputError when there is no such lane."""
         with self._confirmations.changing() as old:
             if old.topology is None:
-                raise InputError.single("no topology is up: bring one up first with longhaul up FILE")
+                raise InputError.single(NOTHING_UP)
             names, sites = [lane.name for lane in lanes], old.topology.sites
             if missing := [name for name in names if name not in sites]:
                 raise InputError([Mistake("", "", no_such("lane", name, sites)) for name in missing])
@@ -82,6 +84,38 @@ class Changes:
             steps = Transaction(topology, f"set {' '.join(names)}", pending, only=names).run(self._machine)
             for text in of_change(old.topology, topology) + self._of_small_frames(old.topology, topology):
                 self._machine.note(text)
+            self._confirmations.restart(confirm_s)
+            return steps
+
+    def add_lanes(
+        self, lanes: Sequence[Lane], confirm_s: float | None = None, *, sessions: Collection[str] = ()
+    ) -> list[Step]:
+        """Add lanes to what is up; the others go on as they are. Raises InputError when a name is taken."""
+        names = " ".join(lane.name for lane in lanes)
+        return self._with_lanes(lambda up: lane_set.added(up, lanes), f"add {names}", confirm_s, sessions)
+
+    def remove_lane(self, name: str, confirm_s: float | None = None) -> list[Step]:
+        """Remove one lane with its flows and its part of the schedule; the others go on as they are.
+
+        Raises InputError when there is no such lane.
+        """
+        return self._with_lanes(lambda up: lane_set.removed(up, name), f"remove {name}", confirm_s)
+
+    def _with_lanes(
+        self, change: Callable[[Topology], Topology], summary: str, confirm_s: float | None,
+        sessions: Collection[str] = (),
+    ) -> list[Step]:  # fmt: skip
+        """Bring up what is up with other lanes; a schedule goes on in its phase, although it may lose tracks."""
+        with self._confirmations.changing() as old:
+            if old.topology is None:
+                raise InputError.single(NOTHING_UP)
+            try:
+                topology = change(old.topology)
+            except ValueError as error:
+                raise InputError.single(str(error)) from None
+            pending = self._confirmations.waiting(old, confirm_s)
+            began_ns = old.began_ns if topology.schedule else None
+            steps = Transaction(topology, summary, pending, began_ns, sessions=sessions).run(self._machine)
             self._confirmations.restart(confirm_s)
             return steps
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from emulator.config import lane_patch, loader, yaml_source
+from emulator.config import lane_patch, loader, writer, yaml_source
 from emulator.control.change_log import KEPT, Author, here
 from emulator.control.status import Status
 from emulator.control.status_document import from_document, steps_of
@@ -177,6 +177,18 @@ class RemoteAppliance:
         return self._changed(
             self._client.ask("PATCH", path, json.dumps(patch), **self._headers("application/json")).json()
         )
+
+    def add_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
+        """Add lanes to what is up there."""
+        body = json.dumps({"lanes": {lane.name: writer.lane_tree(lane) for lane in lanes}})
+        headers = self._headers("application/json")
+        return self._changed(self._client.ask("POST", f"/api/lanes{_query(confirm_s)}", body, **headers).json())
+
+    def remove_lane(self, name: str, confirm_s: float | None = None) -> list[Step]:
+        """Remove one lane there."""
+        headers = self._headers("application/json")
+        path = f"/api/lanes/{quote(name, safe='')}{_query(confirm_s)}"
+        return self._changed(self._client.ask("DELETE", path, **headers).json())
 
     def status(self) -> Status:
         """The remote machine's intent and kernel state."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from emulator.errors import no_such
+from emulator.model.access_networks import ACCESS_NETWORKS
 from emulator.model.cities import CITIES
 
 EARTH_RADIUS_KM = 6371.0088
@@ -37,9 +38,8 @@ MEASURED: dict[frozenset[str], tuple[int, str]] = {
 }
 """RTTs in ns that somebody measured, with the source; they take precedence over estimates."""
 
-ACCESS_NS = {"cable": 15 * _MS, "dsl": 30 * _MS, "5g": 20 * _MS, "lte": 50 * _MS, "leo": 40 * _MS, "geo": 600 * _MS}
-"""What an access network adds to the *whole* round trip, never to each direction. These are our round figures: use
-measured values where you have them. For geo, light takes 477 ms over 4 x 35,786 km."""
+ACCESS_NS = {one.name: one.rtt_ns for one in ACCESS_NETWORKS}
+"""What an access network adds to the *whole* round trip, never to each direction."""
 
 
 @dataclass(frozen=True)

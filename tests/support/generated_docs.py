@@ -33,6 +33,8 @@ def part_of(name: str) -> str:
         return options(rest)
     if kind == "impairments":
         return key_reference.markdown() + "\n"
+    if kind == "access":
+        return key_reference.access_markdown() + "\n"
     return keys(rest) if kind == "keys" else endpoints()
 
 
@@ -116,8 +118,10 @@ def keys(form: str) -> str:
 
 def endpoints() -> str:
     """The table of the API's endpoints."""
-    from web.api import lanes, live, matrix, places, programs, schedule
+    from web.api import lane_set, lanes, live, matrix, places, programs, schedule
 
-    found = [row for module in (lanes, schedule, matrix, live, programs, places) for row, _ in module.table.rows]
+    found = [
+        row for module in (lanes, lane_set, schedule, matrix, live, programs, places) for row, _ in module.table.rows
+    ]
     rows = [(f"`{one.method} {one.path}`", one.role, one.summary.splitlines()[0]) for one in found]
     return table(("endpoint", "token", "what it does"), rows) + "\n"

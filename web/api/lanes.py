@@ -19,6 +19,7 @@ from emulator.config.schema import DirectionForm, FlowForm, LaneForm, MatchForm,
 from emulator.control.change_log import LoggedChange
 from emulator.control.status_document import document, etag_of
 from emulator.errors import InputError, Mistake, no_such
+from emulator.model.flow_match import MOST_FLOWS
 from emulator.model.topology import NAME_PATTERN, Topology
 from emulator.plan import nic_inventory
 from emulator.plan.nic_inventory import NicRow
@@ -84,7 +85,8 @@ def _partial(names: Iterable[str]) -> dict[str, Any]:
     return {"type": "object", "properties": {name: {} for name in names}, "additionalProperties": False}
 
 
-def _performed(done: Performed) -> Response:
+def performed(done: Performed) -> Response:
+    """The answer to a change."""
     answer = PlanAnswer(
         summary=done.summary,
         changed=bool(done.steps),
@@ -111,7 +113,8 @@ def own_addresses() -> tuple[str, ...]:
     return ()
 
 
-def _if_match() -> str:
+def if_match() -> str:
+    """The entity tag that the client knows; "" when it names none."""
     return request.headers.get("If-Match", "")
 
 
@@ -153,15 +156,15 @@ def put_topology(dry_run: bool = False, confirm: float | None = None) -> Respons
     """Bring this topology up; a failure changes nothing."""
     hints: list[str] = []
     done = here().usecases.up(
-        _topology(hints), if_match=_if_match(), dry_run=dry_run, confirm_s=confirm, sessions=own_addresses()
+        _topology(hints), if_match=if_match(), dry_run=dry_run, confirm_s=confirm, sessions=own_addresses()
     )
-    return _performed(replace(done, warnings=[*hints, *done.warnings]))
+    return performed(replace(done, warnings=[*hints, *done.warnings]))
 
 
 @table("DELETE", "/api/topology", PlanAnswer, query={"dry_run": DRY_RUN}, etag=True, problems=(409, 503))
 def delete_topology(dry_run: bool = False) -> Response:
     """Remove all lanes and restore the ports."""
-    return _performed(here().usecases.down(if_match=_if_match(), dry_run=dry_run))
+    return performed(here().usecases.down(if_match=if_match(), dry_run=dry_run))
 
 
 @table(
@@ -182,8 +185,8 @@ def patch_lane(name: str, dry_run: bool = False, confirm: float | None = None) -
     topology = usecases.topology()
     if topology is not None and name not in topology.sites:
         raise NotFound(no_such("lane", name, topology.sites))
-    done = usecases.patch({name: patch}, if_match=_if_match(), dry_run=dry_run, confirm_s=confirm)
-    return _performed(done)
+    done = usecases.patch({name: patch}, if_match=if_match(), dry_run=dry_run, confirm_s=confirm)
+    return performed(done)
 
 
 @table(
@@ -204,7 +207,7 @@ def patch_lanes(dry_run: bool = False, confirm: float | None = None) -> Response
     if wrong := [name for name, patch in patches.items() if not isinstance(patch, dict)]:
         text = 'not a JSON object: use {"KEY": VALUE}'
         raise InputError([Mistake("request", f"lanes.{name}", text) for name in wrong])
-    return _performed(here().usecases.patch(patches, if_match=_if_match(), dry_run=dry_run, confirm_s=confirm))
+    return performed(here().usecases.patch(patches, if_match=if_match(), dry_run=dry_run, confirm_s=confirm))
 
 
 @table("GET", "/api/status", StatusAnswer, problems=(503,))
@@ -225,7 +228,8 @@ def _status_text() -> str:
 @table("GET", "/api/keys", KeysAnswer)
 def keys() -> KeysAnswer:
     """The table of impairments, with the names, values, ranges and words that a form needs."""
-    return KeysAnswer.model_validate({"keys": key_reference.rows()})
+    match = key_reference.match_rows()
+    return KeysAnswer.model_validate({"keys": key_reference.rows(), "match": match, "most_flows": MOST_FLOWS})
 
 
 @table("GET", "/api/nics", NicsAnswer, problems=(503,))
@@ -255,10 +259,10 @@ def confirm() -> Response:
     return Response(_status_text(), content_type=JSON)
 
 
-@table("POST", "/api/undo", PlanAnswer, problems=(409, 503))
+@table("POST", "/api/undo", PlanAnswer, etag=True, problems=(409, 503))
 def undo() -> Response:
     """Back to the topology before the last change, or to what was confirmed while a change waits; a change too."""
-    return _performed(here().usecases.undo())
+    return performed(here().usecases.undo(if_match=if_match()))
 
 
 @table("GET", "/api/history", HistoryAnswer, problems=(503,))

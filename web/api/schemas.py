@@ -176,10 +176,20 @@ class KeyAnswer(Answer):
     one_way: bool = Field(description="it belongs to one direction, never to a lane as a whole")
 
 
+class MatchKeyAnswer(Answer):
+    """A key of a flow's match."""
+
+    name: str
+    help: str
+    examples: list[str]
+
+
 class KeysAnswer(Answer):
-    """The impairments that a direction of a lane may have."""
+    """The impairments that a direction of a lane may have, and what may tell the packets of a flow from others."""
 
     keys: list[KeyAnswer]
+    match: list[MatchKeyAnswer]
+    most_flows: int = Field(description="the most flows of a lane")
 
 
 class HealthAnswer(Answer):
