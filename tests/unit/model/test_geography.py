@@ -70,7 +70,7 @@ def test_an_access_counts_once_for_the_whole_round_trip() -> None:
         ("{from: london}", "a place is missing: use {from: PLACE, to: PLACE} or {access: NAME}"),
         ("{from: london, to: paris, via: rome}", "unknown key 'via'; the keys are from, to, factor, access"),
         ("{from: london, to: paris, factor: 0.5}", "factor '0.5' is not a number of at least 1, such as 1.5"),
-        ("{access: pigeon}", "there is no access network 'pigeon': use cable, dsl, 5g, lte, leo or geo"),
+        ("{access: pigeon}", "there is no access network 'pigeon': use dsl, cable, 5g, lte, leo or geo"),
         ("[1ms]", "a list is not allowed here: use a time, or {from: PLACE, to: PLACE}"),
     ],
 )
