@@ -50,7 +50,7 @@ def lost_with(topology: Topology, name: str) -> list[str]:
     """What else goes when this lane is removed, as sentences: its flows, and its part of the schedule."""
     lane, told = topology.lane(name), []
     if flows := [flow.name for flow in lane.flows]:
-        told.append(f"{name} has {_many(len(flows), 'flow')}, which are lost with it: {', '.join(flows)}")
+        told.append(f"{name} loses {_many(len(flows), 'flow')}: {', '.join(flows)}")
     named = [track for track in topology.schedule.tracks if name in track.lanes] if topology.schedule else []
     alone = [track for track in named if track.lanes == (name,)]
     if alone:

@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 from support.browser_visit import Site, served
-from support.hand_clock import HandAlarm, HandClock
-from support.web_daemon import AUTHOR, CountingKernel, House
-
-from emulator.control.appliance import Appliance
+from support.playing_house import PlayingHouse
 
 DAY = """
 name: day
@@ -29,31 +26,10 @@ schedule:
 LOSS = "Outbound (hub to site) Loss"
 
 
-class Played(House):
-    """A daemon whose lanes follow a schedule, second by second of a clock that the test moves."""
-
-    def __init__(self, folder: Path) -> None:
-        self.hand = HandAlarm(HandClock())
-        kernel = CountingKernel()
-        appliance = Appliance(kernel, folder, author=AUTHOR, clock=self.hand.clock, guard=lambda _: None)
-        super().__init__(folder, appliance)
-        self.kernel = kernel
-        assert self.client.put("/api/topology", data=DAY, content_type="application/yaml").status_code == 200
-        self.follower = self.usecases.follower(self.hand)
-
-    def tick(self, seconds: float = 1.0) -> None:
-        """The schedule goes on, and then the daemon's clock: no status is kept that is older than the lanes."""
-        end_ns = self.hand.now_ns() + round(seconds * 1e9)
-        while (due_ns := self.follower.due_ns) is not None and due_ns <= end_ns:
-            self.follower.play()
-        self.hand.sleep_until(end_ns)
-        super().tick(seconds)
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """A daemon that plays a schedule."""
-    with served(Played(tmp_path)) as made:
+    with served(PlayingHouse(tmp_path, DAY)) as made:
         yield made
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from support.browser_visit import Held, Site, fits, served
-from support.hand_clock import HandAlarm, HandClock
-from support.web_daemon import AUTHOR, CountingKernel, House, asked
+from support.playing_house import PlayingHouse
+from support.web_daemon import asked
 
-from emulator.control.appliance import Appliance
 from emulator.model.schedule import Schedule
 
 AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
@@ -32,29 +31,10 @@ schedule:
 """
 
 
-class Playing(House):
-    """A daemon that plays a schedule, second by second of a clock that the test moves."""
-
-    def __init__(self, folder: Path) -> None:
-        self.hand = HandAlarm(HandClock())
-        appliance = Appliance(CountingKernel(), folder, author=AUTHOR, clock=self.hand.clock, guard=lambda _: None)
-        super().__init__(folder, appliance)
-        assert self.client.put("/api/topology", data=DAY, content_type="application/yaml").status_code == 200
-        self.follower = self.usecases.follower(self.hand)
-
-    def tick(self, seconds: float = 1.0) -> None:
-        """The schedule goes on, and the daemon's clock."""
-        end_ns = self.hand.now_ns() + round(seconds * 1e9)
-        while (due_ns := self.follower.due_ns) is not None and due_ns <= end_ns:
-            self.follower.play()
-        self.hand.sleep_until(end_ns)
-        super().tick(seconds)
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """A daemon that plays a schedule."""
-    with served(Playing(tmp_path)) as made:
+    with served(PlayingHouse(tmp_path, DAY)) as made:
         yield made
 
 

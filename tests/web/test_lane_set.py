@@ -150,7 +150,7 @@ def test_a_scheduled_lane_is_removed_with_its_part_and_the_schedule_keeps_its_ph
 def test_the_flows_of_a_lane_are_named_before_they_go(up: House) -> None:
     up.client.patch("/api/lanes/london", json={"flows": {"voice": {"match": {"dscp": "ef"}}}})
     told = up.client.delete("/api/lanes/london?dry_run=1").json["warnings"]
-    assert told == ["london has 1 flow, which are lost with it: voice"]
+    assert told == ["london loses 1 flow: voice"]
 
 
 def test_access_networks_are_settings_of_a_lane(up: House) -> None:

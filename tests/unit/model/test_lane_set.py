@@ -97,7 +97,7 @@ def test_what_is_lost_with_a_lane_is_named() -> None:
     tracks = (track("london"), track("london", "japan"), track(), track("japan"))
     star = replace(STAR.with_lane(replace(STAR.lane("london"), flows=flows)), schedule=Schedule(tracks))
     assert lane_set.lost_with(star, "london") == [
-        "london has 2 flows, which are lost with it: voice, backup",
+        "london loses 2 flows: voice, backup",
         "the schedule loses 1 track, which changed only london",
         "1 track of the schedule will change the others without london",
     ]
