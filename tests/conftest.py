@@ -21,7 +21,7 @@ from support.lab_boots import REPORTS
 
 IN_THE_LAB = [Path(__file__).parent / name for name in ("contract", "lab", "mininet")]
 IN_LAB = "LONGHAUL_LAB" in os.environ
-LONGEST = ("test_verdicts_path.py", "test_verdicts_windows.py")
+LONGEST = ("test_presets.py", "test_verdicts_path.py", "test_verdicts_windows.py")
 """They boot first: what ends last should be short. The others follow in any order."""
 
 # CPUs are shared: a slow example is no mistake.

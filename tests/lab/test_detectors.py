@@ -43,7 +43,9 @@ def test_an_irtt_server_that_never_answers_leaves_the_rtt_to_ping(
     result = measure(spec(duration_s=2), tmp_path)
     assert "no-irtt" in heard(result)
     assert result.delays.idle is not None
-    assert (result.delays.idle.tool, result.delays.rtt_ns, result.judgement.invalid) == ("ping", 20_000_000, ())
+    assert (result.delays.idle.tool, result.judgement.invalid) == ("ping", ())
+    # ping counts microseconds, and each reading of a clock takes virtual nanoseconds.
+    assert 20_000_000 <= result.delays.rtt_ns < 20_010_000
 
 
 def test_a_sound_cell_is_silent_and_its_delays_are_exact(tmp_path: Path) -> None:

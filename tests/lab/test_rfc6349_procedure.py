@@ -25,11 +25,12 @@ def test_it_finds_the_lane_as_it_was_asked_for(
     capsys.readouterr()
     assert main(["rfc6349", "far", "--duration", "2s", "--tcp-profile", "max", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["lane"], found["path_mtu"], found["baseline_rtt_ns"]) == ("far", MTU, RTT_NS)
+    assert (found["lane"], found["path_mtu"]) == ("far", MTU)
+    assert RTT_NS <= found["baseline_rtt_ns"] < RTT_NS + 10_000
     # To the frame: in virtual time nothing but the whole number of frames keeps it from the rate itself.
     assert abs(found["bottleneck_bps"] - RATE_BPS) * RECEIVED_S <= FRAME_BITS
     assert found["achievable_bps"] == pytest.approx(RATE_BPS * 1448 / 1514, rel=1e-5)
-    assert found["minimum_rwnd_bytes"] == found["bottleneck_bps"] * RTT_NS / 8e9
+    assert found["minimum_rwnd_bytes"] == found["bottleneck_bps"] * found["baseline_rtt_ns"] / 8e9
     names = [f"{way}, {count}" for way in ("outbound", "inbound") for count in ("1 connection", "4 connections")]
     both = [
         f"both ways, {way}, {count}" for count in ("1 connection", "4 connections") for way in ("outbound", "inbound")
