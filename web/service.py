@@ -218,7 +218,7 @@ class UseCases:
             hints += [text for text in self._appliance.warnings(new) if text not in known]
             what = f"{lanes[0].name} {{}} added" if len(lanes) == 1 else f"{len(lanes)} lanes {{}} added"
             if dry_run:
-                return self._told(hints, what.format("would be"), self._appliance.plan(new), dry_run)
+                return self._told(hints, what.format("would be"), self._appliance.plan(new, sessions=sessions), dry_run)
             steps = self._appliance.add_lanes(lanes, **self._unless_confirmed(confirm_s), sessions=sessions)
             return self._told(hints, what.format("is" if len(lanes) == 1 else "are"), steps, dry_run)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.fake_machines import appliance_box
 from support.waiting import PATIENCE_S
 from support.web_daemon import AUTHOR, STAR, TOKENS, CountingKernel, House, asked, problem, star
 
@@ -121,6 +123,18 @@ def test_lanes_that_a_run_has_leased_neither_come_nor_go(up: House) -> None:
             assert "has leased the lanes: wait for its end, or end it" in problem(answer, 409)["detail"]
     assert asked(up) == star()
     assert up.client.delete("/api/lanes/london").status_code == 200
+
+
+def test_the_port_that_the_client_comes_through_is_refused_in_a_plan_and_by_the_change(up: House) -> None:
+    box = appliance_box()
+    up.kernel.links.update(box.links)
+    up.kernel.nics.update(box.nics)
+    up.kernel.links["eth5"] = replace(up.kernel.links["eth5"], addresses=("127.0.0.1",))
+    lane = {"rtt": "1ms", "ports": {"hub": "eth5", "site": "eth6"}}
+    for query in ("?dry_run=1", ""):
+        refused = problem(up.client.post(f"/api/lanes{query}", json={"lanes": {"office": lane}}), 409)
+        assert "carries the session you work in, on 127.0.0.1" in refused["detail"]
+    assert asked(up) == star()
 
 
 def test_a_lane_removed_until_confirmed_returns_with_all_that_followed(up: House) -> None:

@@ -25,11 +25,13 @@ export function switchButton(attributes) {
 }
 
 export class LaneTable {
-  // `pick` is called with the name of a lane that somebody chooses, `turn` with names and whether they go off.
-  constructor(table, { pick, turn }) {
-    Object.assign(this, { table, pick, turn, rows: new Map() });
+  // `pick` is called with the name of a lane that somebody chooses, `remove` with that of one that is to go, `turn` with
+  // names and whether they go off.
+  constructor(table, { pick, remove, turn }) {
+    Object.assign(this, { table, pick, remove, turn, rows: new Map() });
     const heads = Object.entries(COLUMNS).map(([of, text]) => el('th', { scope: 'col', 'data-of': of }, text));
-    table.tHead.replaceChildren(el('tr', {}, el('th', { scope: 'col', 'data-of': 'switch' }, 'Latency'), el('th', { scope: 'col', class: 'text' }, 'Lane'), ...heads));
+    table.tHead.replaceChildren(el('tr', {}, el('th', { scope: 'col', 'data-of': 'switch' }, 'Latency'), el('th', { scope: 'col', class: 'text' }, 'Lane'), ...heads,
+      el('td', { 'data-of': 'remove' })));
     this.all = switchButton({ id: 'all-switch', 'aria-label': 'Latency of all lanes', onclick: () => this.turn([...this.rows.keys()], this.all.ariaChecked === 'true') });
     this.said = el('span', { id: 'all-said' }, '');
     $('all').replaceChildren(el('span', { 'aria-hidden': 'true' }, 'Latency'), this.all, this.said);
@@ -69,6 +71,8 @@ export class LaneTable {
       row.cells[of] = el('td', { 'data-of': of, 'data-label': label }, of === 'minute' ? row.spark.root : '–');
       row.root.append(row.cells[of]);
     }
+    const remove = el('button', { type: 'button', class: 'quiet danger', 'data-changes': '', title: `Remove ${name}`, 'aria-label': `Remove ${name}`, onclick: () => this.remove(name) }, '×');
+    row.root.append(el('td', { 'data-of': 'remove' }, remove));
     row.pill = el('span', { class: 'pill' });
     row.cells.state.replaceChildren(row.pill);
     return row;

@@ -1,7 +1,8 @@
 // The page of the lanes: map, table, and the panel and graphs of the chosen lane.
 
-import { $, ask, can, el, listen, lock, mayWrite, sayDone, sayFailure } from './api.js';
+import { $, ask, can, el, listen, lock, mayWrite, onClick, sayDone, sayFailure } from './api.js';
 import { controls, Graphs } from './graphs.js';
+import { LaneDialog, removeLane } from './lane_dialog.js';
 import { LaneTable } from './lane_table.js';
 import { loadKeys, Panel } from './panel.js';
 import { loadPlaces } from './places.js';
@@ -13,8 +14,12 @@ let look = null;
 let chosen = decodeURIComponent(location.hash.slice(1));
 let changes = -1;
 const graphs = new Graphs($('charts'));
-const panel = new Panel($('lane'), changed);
-const table = new LaneTable($('table'), { pick, turn: (names, off) => turn(names, off).catch(sayFailure) });
+const page = { get status() { return status; }, refresh, changed: shown };
+const remove = (name) => removeLane(page, name).catch(sayFailure);
+const panel = new Panel($('lane'), { changed, remove });
+const table = new LaneTable($('table'), { pick, remove, turn: (names, off) => turn(names, off).catch(sayFailure) });
+const newLane = new LaneDialog(page);
+onClick('add-lane', () => newLane.open());
 controls(graphs);
 
 // Of two answers the one that was asked for later counts: the other can be older, and arrive after it.
@@ -50,7 +55,7 @@ async function refreshed(mine) {
   fill();
   show();
   lock();
-  await Promise.all([filled, chosen ? choose(chosen) : null]);
+  await Promise.all([filled, chosen ? choose(chosen) : nothing()]);
 }
 
 // Where nothing was ever up, the ports come first.
@@ -117,6 +122,21 @@ async function choose(name) {
   panel.show(status, status.lanes.find((lane) => lane.name === name));
   $('graphs-title').textContent = `Live: ${name}`;
   if (graphs.lane !== name) await graphs.show(name);
+}
+
+// No lane is left.
+function nothing() {
+  panel.clear();
+  $('graphs-title').textContent = 'Live';
+  graphs.lane = null;
+}
+
+// As `changed`, of lanes that came or went: the one called `name` is shown. What had the focus may be gone.
+async function shown(done, text, name = chosen) {
+  chosen = name;
+  history.replaceState(null, '', `#${encodeURIComponent(name)}`);
+  await changed(done, text);
+  if (document.activeElement === document.body) $('add-lane').focus();
 }
 
 // Says what was done once the page shows it: the next change names the state that this one has left.

@@ -1,9 +1,10 @@
 // The panel of one lane, or of one flow in it: what is asked of it, to be changed, previewed and applied. Edits stay
 // until they are applied or discarded, whatever else is looked at meanwhile and whoever else changes the lane.
 
-import { $, ask, can, el, lock, mayWrite, onClick, sayFailure } from './api.js';
+import { $, ask, can, el, lock, mayWrite, sayFailure } from './api.js';
 import { LaneForm } from './lane_form.js';
 import { around, PLACES } from './places.js';
+import { showPlan } from './plan_dialog.js';
 import { drops, ms, rate } from './units.js';
 
 // The impairments of a direction, what is set every day first: the daemon's table, of which the forms are made.
@@ -14,15 +15,11 @@ export async function loadKeys() {
 }
 
 export class Panel {
-  constructor(root, changed) {
-    Object.assign(this, { root, changed, lane: null, flow: '', live: {}, forms: new Map(), saying: 0, applying: false });
+  // `changed` is called with the answer to a change, `remove` with the lane that somebody wants to remove.
+  constructor(root, { changed, remove }) {
+    Object.assign(this, { root, changed, remove, lane: null, flow: '', live: {}, forms: new Map(), saying: 0, applying: false });
     root.addEventListener('submit', (event) => event.preventDefault());
     addEventListener('beforeunload', (event) => [...this.forms.values()].some((form) => form.edits.length) && event.preventDefault());
-    onClick('plan-close', () => $('plan').close());
-    onClick('plan-apply', async () => {
-      $('plan').close();
-      await this.#apply();
-    });
   }
 
   // Shows a lane as it is asked for now. What a test run asks of it meanwhile is nothing that edits are about.
@@ -35,6 +32,14 @@ export class Panel {
     if (frame !== this.frame) this.#build();
     this.frame = frame;
     this.#fill();
+  }
+
+  // No lane is left to be shown.
+  clear() {
+    Object.assign(this, { lane: null, flow: '', live: {}, frame: '' });
+    this.forms.clear();
+    $('panel-title').textContent = 'Lane';
+    this.root.replaceChildren(el('p', { class: 'nothing' }, 'No lane is up. Add one, or undo the last change.'), mayWrite ? this.#undo() : '');
   }
 
   // Shows what the schedule asks of the lane now, if one changes it.
@@ -181,7 +186,13 @@ export class Panel {
   }
 
   #undo() {
-    if (!can.has('undo')) return '';
+    const row = el('div', { class: 'row' });
+    if (can.has('undo')) row.append(this.#undoButton());
+    if (this.lane) row.append(el('button', { type: 'button', class: 'quiet danger', onclick: () => this.remove(this.lane.name) }, 'Remove this lane'));
+    return row;
+  }
+
+  #undoButton() {
     const undo = el('button', { class: 'quiet' }, 'Undo the last change');
     undo.addEventListener('click', async () => {
       try {
@@ -190,7 +201,7 @@ export class Panel {
         sayFailure(problem);
       }
     });
-    return el('div', { class: 'row' }, undo);
+    return undo;
   }
 
   // Sends the edits, unless a field says why it cannot be; then returns nothing.
@@ -214,11 +225,7 @@ export class Panel {
     }
     if (!plan || form !== this.form || patch !== JSON.stringify(form.patch)) return;
     const words = plan.changed ? form.sentences(form.edits, form.first, form.said) : [];
-    $('plan-words').replaceChildren(...words.map((text) => el('li', {}, text)));
-    $('plan-steps').textContent = plan.steps.map((step) => `${step.command}\n    # ${step.why}`).join('\n') || 'Nothing to change.';
-    $('plan-warnings').textContent = plan.warnings.join('\n');
-    $('plan-apply').hidden = !plan.changed;
-    $('plan').showModal();
+    showPlan({ words, plan, act: () => this.#apply() });
   }
 
   // Meanwhile somebody may type on or choose another lane: what is said and settled is what was sent. Pressed again
