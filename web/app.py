@@ -5,13 +5,17 @@ from __future__ import annotations
 from flask import Flask
 
 from web import pages
-from web.api import lane_set, lanes, live, matrix, places, problems, programs, proposal, schedule
+from web.api import cell_over_time, lane_set, lanes, live, matrix, places, problems, programs, proposal, schedule
 from web.auth import who
 from web.auth.guard import Guard
 from web.context import ServerContext
 from web.service import OPTIONAL
 
 LARGEST_BODY_BYTES = 256 * 1024
+TABLES = tuple(
+    one.table for one in (lanes, lane_set, proposal, schedule, matrix, live, cell_over_time, programs, places)
+)
+"""The tables of endpoints, in the order of the documentation."""
 
 
 def create_app(daemon: ServerContext, guard: Guard) -> Flask:
@@ -24,8 +28,7 @@ def create_app(daemon: ServerContext, guard: Guard) -> Flask:
     guard.install(app)
     who.install(app)
     left_out = frozenset(OPTIONAL) - daemon.usecases.can
-    tables = lanes, lane_set, proposal, matrix, live, programs, places, schedule
-    for table in (one.table for one in tables):
+    for table in TABLES:
         table.install(app, left_out)
     pages.install(app, guard)
     return app

@@ -118,10 +118,8 @@ def keys(form: str) -> str:
 
 def endpoints() -> str:
     """The table of the API's endpoints."""
-    from web.api import lane_set, lanes, live, matrix, places, programs, schedule
+    from web.app import TABLES
 
-    found = [
-        row for module in (lanes, lane_set, schedule, matrix, live, programs, places) for row, _ in module.table.rows
-    ]
+    found = [row for table in TABLES for row, _ in table.rows]
     rows = [(f"`{one.method} {one.path}`", one.role, one.summary.splitlines()[0]) for one in found]
     return table(("endpoint", "token", "what it does"), rows) + "\n"

@@ -31,21 +31,25 @@ const kindOf = (run) => (run.workload ? PROGRAM : run.request_columns.length ? r
 // The figures by which two runs are compared, by cell.
 export const figures = (run) => Object.fromEntries(run.cells.map((cell) => [cell.id, kindOf(run).figure(cell)]));
 
-// Fills the table; `before` has the figures of the run that this one is compared with. `open` opens a cell by its id.
-export function fill(table, run, before, open) {
+// Fills the table; `before` has the figures of the run that this one is compared with. `opened` is the opened cell, which
+// the buttons open; the one that has the focus keeps it.
+export function fill(table, run, before, opened) {
   const kind = kindOf(run);
   const heads = ['Cell', 'RTT asked', 'Measured', ...kind.heads].map((text) => el('th', { scope: 'col' }, text));
   table.tHead.rows[0].replaceChildren(...heads, el('th', { scope: 'col', class: 'text' }, 'Limited by'));
-  table.tBodies[0].replaceChildren(...run.cells.map((cell) => row(cell, kind, before, open)));
+  const focused = table.contains(document.activeElement) ? document.activeElement.dataset.cell : undefined;
+  table.tBodies[0].replaceChildren(...run.cells.map((cell) => row(cell, kind, before, opened)));
+  if (focused) [...table.querySelectorAll('[data-cell]')].find(({ dataset }) => dataset.cell === focused)?.focus({ preventScroll: true });
 }
 
-function row(cell, kind, before, open) {
+function row(cell, kind, before, opened) {
+  const button = el('button', { type: 'button', 'data-cell': cell.id, 'aria-expanded': String(cell.id === opened.id), 'aria-controls': 'cell', onclick: () => opened.open(cell.id) }, `${cell.lane}, ${cell.column}`);
   const figure = kind.figure(cell);
   const change = before[cell.id] && figure ? ` (${((figure / before[cell.id] - 1) * 100).toFixed(1)} %)` : '';
   const mark = kind.marked ? '' : cell.invalid.length ? '✗ ' : cell.settled === false ? '~ ' : '';
   const why = cell.failure ?? [cell.limiter, ...cell.invalid, ...cell.notes].filter(Boolean).join('; ');
   const texts = kind.texts(cell, change).map((text, nth) => (nth === kind.judged
     ? el('td', { class: cell.invalid.length || cell.failure ? 'failed' : '' }, mark + text) : el('td', {}, text)));
-  return el('tr', { class: cell.state }, el('td', {}, el('button', { type: 'button', onclick: () => open(cell.id) }, `${cell.lane}, ${cell.column}`)), el('td', {}, ms(cell.rtt_ns, 0)),
+  return el('tr', { class: cell.state }, el('td', {}, button), el('td', {}, ms(cell.rtt_ns, 0)),
     el('td', {}, ms(cell.rtt_measured_ns, 3)), ...texts, el('td', { class: 'wrap' }, why || (cell.state === 'waiting' ? '…' : '')));
 }

@@ -3,8 +3,9 @@
 import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js';
 import { LawChart } from './law_chart.js';
 import { clear, show as showMistakes } from './mistakes.js';
-import { showCell, showComparison } from './run_details.js';
+import { OpenedCell } from './opened_cell.js';
 import { buildProgram, kindOfRun, program } from './program.js';
+import { showComparison } from './run_comparison.js';
 import { figures, fill } from './run_table.js';
 import { ThroughputChart } from './throughput_chart.js';
 import { ms, seconds, span, throughput } from './units.js';
@@ -16,10 +17,15 @@ let axes = [];
 let ofRequests = [];
 let shown = '';
 let current = null;
+let beside = null;
 const chart = new LawChart($('law-chart'));
-const throughputs = new ThroughputChart($('throughput'), open);
-let opened = '';
+const opened = new OpenedCell(() => {
+  keepAddress();
+  showCells();
+});
+const throughputs = new ThroughputChart($('throughput'), (id) => opened.open(id));
 let wanted = '';
+let wantedCell = '';
 
 function asked() {
   const said = {};
@@ -116,21 +122,17 @@ async function names(select = '') {
   if (runs.length) await choose(runs.includes(select) ? select : runs.includes(shown) ? shown : runs[0]);
 }
 
-// Opens a cell of the run that is shown.
-function open(id) {
-  opened = id;
-  if (current) showCell(current, id);
-}
-
 // The address names what is shown, so that it can be shared.
 function keepAddress() {
   const asked = new URLSearchParams({ run: shown });
   if ($('other').value && $('other').value !== shown) asked.set('with', $('other').value);
+  if (opened.id) asked.set('cell', opened.id);
   history.replaceState(null, '', `?${asked}`);
 }
 
 async function choose(name) {
-  if (name !== shown) opened = '';
+  if (name !== shown) opened.id = wantedCell;
+  wantedCell = '';
   shown = name;
   $('run').value = name;
   const base = `/api/runs/${name}`;
@@ -165,7 +167,6 @@ async function show(run) {
   current = run;
   const other = await compared();
   if (current !== run) return;
-  keepAddress();
   $('progress').max = run.total;
   $('progress').value = run.finished;
   const left = run.state === 'running' ? `, about ${span(run.left_s)} left` : '';
@@ -176,12 +177,19 @@ async function show(run) {
   const failed = run.cells.some((cell) => cell.state === 'failed');
   $('resume').hidden = run.state === 'running' || (run.state !== 'stopped' && !failed);
   $('resume').textContent = run.state === 'stopped' ? 'Resume' : 'Measure failed cells again';
-  fill($('cells'), run, other ? figures(other) : {}, open);
+  beside = other;
+  showCells();
+  keepAddress();
   throughputs.show(run, other);
-  showCell(run, opened);
   showComparison(run, other?.id).catch(sayFailure);
   showProgram(run);
   showCaptures(run);
+}
+
+// The table of cells, and the one that is opened.
+function showCells() {
+  fill($('cells'), current, beside ? figures(beside) : {}, opened);
+  opened.show(current, beside);
 }
 
 // A link to each file of captured frames.
@@ -243,6 +251,7 @@ async function start() {
   predict();
   const asked = new URLSearchParams(location.search);
   wanted = asked.get('with') ?? '';
+  wantedCell = asked.get('cell') ?? '';
   await names(asked.get('run') ?? '');
 }
 start().catch(sayFailure);

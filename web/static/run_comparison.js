@@ -1,34 +1,6 @@
-// What stands beside a run's table: one cell with its verdict, evidence and advice, and the comparison with another run.
+// The comparison of a run with another one, below its table.
 
 import { $, ask, el } from './api.js';
-import { ms, seconds, throughput } from './units.js';
-
-const half = (cell) => (cell.half_width_bytes_per_s ? ` ± ${throughput(cell.half_width_bytes_per_s)}` : '');
-
-function rowsOf(cell) {
-  const rows = [['RTT', `${ms(cell.rtt_ns, 3)} asked, ${ms(cell.rtt_measured_ns, 3)} measured`]];
-  if (cell.steady_bytes_per_s !== null) rows.push(['Steady', throughput(cell.steady_bytes_per_s) + half(cell)]);
-  if (cell.completion_s !== null) rows.push(['Time', seconds(cell.completion_s, cell.completion_half_width_s)]);
-  if (cell.requests_per_s !== null) rows.push(['Requests', `${Number(cell.requests_per_s.toPrecision(4))} a second`]);
-  if (cell.expected_bytes_per_s) rows.push(['Expected', throughput(cell.expected_bytes_per_s)]);
-  if (cell.state === 'done') {
-    rows.push(['Limited by', cell.limiter], ['Evidence', cell.evidence || '–'], ['What would lift it', cell.advice || 'No single setting is known.']);
-  }
-  if (cell.invalid.length) rows.push(['Not valid', cell.invalid.join('; ')]);
-  if (cell.notes.length) rows.push(['Notes', cell.notes.join('; ')]);
-  if (cell.failure) rows.push(['Failed', cell.failure]);
-  if (cell.state === 'waiting') rows.push(['State', 'not measured yet']);
-  return rows;
-}
-
-// Opens a cell of a run; without one, closes what was open.
-export function showCell(run, id) {
-  const cell = run.cells.find((one) => one.id === id);
-  $('cell').hidden = !cell;
-  if (!cell) return;
-  $('cell-title').textContent = `${cell.lane}, ${cell.column}, ${ms(cell.rtt_ns, 0)}`;
-  $('cell-body').replaceChildren(...rowsOf(cell).flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));
-}
 
 const WORDS = { same: 'within the noise', faster: 'faster', slower: 'slower', REGRESSION: 'REGRESSION' };
 

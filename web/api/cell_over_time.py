@@ -1,0 +1,149 @@
+"""The endpoint of one cell over the time of its measurement: throughput, congestion window and RTT, beside theory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pydantic import Field
+from werkzeug.exceptions import NotFound
+
+from emulator.analysis import tcp_path
+from emulator.analysis.theory_over_time import Theory, ceiling_of
+from emulator.analysis.transfer import Transfer
+from emulator.analysis.verdict import Judgement, Throughput
+from emulator.errors import no_such
+from emulator.experiment.cell_result import CellResult
+from web.api.routing import EndpointTable
+from web.api.schemas import Answer
+from web.context import here
+from web.runs import Run
+
+table = EndpointTable()
+
+NO_RAMP = (
+    "Congestion window and RTT over time are not in this result: an older version of Longhaul wrote it, "
+    "or nobody recorded them."
+)
+NO_STREAMS = "A cell of a program or of requests has no throughput over time."
+WAITING = "This cell is not measured yet."
+FAILED = "This cell failed: it has no result."
+
+
+class IntervalsAnswer(Answer):
+    """Payload at the receiver, as columns of equal length: intervals of the run, and the mean of each."""
+
+    start_s: list[float]
+    end_s: list[float]
+    bytes_per_s: list[float]
+    expected_bytes_per_s: list[float] = Field(description="theory: the slow start, then the ceiling")
+
+
+class RampAnswer(Answer):
+    """The sender over time, as columns of equal length: the sum of all streams' windows, and their mean RTT."""
+
+    end_s: list[float]
+    cwnd_bytes: list[int]
+    expected_bytes: list[float | None] = Field(description="theory: the windows that carry the ceiling; null at RTT 0")
+    rtt_ns: list[int]
+
+
+class CeilingAnswer(Answer):
+    """The law that bounds the throughput; `named`: the verdict names it, else theory expected it."""
+
+    law: str
+    bytes_per_s: float
+    named: bool
+
+
+class DirectionOverTimeAnswer(Answer):
+    """One direction of a cell over time. `ramp` has empty columns where it is not known; `untold` says why."""
+
+    direction: str
+    limiter: str
+    ceiling: CeilingAnswer
+    slow_start_s: float = Field(description="theory: how long the windows double")
+    steady_from_s: float
+    steady_bytes_per_s: float = Field(description="of all repeats; the columns are of the median one")
+    full_queue_rtt_ns: int | None = Field(description="the RTT with a full queue; null where nobody chose its buffer")
+    intervals: IntervalsAnswer
+    ramp: RampAnswer
+    untold: str
+
+
+class CellOverTimeAnswer(Answer):
+    """A cell of streams over time: its median measurement. `directions` is empty where there is nothing to show, and
+    `untold` says why."""
+
+    run: str
+    id: str
+    rtt_ns: int
+    repeats: int
+    directions: list[DirectionOverTimeAnswer]
+    untold: str
+
+
+@table("GET", "/api/runs/<name>/cells/<cell>", CellOverTimeAnswer)
+def cell_over_time(name: str, cell: str) -> CellOverTimeAnswer:
+    """One cell of streams over time: throughput, congestion window and RTT, with what theory says of each."""
+    try:
+        run = here().runs.get(name)
+    except KeyError:
+        raise NotFound(f"no run {name!r}") from None
+    return over_time(run, cell)
+
+
+def over_time(run: Run, cell: str) -> CellOverTimeAnswer:
+    """The answer about one cell of a run. Raises NotFound."""
+    spec = next((one for one in run.specs if one.id == cell), None)
+    if spec is None:
+        raise NotFound(no_such("cell", cell, [one.id for one in run.specs]))
+    result = run.found.get(cell)
+    directions = list(_directions(result)) if isinstance(result, CellResult) else []
+    untold = "" if directions else NO_STREAMS if result else FAILED if cell in run.failures else WAITING
+    repeats = len(result.repeats) if result else 0
+    return CellOverTimeAnswer(
+        run=run.id, id=cell, rtt_ns=spec.lane.rtt_ns, repeats=repeats, directions=directions, untold=untold
+    )
+
+
+def _directions(result: CellResult) -> Iterator[DirectionOverTimeAnswer]:
+    """The cell's one direction, or both."""
+    if not result.ways:
+        loaded = result.sockets.rtt_ns if result.sockets else None
+        whole = (result.throughput, result.transfer, result.judgement)
+        yield _direction(result, result.spec.direction, *whole, loaded_rtt_ns=loaded)
+    for way in result.ways:
+        yield _direction(result, way.direction, way.throughput, way.transfer, way.judgement)
+
+
+def _direction(
+    result: CellResult, direction: str, throughput: Throughput, transfer: Transfer, judgement: Judgement, *,
+    loaded_rtt_ns: int | None = None,
+) -> DirectionOverTimeAnswer:  # fmt: skip
+    spec = replace(result.spec, direction=direction)
+    ceiling = ceiling_of(judgement)
+    theory = Theory(spec.path, ceiling, spec.profile.initcwnd or tcp_path.INITCWND_SEGMENTS, loaded_rtt_ns)
+    intervals, ramp = tcp_path.whole(transfer.intervals), transfer.ramp
+    return DirectionOverTimeAnswer(
+        direction=direction,
+        limiter=judgement.limiter,
+        ceiling=CeilingAnswer(law=ceiling.law, bytes_per_s=ceiling.bytes_per_s, named=ceiling.named),
+        slow_start_s=theory.slow_start_s,
+        steady_from_s=throughput.steady_from_s,
+        steady_bytes_per_s=throughput.steady_bytes_per_s,
+        full_queue_rtt_ns=theory.full_queue_rtt_ns,
+        intervals=IntervalsAnswer(
+            start_s=[one.start_s for one in intervals],
+            end_s=[one.end_s for one in intervals],
+            bytes_per_s=[one.bytes_per_s for one in intervals],
+            expected_bytes_per_s=theory.rates(intervals),
+        ),
+        ramp=RampAnswer(
+            end_s=[one.end_s for one in ramp],
+            cwnd_bytes=[one.cwnd_bytes for one in ramp],
+            expected_bytes=[theory.window_at(one.end_s) for one in ramp],
+            rtt_ns=[one.rtt_ns for one in ramp],
+        ),
+        untold="" if ramp else NO_RAMP,
+    )
