@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import release_deb
+import release_oci
 import sbom
 
 from emulator import __version__
@@ -59,6 +60,8 @@ def main() -> None:
     epoch = os.environ.get("SOURCE_DATE_EPOCH") or _said("git", "log", "-1", "--format=%ct")
     if _said("git", "status", "--porcelain", "--untracked-files=no"):
         print("note: there are uncommitted changes, so this is no commit's release", file=sys.stderr)
+    if asked.oci:
+        release_oci.check_tools()
     asked.out.mkdir(parents=True, exist_ok=True)
     linux = build_kernel.build(lambda *_: None)
     archive = _kernel_source(asked.out)
@@ -69,9 +72,10 @@ def main() -> None:
         _fill(full, linux, engine, archive)
         wheels = [_wheel(asked.out, epoch, nothing, "py3-none-any"), _wheel(asked.out, epoch, full, _tag(linux))]
     packages = release_deb.build(wheels[1], asked.out, epoch, asked.xz)
+    images, installed = release_oci.build(packages, asked.out, epoch, asked.mirror) if asked.oci else ([], [])
     bill = asked.out / f"longhaul-{__version__}.cdx.json"
-    bill.write_text(sbom.document(ROOT, int(epoch), _debian(archive)), "utf-8")
-    made = sorted([*wheels, *packages, bill, archive])
+    bill.write_text(sbom.document(ROOT, int(epoch), _debian(archive), _held(images, installed)), "utf-8")
+    made = sorted([*wheels, *packages, *images, bill, archive])
     (asked.out / "SHA256SUMS").write_text("".join(f"{_digest(file)}  {file.name}\n" for file in made), "utf-8")
     for file in [*made, asked.out / "SHA256SUMS"]:
         print(f"{file}  {file.stat().st_size} bytes")
@@ -82,6 +86,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder of the results")
     parser.add_argument("--engine", type=Path, help="the wire engine's binary to take")
     parser.add_argument("--xz", type=int, default=6, metavar="0-9", help="xz's level for the Debian packages")
+    parser.add_argument(
+        "--oci", action="store_true", help="the OCI images as well, with packages from Debian's archive"
+    )
+    parser.add_argument("--mirror", help="for the images: the only archive, such as one day's of snapshot.debian.org")
     return parser.parse_args()
 
 
@@ -160,6 +168,11 @@ def _debian(archive: Path) -> list[tuple[str, str, str, str]]:
     """What of Debian is in the binaries: (package, version, licence, SHA-256 or "")."""
     kernel = (build_kernel.PACKAGE, build_kernel.source_version(), "GPL-2.0-only", _digest(archive))
     return [kernel, ("libc6-dev", _libc(), "LGPL-2.1-or-later", "")]
+
+
+def _held(images: list[Path], installed: release_oci.Packages) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """(name, SHA-256, packages of Debian) of each image."""
+    return [(file.name, _digest(file), installed) for file in images]
 
 
 def _libc() -> str:

@@ -8,17 +8,29 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from emulator import __version__
 
 UPLOT = "web/static/vendor/uplot/VERSION"
 
 
-def document(root: Path, epoch: int, debian: list[tuple[str, str, str, str]]) -> str:
+Images = list[tuple[str, str, list[tuple[str, str]]]]
+"""(name of the file, SHA-256, Debian's packages in it as (package, version)) of each OCI image."""
+
+
+def document(root: Path, epoch: int, debian: list[tuple[str, str, str, str]], images: Images) -> str:
     """The document for the clone at `root`. `epoch`: the release's time in s; `debian`: (package, version, licence,
     SHA-256 or "") of what the binaries hold."""
     own = {"type": "application", "bom-ref": "longhaul", "name": "longhaul", "version": __version__} | _license("MIT")
     parts = [*_python(root), *_rust(root), *(_debian(*one) for one in debian), _uplot(root)]
+    depends = [{"ref": "longhaul", "dependsOn": sorted(str(part["bom-ref"]) for part in parts)}]
+    for image in images:
+        container, packages = _image(*image)
+        known = {part["bom-ref"] for part in parts}
+        parts += [container, *(part for part in packages if part["bom-ref"] not in known)]
+        held = ["longhaul", *sorted(part["bom-ref"] for part in packages)]
+        depends.append({"ref": container["bom-ref"], "dependsOn": held})
     parts.sort(key=lambda part: str(part["bom-ref"]))
     text = json.dumps(
         {
@@ -27,7 +39,7 @@ def document(root: Path, epoch: int, debian: list[tuple[str, str, str, str]]) ->
             "version": 1,
             "metadata": {"timestamp": datetime.fromtimestamp(epoch, UTC).isoformat(), "component": own},
             "components": parts,
-            "dependencies": [{"ref": "longhaul", "dependsOn": [part["bom-ref"] for part in parts]}],
+            "dependencies": depends,
         },
         indent=2,
     )
@@ -81,13 +93,24 @@ def _debian(name: str, version: str, licence: str, digest: str) -> dict[str, Any
     return _part("pkg:deb/debian", name, version, digest) | _license(licence)
 
 
+def _image(name: str, digest: str, packages: list[tuple[str, str]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """An image, and the packages of Debian in it; each package has its licences in /usr/share/doc."""
+    hashes = [{"alg": "SHA-256", "content": digest}]
+    container = {"type": "container", "bom-ref": name, "name": name, "version": __version__, "hashes": hashes}
+    found = [
+        _part("pkg:deb/debian", package, version, "") for package, version in packages
+        if package not in ("longhaul", "longhaul-lab")
+    ]  # fmt: skip
+    return container, found
+
+
 def _uplot(root: Path) -> dict[str, Any]:
     version = (root / UPLOT).read_text("utf-8").split()[1].rstrip(",")
     return _part("pkg:npm", "uplot", version, "") | _license("MIT")
 
 
 def _part(kind: str, name: str, version: str, digest: str) -> dict[str, Any]:
-    address = f"{kind}/{name}@{version}"
+    address = f"{kind}/{name}@{quote(version, safe=':~')}"
     part: dict[str, Any] = {
         "type": "library", "bom-ref": address, "name": name, "version": version, "purl": address,
     }  # fmt: skip
