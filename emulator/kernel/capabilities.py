@@ -5,18 +5,24 @@ from __future__ import annotations
 import errno
 import os
 import re
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
 from pyroute2.iproute.linux import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from emulator.kernel import codec_netem, netns
+from emulator.kernel import codec_netem, netns, prepared_request, qdisc_messages
 from emulator.kernel.qdisc_observe import NETEM_HANDLE
 from emulator.plan.ops import NF_CALL
 from emulator.plan.qdisc_values import Netem
 
 SEED_SINCE = (6, 6)
+LOOPBACK = 1
+"""The index of `lo`, in every namespace."""
+SYSCTLS = Path("/proc/sys")
+SILENT = {f"net/bridge/bridge-nf-call-{name}": "0" for name in NF_CALL} | {"net/ipv6/conf/default/disable_ipv6": "1"}
+"""What keeps a lane's bridge and ports silent, and frames from the machine's packet filter: file and value."""
 
 
 def nf_call() -> tuple[int, int, int] | None:
@@ -47,11 +53,14 @@ def has_netem() -> bool:
 
 
 def try_netem() -> bool | None:
-    """Whether this kernel has sch_netem: tried out in a short-lived namespace; None where this process may not try."""
+    """Whether this kernel has sch_netem: tried out in a short-lived namespace; None where this process may not try.
+
+    A container with CAP_NET_ADMIN alone may make no namespace: there the kernel is asked for a netem that it refuses.
+    """
     try:
         return netns.in_new(_try_netem)
     except OSError:
-        return None
+        return _ask_for_netem()
 
 
 def _try_netem() -> bool:
@@ -61,3 +70,29 @@ def _try_netem() -> bool:
         except NetlinkError as error:
             return bool(error.code != errno.ENOENT)
     return True
+
+
+def _ask_for_netem() -> bool | None:
+    """Whether this kernel has sch_netem, by a request that it refuses in any case: nothing is changed."""
+    encoded = prepared_request.encode([qdisc_messages.netem_without_options(LOOPBACK)])
+    with closing(prepared_request.Requests()) as requests:
+        try:
+            requests.send(encoded, 1)
+        except OSError as error:
+            return {errno.EINVAL: True, errno.ENOENT: False}.get(error.errno or 0)
+    return None
+
+
+def fixed_sysctls(root: Path = SYSCTLS) -> dict[str, str]:
+    """The sysctls of `SILENT` that have another value and are read-only, as in a container; with the right values."""
+    paths = {name: root / name for name in SILENT}
+    return {
+        name.replace("/", "."): SILENT[name]
+        for name, path in paths.items()
+        if path.exists() and path.read_text().strip() != SILENT[name] and os.statvfs(path).f_flag & os.ST_RDONLY
+    }
+
+
+def sysctl_options() -> str:
+    """The options of `docker run` that set what `fixed_sysctls` found; "" when it found nothing."""
+    return " ".join(f"--sysctl {name}={value}" for name, value in fixed_sysctls().items())

@@ -15,7 +15,7 @@ from pyroute2.iproute.linux import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from emulator.errors import KernelError, MissingError, VerifyError
-from emulator.kernel import codec_netem, engine_client, ethtool, netns, prepared_request, qdisc_messages
+from emulator.kernel import capabilities, codec_netem, engine_client, ethtool, netns, prepared_request, qdisc_messages
 from emulator.kernel.observe import observe
 from emulator.kernel.observe_ports import ports_of
 from emulator.kernel.protocol import QueueCounters
@@ -32,6 +32,11 @@ LOOKS_PER_SOCKET = 16
 ADDRGEN_NONE = 1
 IFF_NOARP = 1 << 7
 IN_THE_LAB = "try it in the lab, which needs neither: longhaul lab run -- longhaul ..."
+
+WRITABLE = (
+    "create the container with {}; with --network host, with --security-opt systempaths=unconfined "
+    "(podman: unmask=/proc/sys)"
+)
 
 
 class NetlinkKernel:
@@ -301,9 +306,10 @@ def _ipv6_switch(name: str) -> Path:
 
 
 def _sysctl_ipv6(name: str, *, disabled: bool) -> None:
-    path = _ipv6_switch(name)
-    if path.exists():
-        path.write_text(str(int(disabled)))
+    """Write what differs: a container whose /proc/sys is read-only may have been started with the right values."""
+    path, value = _ipv6_switch(name), str(int(disabled))
+    if path.exists() and path.read_text().strip() != value:
+        path.write_text(value)
 
 
 @contextmanager
@@ -320,6 +326,8 @@ def _explaining(op: Op) -> Iterator[None]:
 def _explained(op: Op, code: int) -> Exception:
     if code in (errno.EPERM, errno.EACCES):
         return MissingError(f"not permitted: {op}\nrun as root (CAP_NET_ADMIN, CAP_SYS_ADMIN), or {IN_THE_LAB}")
+    if code == errno.EROFS:
+        return MissingError(f"/proc/sys is read-only here: {op}\n{WRITABLE.format(capabilities.sysctl_options())}")
     if code == errno.ENOENT and (missing := _modules(op)):
         return MissingError(f"this kernel lacks {missing}: {op}\nload the module, or {IN_THE_LAB}")
     return KernelError(op, code, os.strerror(code))

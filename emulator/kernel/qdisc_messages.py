@@ -110,6 +110,14 @@ def _filters(op: AddFilters, index: int) -> Iterator[tcmsg]:
         yield message
 
 
+def netem_without_options(index: int) -> tcmsg:
+    """A netem that every kernel refuses: with EINVAL where it has sch_netem, with ENOENT where not."""
+    message = _message(RTM_NEWQDISC, index, NETEM_HANDLE, ROOT)
+    message["header"]["flags"] |= NLM_F_CREATE | NLM_F_EXCL
+    message["attrs"] = [("TCA_KIND", "netem")]
+    return message
+
+
 def _set(index: int, handle: int, parent: int, kind: str, body: Any = None) -> tcmsg:
     message = _message(RTM_NEWQDISC, index, handle, parent)
     message["header"]["flags"] |= NLM_F_CREATE | NLM_F_REPLACE
