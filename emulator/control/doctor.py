@@ -23,13 +23,11 @@ from emulator.kernel import capabilities, engine_client
 from emulator.lab import boot, boundary, build, build_cache, build_image, build_kernel, landlock, runtime
 from emulator.lab.boot_options import BootOptions
 from emulator.lab.lab_root import RootChoice
+from emulator.system import installation
 
 State = Literal["ok", "weak", "unknown", "missing"]
 """weak: it runs, with a limit; unknown: only root may try; missing: it does not run."""
 
-CLONE = build_image.PROJECT / "scripts/install"
-PACKAGED = Path("/usr/lib/longhaul")
-"""The environment of the Debian package: apt-get installs for it, pip does not."""
 MODULES = Path("/lib/modules")
 WEB_ADDRESS = ("127.0.0.1", 8642)
 OLDEST_MATPLOTLIB = (3, 8)
@@ -99,7 +97,9 @@ def _kernel() -> Finding:
     if linux.exists():
         return Finding("lab", "kernel", "ok", f"{linux}, from {build_kernel.PACKAGE} {build_kernel.source_version()}")
     if lacking := build_cache.lacking(build_kernel.TOOLS):
-        return Finding("lab", "kernel", "missing", f"not built, and it needs {', '.join(lacking)}", _apt(*lacking))
+        return Finding(
+            "lab", "kernel", "missing", f"not built, and it needs {', '.join(lacking)}", installation.apt(*lacking)
+        )
     return Finding("lab", "kernel", "missing", "not built", "longhaul lab build")
 
 
@@ -148,12 +148,12 @@ def _program(part: str, name: str, package: str, option: str) -> Finding:
     try:
         told = process.run([name, option], LONGEST_S)
     except MissingError:
-        return Finding(part, name, "missing", "not installed", _apt(package))
+        return Finding(part, name, "missing", "not installed", installation.apt(package))
     except OSError as error:
         return Finding(part, name, "weak", f"you may not run it here ({error.strerror}); root may, as in the lab")
     if told.exit_code:
         seen = f"`{name} {option}` ended with {told.exit_code}"
-        return Finding(part, name, "missing", seen, _as_root(f"apt-get install --reinstall -y {package}"))
+        return Finding(part, name, "missing", seen, installation.as_root(f"apt-get install --reinstall -y {package}"))
     lines = f"{told.stdout}\n{told.stderr}".split("\n")
     return Finding(part, name, "ok", next((line.strip() for line in lines if line.strip()), "it told no version"))
 
@@ -165,27 +165,44 @@ def netem(try_netem: Callable[[], bool | None] = capabilities.try_netem, modules
     if has:
         yield Finding("netem", "sch_netem", "ok", f"Linux {release} has it")
     elif has is None:
-        yield Finding("netem", "sch_netem", "unknown", "only root may try", "sudo longhaul doctor netem")
+        yield Finding("netem", "sch_netem", "unknown", "only root may try", _asked_as_root("netem"))
     elif not (modules / release).is_dir():
         seen = f"Linux {release} has neither netem nor modules: lanes use the wire engine, the lab its own kernel"
         yield Finding("netem", "sch_netem", "missing", seen, "longhaul lab shell")
     elif any((modules / release).rglob("sch_netem.ko*")):
-        yield Finding("netem", "sch_netem", "missing", "its module is not loaded", _as_root("modprobe sch_netem"))
+        yield Finding(
+            "netem", "sch_netem", "missing", "its module is not loaded", installation.as_root("modprobe sch_netem")
+        )
     else:
         seen = f"the modules of Linux {release} lack it"
-        yield Finding("netem", "sch_netem", "missing", seen, _apt(f"linux-modules-extra-{release}"))
+        yield Finding("netem", "sch_netem", "missing", seen, installation.apt(f"linux-modules-extra-{release}"))
+    yield from _sysctls("netem")
 
 
 def engine() -> Iterator[Finding]:
     """The wire engine, which emulates where the kernel has no netem."""
     binary = engine_client.program()
     if why := engine_client.refused():
-        fix = str(CLONE) if CLONE.exists() else engine_client.BUILD
+        fix = str(installation.CLONE) if installation.CLONE.exists() else engine_client.BUILD
         yield Finding("engine", "binary", "missing", f"{binary}: {why}", fix)
         return
     yield Finding("engine", "binary", "ok", binary)
     if os.geteuid():
-        yield Finding("engine", "rights", "unknown", "only root may move frames", "sudo longhaul doctor engine")
+        yield Finding("engine", "rights", "unknown", "only root may move frames", _asked_as_root("engine"))
+    yield from _sysctls("engine")
+
+
+def _asked_as_root(part: str) -> str:
+    if installation.in_container():
+        return f"docker run --user 0 --cap-add NET_ADMIN ... doctor {part}"
+    return f"sudo longhaul doctor {part}"
+
+
+def _sysctls(part: str) -> Iterator[Finding]:
+    """Whether lanes can be silenced: a container's /proc/sys is read-only."""
+    if os.geteuid() == 0 and (options := capabilities.sysctl_options()):
+        seen = "/proc/sys is read-only, and lanes need other values"
+        yield Finding(part, "sysctls", "missing", seen, f"docker run {options} ...")
 
 
 def figures(library: str = "matplotlib") -> Iterator[Finding]:
@@ -213,18 +230,7 @@ def _library(part: str, name: str, oldest: tuple[int, int] = (0, 0)) -> Finding:
         if tuple(map(int, has.split(".")[:2])) >= oldest:
             return Finding(part, name, "ok", f"installed for {sys.executable}")
         seen = f"{has} is installed, {'.'.join(map(str, oldest))} or newer is needed"
-    if Path(sys.prefix) == PACKAGED:
-        return Finding(part, name, "missing", seen, _apt(f"python3-{name}"))
-    fix = str(CLONE) if CLONE.exists() else f"{sys.executable} -m pip install --upgrade {name}"
-    return Finding(part, name, "missing", seen, fix)
-
-
-def _apt(*packages: str) -> str:
-    return _as_root(f"apt-get install -y {' '.join(packages)}")
-
-
-def _as_root(command: str) -> str:
-    return f"sudo {command}" if os.geteuid() else command
+    return Finding(part, name, "missing", seen, installation.library(name))
 
 
 PARTS: dict[str, Callable[[], Iterator[Finding]]] = {

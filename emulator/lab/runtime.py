@@ -17,12 +17,14 @@ from pathlib import Path
 
 from emulator import units
 from emulator.errors import LabError
+from emulator.system import installation
 
 PREFIX = "longhaul-lab-"
 ELSEWHERE = ("/dev/shm", "/tmp", "/var/tmp")
 """Where the guest's memory can lie, the fastest first."""
 ROOM_BYTES = 256 << 20
 """The tables of 8 GiB of pages take 128 MiB; with 128 MiB of room no lab boots, with 256 MiB the founding star runs."""
+NEW_FOLDER = "sudo mount -t tmpfs -o mode=1777 tmpfs /mnt && export TMPDIR=/mnt"
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 TRACE_ME = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True); "
 TRACE_ME += "c.ptrace(0, 0, 0, 0) and print(os.strerror(ctypes.get_errno()))"
@@ -88,7 +90,7 @@ def crowded() -> Obstacle | None:
 
 
 def _elsewhere() -> str:
-    """The command that makes the lab use another folder; "" when none here would do."""
+    """The command that makes the lab use another folder, or makes one where none here would do."""
     usable = (
         folder
         for folder in map(Path, ELSEWHERE)
@@ -96,7 +98,8 @@ def _elsewhere() -> str:
         and not os.statvfs(folder).f_flag & os.ST_NOEXEC
         and free_bytes(folder) >= ROOM_BYTES
     )
-    return next((f"export TMPDIR={folder}" for folder in usable), "")
+    made = "docker run --tmpfs /tmp:exec ..." if installation.in_container() else NEW_FOLDER
+    return next((f"export TMPDIR={folder}" for folder in usable), made)
 
 
 def parent() -> Path:

@@ -12,6 +12,7 @@ from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.requests_result import RequestsResult
 from emulator.report.figures import completion, delays, matrix, ramp, requests, style, throughput
 from emulator.report.program_table import ProgramRow, Series, series_of
+from emulator.system import installation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -60,20 +61,26 @@ def draw_requests(cells: Sequence[RequestsResult]) -> list[Figure]:
 
 OLDEST = (3, 8)
 """Of matplotlib; Debian 12 has an older one."""
-NEEDED = "the figures need matplotlib 3.8 or newer: run scripts/install, or pip install matplotlib"
 
 
 def _drawn(drawings: Sequence[Drawing | None]) -> list[Figure]:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise MissingError(NEEDED) from None
+        raise MissingError(_needed("none")) from None
     if mpl.__version_info__[:2] < OLDEST:
-        raise MissingError(f"{NEEDED}; {mpl.__version__} is installed")
+        raise MissingError(_needed(mpl.__version__))
     mpl.use("Agg")
     settings: Any = style.STYLE
     with mpl.rc_context(settings):
         return [_rendered(drawing) for drawing in drawings if drawing]
+
+
+def _needed(installed: str) -> str:
+    oldest = ".".join(map(str, OLDEST))
+    return (
+        f"the figures need matplotlib {oldest} or newer, {installed} is installed: {installation.library('matplotlib')}"
+    )
 
 
 def _rendered(drawing: Drawing) -> Figure:

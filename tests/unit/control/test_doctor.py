@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 from support.folders import ROOT
 
+from emulator import __version__
 from emulator.cli.main import main
 from emulator.control import doctor
 from emulator.control.doctor import PARTS, Finding
 from emulator.errors import EXIT_NOT_AS_ASKED
+from emulator.kernel import capabilities
 from emulator.lab import boot, build_cache, build_kernel, runtime
+from emulator.system import installation
 
 WITHOUT_PTRACE = """
 import ctypes, os, struct, sys
@@ -163,9 +166,64 @@ def test_netem(tmp_path: Path) -> None:
 
 
 def test_a_library_of_the_debian_package_comes_from_debian(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.prefix", str(doctor.PACKAGED))
+    monkeypatch.setattr("sys.prefix", str(installation.PACKAGED))
     (found,) = doctor.figures("matplotless")
     assert found.fix.endswith("apt-get install -y python3-matplotless")
+
+
+def test_what_an_image_lacks_comes_with_another_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is neither sudo in it nor a user who may install."""
+    monkeypatch.setattr("sys.prefix", str(installation.PACKAGED))
+    monkeypatch.setenv("container", installation.OURS)
+    (found,) = doctor.figures("matplotless")
+    written, _, builds = found.fix.partition(" | ")
+    assert builds == "docker build -t longhaul-more -"
+    lines = subprocess.check_output(["sh", "-c", written], text=True).splitlines()
+    assert lines[0] == f"FROM longhaul:{__version__}"
+    assert lines[2].endswith(" python3-matplotless")
+    assert [line.split()[0] for line in lines] == ["FROM", "USER", "RUN", "USER"]
+    assert "sudo" not in found.fix
+    assert one("netem", "sch_netem", doctor.netem(lambda: None)).fix.startswith(
+        "docker run --user 0 --cap-add NET_ADMIN"
+    )
+
+
+def test_somebody_elses_container_has_apt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.prefix", str(installation.PACKAGED))
+    monkeypatch.setenv("container", "podman")
+    assert installation.in_container()
+    (found,) = doctor.figures("matplotless")
+    assert found.fix.endswith("apt-get install -y python3-matplotless")
+
+
+def test_without_a_folder_for_the_guests_memory_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All three folders allow no programs; in a container, and on a machine of one's own."""
+    mounts = "; ".join(f"mount -t tmpfs -o noexec none {folder}" for folder in runtime.ELSEWHERE)
+    before = ["unshare", "-m", "sh", "-c", f'{mounts}; exec "$@"', "sh"]
+    found = told(*before, env={"TMPDIR": "/tmp", "container": installation.OURS})["machine"]
+    assert (found["seen"], found["fix"]) == ("/tmp is mounted noexec", "docker run --tmpfs /tmp:exec ...")
+    monkeypatch.setattr(runtime, "ELSEWHERE", ("/proc",))
+    monkeypatch.setattr(installation, "OF_CONTAINERS", ())
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    monkeypatch.delenv("container", raising=False)
+    fix = one("lab", "machine", doctor.lab()).fix
+    assert fix == "sudo mount -t tmpfs -o mode=1777 tmpfs /mnt && export TMPDIR=/mnt"
+
+
+def test_sysctls_that_a_container_cannot_write() -> None:
+    """A new namespace begins with IPv6, and its /proc/sys is read-only, as Docker's."""
+    script = f"mount -o bind,ro /proc/sys /proc/sys && exec {sys.executable} -m emulator doctor engine --json"
+
+    def found(first: str) -> dict[str, dict[str, Any]]:
+        own = ["unshare", "--net", "--mount", "sh", "-c", first + script]
+        done = subprocess.run(own, cwd=ROOT, check=False, capture_output=True, text=True)
+        return {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
+
+    set_before = "; ".join(f"[ ! -e /proc/sys/{name} ] || echo {value} >/proc/sys/{name}"
+                           for name, value in capabilities.SILENT.items())  # fmt: skip
+    assert found("")["sysctls"]["state"] == "missing"
+    assert "--sysctl net.ipv6.conf.default.disable_ipv6=1" in found("")["sysctls"]["fix"]
+    assert "sysctls" not in found(f"{set_before}; ")
 
 
 def test_a_matplotlib_that_is_too_old_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
