@@ -18,7 +18,7 @@ OWN_WAYS = {
     "emulator.control.capture": "creates its files",
     "emulator.control.protected_sessions": KERNEL,
     "emulator.hosts.namespace": KERNEL,
-    "emulator.hosts.requests.load": PACKAGE,
+    "emulator.hosts.tools.carried_program": PACKAGE,
     "emulator.hosts.ssh": PACKAGE,
     "emulator.hosts.tools.machine_facts": KERNEL,
     "emulator.kernel.capabilities": KERNEL,

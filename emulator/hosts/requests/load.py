@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from emulator.errors import MeasureError
 from emulator.hosts.host import Host
-from emulator.hosts.tools import listening
+from emulator.hosts.tools import carried_program, listening
 from emulator.hosts.tools.process import Completed, Running
 from emulator.model.request_load import RequestLoad
 
@@ -23,13 +22,7 @@ PORT = 5301
 SETUP_ROUND_TRIPS = 20
 LEAST_PATIENCE_NS = 30 * 10**9
 _LATE_S = 60.0
-_MODULES = ("wire", "server", "client")
-_CARRIER = """import json, sys, types
-for name, text in json.loads({modules!r}):
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, name, "exec"), module.__dict__)
-sys.exit(module.main(sys.argv[1:]))
-"""
+_MODULES = tuple(f"{__package__}.{name}" for name in ("wire", "server", "client"))
 
 
 @dataclass(frozen=True)
@@ -86,10 +79,8 @@ class RequestReports:
 
 
 def program_text() -> str:
-    """The program for `python3 -c`: its modules' texts, and what runs them."""
-    here = Path(__file__).parent
-    modules = [[f"{__package__}.{name}", (here / f"{name}.py").read_text()] for name in _MODULES]
-    return _CARRIER.format(modules=json.dumps(modules))
+    """The program for `python3 -c`."""
+    return carried_program.text(_MODULES)
 
 
 def run(test: RequestTest, client: Host, server: Host, address: str) -> RequestReports:
