@@ -104,7 +104,7 @@ class Runs:
         """The cells of a request. Raises InputError."""
         axes = form.axes()
         placed = grid.placed(self._base(axes), axes.lane, _by_field, in_lab=form.in_lab)
-        here = None if placed.hub_host else machine_facts.algorithms(axes.cc)
+        here = None if placed.hub_host else machine_facts.algorithms([*axes.cc, *form.controls])
         algorithms = sweep_runner.LAB_ALGORITHMS if form.in_lab else here
         return grid.cells(placed, axes, tcp_profiles.load_profiles(), _by_field, algorithms, form.loads)
 

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from emulator import __version__
+from emulator.cli.against_options import against_options
 from emulator.cli.gate import OPTIONS as GATE_OPTIONS
 from emulator.cli.gate import Outputs, emit_gate, gate_options
 from emulator.cli.options import snap_option
@@ -51,6 +52,8 @@ SNAP_BYTES = 128
     "  longhaul sweep --in-lab --rtt 10,80 --server 'python3 -m http.server 80' --ready tcp:80 \\\n"
     "      --client 'curl -so file http://{server}/file'      any program instead of streams\n"
     "  longhaul sweep --in-lab --rtt 80 --rate 1Gbit --connections 1,8,64 --answer 1KiB,1MiB     requests instead\n"
+    "  longhaul sweep --in-lab --rtt 20,100 --rate 1Gbit --against cubic:1,bbr:1     flows against flows instead\n"
+    "  longhaul sweep --in-lab --rtt 20 --rate 1Gbit --pairs cubic,bbr,reno     every pair, as a matrix\n"
     "  longhaul sweep --in-lab --with nginx,curl --rtt 10,80 --server 'nginx -g \"daemon off;\"' --ready tcp:80 \\\n"
     "      --client 'curl -so file http://{server}/'\n"
     "  longhaul sweep --lane japan --tcp-profile default     between the SSH hosts of the topology that is up\n"
@@ -61,6 +64,7 @@ SNAP_BYTES = 128
 @axis_options
 @program_options
 @request_options
+@against_options
 @click.option(
     "--profiles", "profile_file", type=click.Path(dir_okay=False), help="YAML file with further TCP profiles."
 )

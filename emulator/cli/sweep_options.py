@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import wraps
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from emulator.cli import root_options
+from emulator.cli.against_options import check_controls, contests_of
 from emulator.cli.complete import lane_names
 from emulator.cli.impairment_options import renamed
 from emulator.cli.options import appliance_of
@@ -76,9 +77,11 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
     from emulator.experiment import grid, lab_programs
     from emulator.experiment.run_folder import Asked
     from emulator.hosts import tcp_profiles
+    from emulator.hosts.flows.workload import FlowsWorkload
     from emulator.hosts.requests.workload import RequestsWorkload
     from emulator.hosts.tools import workloads
     from emulator.hosts.tools.program import ProgramWorkload
+    from emulator.hosts.tools.workload import Workload
 
     reader = Reader()
     choice = root_options.chosen(given, reader)
@@ -93,21 +96,25 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         section, lines = loader.load_sweep(file, hints) if file else ({}, {})
         for text in hints:
             click.echo(text, err=True)
-        requests = requests_of(section, given, lines)
-        program = None if requests else program_of(section, given, lines)
+        contests = contests_of(section, given, lines)
+        requests = [] if contests else requests_of(section, given, lines)
+        program = None if contests or requests else program_of(section, given, lines)
         section.pop("workload", None)
-        usual = 1 if program else statistics.MOST_REPEATS
+        usual = 1 if program else statistics.LEAST_REPEATS if contests else statistics.MOST_REPEATS
         most_repeats = given["repeats"] or section.pop("repeats", usual)
         axes = _axes(section, given)
+        axes = grid.for_flows(axes) if contests else axes
         base = base or _without_file(ctx, given, axes)
         if given["seed"] is not None:
             base = replace(base, seed=given["seed"])
         placed = grid.placed(base, axes.lane, in_lab=given["in_lab"])
         known = tcp_profiles.load_profiles(given["profile_file"])
-        algorithms = None if placed.hub_host else _algorithms(given, axes, known)
+        named = [group.congestion_control for contest in contests for group in contest.groups]
+        algorithms = None if placed.hub_host else _algorithms(given, [*axes.cc, *named], axes, known)
+        check_controls(contests, algorithms, given)
         one = ProgramWorkload(program) if program else workloads.STREAMS
-        loads = tuple(map(RequestsWorkload, requests)) or (one,)
-        specs = grid.cells(placed, axes, known, _places(lines, given), algorithms, loads)
+        loads: tuple[Workload, ...] = (*map(RequestsWorkload, requests), *map(FlowsWorkload, contests))
+        specs = grid.cells(placed, axes, known, _places(lines, given), algorithms, loads or (one,))
         specs = [replace(spec, counted=given["clock"] == root_options.COUNTED) for spec in specs]
         choice = lab_programs.with_packages(specs, choice) if given["in_lab"] else choice
     order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
@@ -133,15 +140,18 @@ def _places(lines: dict[str, str], given: dict[str, Any]) -> Callable[[str], tup
     return lambda key: (lines[key], f"sweep.{key}") if key in lines and given[key] is None else by_option(key)
 
 
-def _algorithms(given: dict[str, Any], axes: Axes, known: Mapping[str, Profile]) -> Collection[str] | None:
-    """The congestion controls of the kernel that measures; None in a dry run, which loads no kernel module."""
+def _algorithms(
+    given: dict[str, Any], wanted: Sequence[str], axes: Axes, known: Mapping[str, Profile]
+) -> Sequence[str] | None:
+    """The congestion controls of the kernel that measures, of which some are `wanted`; None in a dry run, which loads
+    no kernel module."""
     from emulator.experiment.sweep_runner import LAB_ALGORITHMS
     from emulator.hosts.tools import machine_facts
 
     if given["in_lab"]:
         return LAB_ALGORITHMS
     named = (known[name].congestion_control for name in axes.tcp_profile if name in known)
-    return None if given["dry_run"] else machine_facts.algorithms([*axes.cc, *(name for name in named if name)])
+    return None if given["dry_run"] else machine_facts.algorithms([*wanted, *(name for name in named if name)])
 
 
 def _axes(section: dict[str, Any], given: dict[str, Any]) -> Axes:

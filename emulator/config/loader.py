@@ -40,8 +40,8 @@ def load(path: str | Path, hints: list[str] | None = None) -> Topology:
 def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
     """The `sweep` section of a topology file: the given values by key, in the units of `Axes`, and their "file:line".
 
-    `workload` is a mapping, of the settings of `Program`, or of `requests`; their places are `workload.KEY`.
-    Appends hints about old words to `hints`. Raises InputError.
+    `workload` is a mapping, of the settings of `Program`, or of `requests`, `against` and `pairs`; their places are
+    `workload.KEY`. Appends hints about old words to `hints`. Raises InputError.
     """
     path = resolve(path)
     source = yaml_source.read(_text(path), str(path))
@@ -59,6 +59,10 @@ def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[s
         if requests := form.sweep.workload.requests:
             given["workload"]["requests"] = requests.model_dump(exclude_none=True)
             places["workload.requests"] = source.at(("sweep", "workload", "requests"))
+        for key in ("against", "pairs"):
+            if flows := getattr(form.sweep.workload, key):
+                given["workload"][key] = flows
+                places[f"workload.{key}"] = source.at(("sweep", "workload", key))
         places["workload"] = source.at(("sweep", "workload"))
     return given, places
 

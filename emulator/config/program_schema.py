@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from emulator import units
+from emulator.config.against_schema import Contests, Controls
 from emulator.config.field_types import Count, Duration, Word, example_schema, text_field
 from emulator.config.request_schema import RequestsForm
 from emulator.config.schema import Form
@@ -60,6 +61,10 @@ def _texts_schema(name: str, text: str) -> WithJsonSchema:
 _DEFAULT_TIMEOUT = units.format_duration(DEFAULT_TIMEOUT_NS)
 
 
+INSTEAD = ("requests", "against", "pairs")
+"""The keys of what runs instead of a program."""
+
+
 class ProgramForm(Form):
     """A program that every cell runs instead of streams: a server at one end of the lane, a client at the other."""
 
@@ -106,11 +111,17 @@ class ProgramForm(Form):
     requests: RequestsForm | None = Field(
         default=None, description="requests and answers instead of a program; the only key then"
     )
+    against: Contests | None = Field(
+        default=None, description="groups of flows that share the lane, such as cubic:1,bbr:1, or a list of such texts"
+    )
+    pairs: Controls | None = Field(
+        default=None, description="congestion controls, of which every pair shares the lane, one flow each"
+    )
 
 
 def settings(form: ProgramForm) -> dict[str, Any]:
     """The given settings, by the field of `Program`."""
-    given = {key: value for key, value in form if value is not None and key != "requests"}
+    given = {key: value for key, value in form if value is not None and key not in INSTEAD}
     if "timeout" in given:
         given["timeout_ns"] = given.pop("timeout")
     return given

@@ -31,6 +31,7 @@ from emulator.config.yaml_source import Source, Tree
 from emulator.errors import InputError, no_such
 from emulator.experiment import results
 from emulator.experiment.cell_result import CellResult
+from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
@@ -64,7 +65,7 @@ def figures(result: Result) -> Figures:
     """What a baseline holds of a result."""
     value, half = results.figure(result), half_width(result)
     percent = 100 * half / value if value and math.isfinite(half) else None
-    if isinstance(result, CellResult):
+    if isinstance(result, CellResult | FlowsResult):
         found = [CellFigure.rounded("throughput", value * 8, percent)]
     elif isinstance(result, ProgramResult):
         found = [CellFigure.rounded("completion", value * 1e9, percent)]

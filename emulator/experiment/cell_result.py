@@ -27,7 +27,7 @@ from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Lane, Topology
 from emulator.system import dataclass_json
 
-FORMAT = 5
+FORMAT = 6
 INTERVALS = 50
 KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
 """The kernel's own limits, for profiles without limits (tcp_rmem, tcp_wmem up to Linux 6.12)."""

@@ -12,13 +12,15 @@ from emulator.analysis import request_figures, tcp_path
 from emulator.errors import InputError, Mistake, no_such
 from emulator.experiment.build_result import wanted_duration_s
 from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
+from emulator.experiment.flows_result import contest_of
 from emulator.experiment.requests_result import load_of, paths_of
 from emulator.hosts import tcp_profiles
+from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools import workloads
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import Workload
-from emulator.model import sweep_axes
+from emulator.model import flow_group, sweep_axes
 from emulator.model.lane_patch import LanePatch
 from emulator.model.sweep_axes import Axes
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
@@ -61,6 +63,7 @@ def cells(
     if (count := axes.combinations * len(axes.lane or base.lanes) * len(loads)) > MOST_CELLS:
         # Before they are made: the product of all axes has no end that a machine would reach.
         raise InputError.single(f"{count} cells are too many: {MOST_CELLS} at most", "sweep")
+    _check_controls(loads, algorithms)
     lanes, impossible = _lanes(base, axes)
     if wrong := [*_unknown(base, axes, known, algorithms), *impossible]:
         raise InputError([Mistake(*at(key), text) for key, text in wrong])
@@ -82,10 +85,39 @@ def cells(
 
 def _carrying(spec: CellSpec, workload: Workload, axes: Axes) -> CellSpec:
     """The cell with this workload, and, where the user names no duration, long enough for it."""
+    if isinstance(workload, FlowsWorkload):
+        return _sharing(replace(spec, workload=workload), axes)
     if axes.duration or not isinstance(workload, RequestsWorkload):
         return replace(spec, workload=workload)
     least_s = request_figures.least_duration_s(workload.requests, spec.lane.rtt_ns)
     return replace(spec, workload=workload, duration_s=min(max(spec.duration_s, least_s), sweep_axes.LONGEST_S))
+
+
+def _check_controls(loads: Sequence[Workload], algorithms: Collection[str] | None) -> None:
+    """Raise InputError when the hosts lack a congestion control of a group of flows."""
+    contests = [one.contest for one in loads if isinstance(one, FlowsWorkload)]
+    names = dict.fromkeys(group.congestion_control for contest in contests for group in contest.groups)
+    if algorithms is not None and (unknown := [name for name in names if name not in algorithms]):
+        raise InputError(
+            [Mistake("sweep", "workload", no_such(_CALLED["cc"], name, tuple(algorithms))) for name in unknown]
+        )
+
+
+def for_flows(axes: Axes) -> Axes:
+    """The axes of groups of flows: where the user names no TCP profile, buffers that limit no flow."""
+    return axes if axes.tcp_profile or axes.window else replace(axes, tcp_profile=(tcp_profiles.MAXIMUM,))
+
+
+def _sharing(spec: CellSpec, axes: Axes) -> CellSpec:
+    """The cell of groups of flows, long enough, and with room in the largest buffers for a window that overfills the
+    queue: what each flow gets is the matter of its congestion control alone."""
+    least_s = min(flow_group.least_duration_s(contest_of(spec), spec.lane.rtt_ns), sweep_axes.LONGEST_S)
+    if spec.profile.name == tcp_profiles.MAXIMUM:
+        path = spec.path
+        queue = 2 * (path.bdp_bytes + (path.bdp_bytes if path.buffer_bytes is None else path.buffer_bytes))
+        roomy = tcp_profiles.maximum(path.rate_bps, path.rtt_ns, queue)
+        spec = replace(spec, profile=replace(roomy, initcwnd=spec.profile.initcwnd))
+    return replace(spec, duration_s=axes.duration or least_s)
 
 
 def _unknown(

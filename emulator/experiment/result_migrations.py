@@ -24,6 +24,8 @@ def migrated(value: Mapping[str, Any]) -> dict[str, Any]:
     old = dict(value)
     if old.get("format") == FORMAT:
         return old
+    if old.get("format") == 5:  # it had no groups of flows
+        return {**old, "format": FORMAT}
     if old.get("format") == 4:
         return {**old, "format": FORMAT, "captures": []}
     if old.get("format") not in (2, 3):

@@ -6,26 +6,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from emulator.analysis import statistics
-from emulator.experiment import merge, program_result, requests_result
+from emulator.experiment import flows_result, merge, program_result, requests_result
 from emulator.experiment.cell_result import CellResult
+from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.result_migrations import migrated
 
-Result = CellResult | ProgramResult | RequestsResult
-R = TypeVar("R", CellResult, ProgramResult, RequestsResult)
+Result = CellResult | ProgramResult | RequestsResult | FlowsResult
+R = TypeVar("R", CellResult, ProgramResult, RequestsResult, FlowsResult)
 
 
 def from_json(value: Mapping[str, Any]) -> Result:
     """A result of any kind and format. Raises KeyError, TypeError, ValueError, InputError on anything else."""
     if "requests" in value:
         return RequestsResult.from_json(value)
+    if "flows" in value:
+        return FlowsResult.from_json(value)
     return ProgramResult.from_json(value) if "program" in value else CellResult.from_json(migrated(dict(value)))
 
 
 def figure(result: Result) -> float:
-    """What the repeats of a cell are compared by: throughput in bytes/s, a program's completion time in s, or requests
-    a second."""
+    """What the repeats of a cell are compared by: throughput in bytes/s (of groups of flows the first one's), a
+    program's completion time in s, or requests a second."""
     return result.steady_bytes_per_s if isinstance(result, CellResult) else result.figure
 
 
@@ -35,6 +38,8 @@ def merged(results: Sequence[Result]) -> Result:
         return program_result.merged(cast("Sequence[ProgramResult]", results))
     if isinstance(results[0], RequestsResult):
         return requests_result.merged(cast("Sequence[RequestsResult]", results))
+    if isinstance(results[0], FlowsResult):
+        return flows_result.merged(cast("Sequence[FlowsResult]", results))
     return merge.merge(cast("Sequence[CellResult]", results))
 
 

@@ -24,13 +24,14 @@ from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
 from emulator.control.capture import capturing
 from emulator.errors import LonghaulError, MeasureError, RefusedError
-from emulator.experiment import observe_cell, program_cell, requests_cell
+from emulator.experiment import flows_cell, observe_cell, program_cell, requests_cell
 from emulator.experiment.attempts import NO_IRTT, NO_LOADED_RTT, NO_SOCKET_FIGURES, Attempts
 from emulator.experiment.build_result import Measured, conclude
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.merge import joined
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import resolve, tcp_profiles
+from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.host import Host
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools import cpu_load, machine_facts, nstat, ping, rtt_prober, ss, time_tolerance
@@ -274,6 +275,7 @@ def _watch(spec: CellSpec, ends: Ends, work: RunningWorkload) -> _Watched:
 MEASURES: dict[str, Callable[[CellSpec, Appliance, Host, Host, tuple[str, ...]], Execution]] = {
     ProgramWorkload.kind: program_cell.measure,
     RequestsWorkload.kind: requests_cell.measure,
+    FlowsWorkload.kind: flows_cell.measure,
 }
 """How a cell is measured whose workload is no streams."""
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from emulator.experiment import results
 from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
 from emulator.report import published_results, summary, svg_theme, tables
@@ -124,6 +125,8 @@ def _origin(facts: Mapping[str, Any], machine: Mapping[str, Any], found: Mapping
 
 
 def _tool(result: Result) -> str:
+    if isinstance(result, FlowsResult):
+        return f"flows by {result.flows.tool}"
     if isinstance(result, RequestsResult):
         return f"requests by {result.requests.tool}"
     return result.transfer.tool if isinstance(result, CellResult) else result.spec.workload.title(result.spec.load)

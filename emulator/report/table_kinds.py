@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.compare_runs import CellComparison
+from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools.program import ProgramWorkload
-from emulator.report import program_report, request_table, tables
+from emulator.report import flow_table, program_report, request_table, tables
 from emulator.report.tables import Table
 
 
@@ -61,7 +62,11 @@ def comparison(changes: Sequence[CellComparison]) -> Table:
     return Table("compared", ("cell", "before", "after", "change", ""), tuple(rows), ("cell", ""))
 
 
-KINDS: dict[str, Tables] = {ProgramWorkload.kind: program_report, RequestsWorkload.kind: request_table}
+KINDS: dict[str, Tables] = {
+    ProgramWorkload.kind: program_report,
+    RequestsWorkload.kind: request_table,
+    FlowsWorkload.kind: flow_table,
+}
 
 
 def tables_of(specs: Sequence[CellSpec]) -> Tables:

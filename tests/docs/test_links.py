@@ -97,6 +97,20 @@ def test_every_check_of_requests_is_explained() -> None:
     assert keys == [(axis.key, axis.option[2:]) for axis in REQUEST_AXES]
 
 
+def test_every_check_of_flows_is_explained() -> None:
+    from emulator.analysis.flow_verdict import FLOW_DETECTORS
+    from emulator.analysis.validity_checks import LANE_DETECTORS
+    from emulator.model.flow_group import SETTINGS
+
+    text = (DOCS / "flows.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| (invalid|note) \|", text, re.MULTILINE)
+    assert rows == [(name, "invalid" if fatal else "note") for name, fatal, _ in FLOW_DETECTORS]
+    assert [name for name, _, _ in LANE_DETECTORS if f"`{name}`" not in text] == []
+    assert re.findall(r"^\| `([a-z]+)(?:=[^`]*)?` \| [^|]* \| [^|]* \|$", text, re.MULTILINE)[: len(SETTINGS)] == [
+        *SETTINGS
+    ]
+
+
 def test_every_check_of_programs_is_explained() -> None:
     from emulator.analysis.program_verdict import PROGRAM_CHECKS
     from emulator.analysis.validity_checks import LANE_DETECTORS

@@ -12,8 +12,10 @@ from support.documented_examples import DOCS, pages
 from support.generated_docs import key_rows
 
 from emulator.config import loader, shipped_topologies
+from emulator.config.program_schema import INSTEAD
 from emulator.config.schema import DirectionForm, FlowForm, LaneForm
 from emulator.model import program, request_load
+from emulator.model.flow_group import Contest
 from emulator.model.topology import Topology
 
 
@@ -122,7 +124,15 @@ def test_every_sweep_shown_is_read(tmp_path: Path, key: str, value: str) -> None
     assert len(read if isinstance(read, tuple | list) else [read]) == len(value.split(","))
 
 
-@pytest.mark.parametrize(("key", "value"), shown("ProgramForm"))
+@pytest.mark.parametrize(("key", "value"), [one for one in shown("ProgramForm") if one[0] in INSTEAD])
+def test_every_setting_of_flows_shown_is_read(tmp_path: Path, key: str, value: str) -> None:
+    file, text = tmp_path / "flows.yaml", value if value[0] == "[" else f"'{value}'"
+    file.write_text(f"{{name: x, hub: h, lanes: {{japan: {{rtt: 346ms}}}}, sweep: {{workload: {{{key}: {text}}}}}}}")
+    (given,) = loader.load_sweep(file)[0]["workload"].values()
+    assert given in ((Contest.parse("cubic:1,bbr:1"),), ("cubic", "bbr"))
+
+
+@pytest.mark.parametrize(("key", "value"), [one for one in shown("ProgramForm") if one[0] not in INSTEAD])
 def test_every_setting_of_a_program_shown_is_read(tmp_path: Path, key: str, value: str) -> None:
     file = tmp_path / "program.yaml"
     settings = {

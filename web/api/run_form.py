@@ -13,11 +13,14 @@ from emulator.config.field_types import Switch
 from emulator.config.program_schema import ProgramForm
 from emulator.config.sweep_schema import SweepRequest
 from emulator.errors import InputError, Mistake
+from emulator.experiment import grid
+from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools import workloads
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import Workload
-from emulator.model import program, request_load, sweep_axes
+from emulator.model import flow_group, program, request_load, sweep_axes
+from emulator.model.flow_group import Contest
 from emulator.model.program import ProgramError
 from emulator.model.sweep_axes import AXES, BOTH, REQUEST_AXES, Axes, SweepAxis
 from web.api.schemas import Answer
@@ -39,6 +42,8 @@ class RunForm(SweepRequest):
     def axes(self) -> Axes:
         """The axes; without TCP profiles and windows, the default profile. Raises ValueError."""
         given = self.model_dump(exclude={"in_lab", "repeats", "workload"}, exclude_none=True)
+        if self.workload and (self.workload.against or self.workload.pairs):
+            return grid.for_flows(Axes(**given))
         return Axes(**({} if given.get("window") else DEFAULTS) | given)
 
     @property
@@ -46,6 +51,8 @@ class RunForm(SweepRequest):
         """What runs over every lane; of requests every combination. Raises ProgramError, InputError."""
         if self.workload is None:
             return (workloads.STREAMS,)
+        if contests := self._contests:
+            return tuple(map(FlowsWorkload, contests))
         if self.workload.requests:
             try:
                 return tuple(map(RequestsWorkload, request_load.loads(self._requests)))
@@ -57,7 +64,23 @@ class RunForm(SweepRequest):
     def combinations(self) -> int:
         """The number of cells for one lane, or for each named lane."""
         values = [value for value in self._requests.values() if isinstance(value, tuple)]
-        return self.axes().combinations * math.prod(map(len, values))
+        return self.axes().combinations * math.prod(map(len, values)) * max(1, len(self._contests))
+
+    @property
+    def _contests(self) -> tuple[Contest, ...]:
+        """The groups of flows that share the lane, and each alone; empty for other workloads. Raises InputError."""
+        if self.workload is None:
+            return ()
+        contests = (*(self.workload.against or ()), *flow_group.pairs(self.workload.pairs or ()))
+        try:
+            return flow_group.with_each_alone(contests)
+        except ValueError as error:
+            raise InputError.single(str(error), "request", "workload") from None
+
+    @property
+    def controls(self) -> list[str]:
+        """The congestion controls of all groups of flows. Raises InputError."""
+        return list(dict.fromkeys(group.congestion_control for one in self._contests for group in one.groups))
 
     @property
     def _requests(self) -> dict[str, Any]:
@@ -80,10 +103,12 @@ def program_mistakes(tree: Any, wrong: Set[str]) -> list[Mistake]:
     given = tree.get("workload") if isinstance(tree, Mapping) else None
     if not isinstance(given, Mapping):
         return []
-    if "requests" in given:
-        others = sorted({*given} - {"requests"})
-        text = f"beside requests there is a program ({', '.join(others)}): use one of them"
-        return [*([Mistake("request", "workload.requests", text)] if others else []), *_of_axes(tree, wrong)]
+    for alike in (("requests",), ("against", "pairs")):
+        if key := next((key for key in alike if key in given), ""):
+            others = sorted({*given} - {*alike})
+            what = "a program" if key == "requests" else "something else to run"
+            text = f"beside {key} there is {what} ({', '.join(others)}): use one of them"
+            return [*([Mistake("request", f"workload.{key}", text)] if others else []), *_of_axes(tree, wrong)]
     bad = {path.split(".")[1] for path in wrong if path.startswith("workload.")}
     usable = {key: value for key, value in given.items() if key not in bad}
     usable |= {key: text for key, text in STAND_INS.items() if key in bad}

@@ -16,6 +16,7 @@ from emulator.analysis.tcp_path import NS
 from emulator.experiment import attempts, compare_runs, results
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.compare_runs import CellComparison
+from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
 from emulator.hosts.requests.workload import RequestsWorkload
@@ -221,6 +222,19 @@ def run_answer(run: Run) -> RunAnswer:
     )  # fmt: skip
 
 
+def _of_streams(result: CellResult) -> dict[str, Any]:
+    return {
+        "steady_bytes_per_s": result.steady_bytes_per_s,
+        "half_width_bytes_per_s": _half_width(result),
+        "settled": result.throughput.settled,
+    }
+
+
+def _of_flows(result: FlowsResult) -> dict[str, Any]:
+    """All groups together: what each of them got is the cell's evidence."""
+    return {"steady_bytes_per_s": result.flows.bytes_per_s, "settled": True}
+
+
 def _of_requests(result: RequestsResult) -> dict[str, Any]:
     times = result.requests.times
     return {
@@ -278,9 +292,8 @@ def _cell(spec: CellSpec, run: Run, programs: _Programs) -> CellAnswer:
         expected_bytes_per_s=spec.expected_bytes_per_s,
         state="done" if result else "failed" if failure else "waiting",
         rtt_measured_ns=result.delays.rtt_ns if result else None,
-        steady_bytes_per_s=result.steady_bytes_per_s if isinstance(result, CellResult) else None,
-        half_width_bytes_per_s=_half_width(result) if isinstance(result, CellResult) else None,
-        settled=result.throughput.settled if isinstance(result, CellResult) else None,
+        **(_of_streams(result) if isinstance(result, CellResult) else {}),
+        **(_of_flows(result) if isinstance(result, FlowsResult) else {}),
         **(_of_requests(result) if isinstance(result, RequestsResult) else {}),
         **(_of_program(row) if row else {}),
         law_completion_s=programs.law_s.get(spec.id),

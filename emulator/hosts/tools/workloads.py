@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from emulator.errors import no_such
+from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools.iperf3 import Background, Datagrams, Iperf3, PathRate
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import StreamWorkload, Workload
 from emulator.system import dataclass_json
 
-KINDS: dict[str, type[Any]] = {one.kind: one for one in (Iperf3, ProgramWorkload, RequestsWorkload)}
+KINDS: dict[str, type[Any]] = {one.kind: one for one in (Iperf3, ProgramWorkload, RequestsWorkload, FlowsWorkload)}
 """The workloads that a cell may run, by their name in JSON."""
 
 STREAMS: StreamWorkload = Iperf3()

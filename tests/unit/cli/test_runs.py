@@ -56,7 +56,7 @@ def test_a_run_of_format_1_is_told(run: RunFolder, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"format": 6, "cells": []}', "has format 6; this version reads 1 to 5: use the Longhaul that wrote it, or"),
+        ('{"format": 7, "cells": []}', "has format 7; this version reads 1 to 6: use the Longhaul that wrote it, or"),
         ('{"format": 2, "cel', "cannot be read, it is damaged or truncated: Unterminated string"),
         ('{"format": 2}', "cannot be read as a run: 'cells'"),
     ],
@@ -73,7 +73,7 @@ def test_a_run_that_cannot_be_read_is_refused(
 
 def test_one_spoilt_run_does_not_hide_the_others(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     other = RunFolder.create(Path("runs/two"), {"created": "2026-01-03"}, Asked((cell_spec(),), True))
-    rewrite(other.path / "run.json", format=6)
+    rewrite(other.path / "run.json", format=7)
     code, out, err = said(capsys, "runs")
     assert (code, out.splitlines()) == (
         0,
@@ -83,7 +83,7 @@ def test_one_spoilt_run_does_not_hide_the_others(run: RunFolder, capsys: pytest.
             "runs/two  -               -         -        -",
         ],
     )
-    assert err.startswith("runs/two/run.json: has format 6")
+    assert err.startswith("runs/two/run.json: has format 7")
     listed = json.loads(said(capsys, "runs", "--json")[1])
     assert [(row["measured"], bool(row["trouble"])) for row in listed] == [(1, False), (None, True)]
 

@@ -1,0 +1,218 @@
+"""Who got what of a shared bottleneck, with its evidence, the setting that helps, and what is impossible. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from emulator.analysis import flow_shares, validity_checks, verdict
+from emulator.analysis.flow_figures import FlowFigures, GroupFigures
+from emulator.analysis.observed import MachineUse, Queues
+from emulator.analysis.tcp_path import NS, TcpPath
+from emulator.analysis.transfer import Caveat
+from emulator.model.flow_group import Contest
+
+FAIR, UNEQUAL, LOSS = "fair shares", "unequal shares", "loss"
+KINDS = (
+    verdict.EMULATOR, FAIR, UNEQUAL, verdict.LINE, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER, LOSS, verdict.CPU,
+    verdict.UNKNOWN,
+)  # fmt: skip
+FULL = 0.9
+"""The share of the line from which on the flows fill it."""
+TOLERANCE = 1.01
+SHORT_ROUND_TRIPS = 50
+"""Of the steady part: fewer say little about how flows share."""
+FAIR_QUEUE = "fq-codel"
+
+
+@dataclass(frozen=True)
+class FlowEvidence:
+    """What was observed of one cell; `rtt_before_ns` is the idle lane's, and the fields are those of `LaneEvidence`."""
+
+    contest: Contest
+    figures: FlowFigures
+    duration_s: int
+    aqm: str
+    queues: Queues
+    machine: MachineUse
+    memory_short: bool
+    rtt_before_ns: int
+    rtt_tolerance_ns: int
+    cached_metrics: int
+    drift: tuple[str, ...]
+
+    @property
+    def endless(self) -> list[GroupFigures]:
+        """The groups that send as much as they can."""
+        both = zip(self.contest.groups, self.figures.groups, strict=True)
+        return [figures for group, figures in both if group.is_endless]
+
+
+@dataclass(frozen=True)
+class FlowJudgement:
+    """The line's rate (bytes a second of payload), what decided the shares, what helps, and the validity.
+
+    `kind` is one of KINDS. `invalid` are the reasons against the figures; `findings` are those of all checks.
+    """
+
+    line_bytes_per_s: float
+    kind: str
+    limiter: str
+    evidence: str
+    advice: str
+    invalid: tuple[str, ...]
+    findings: tuple[str, ...]
+
+
+def judge(path: TcpPath, seen: FlowEvidence, caveats: tuple[Caveat, ...] = ()) -> FlowJudgement:
+    """The judgement of a cell; `caveats` are how the measuring itself went."""
+    kind, limiter, evidence = next(found for found in (look(path, seen) for look in _LIMITERS) if found)
+    own = (Caveat(name, text, fatal) for name, fatal, look in FLOW_DETECTORS for text in look(path, seen))
+    found = [*validity_checks.of_lane(path, seen), *own, *caveats]
+    return FlowJudgement(
+        line_bytes_per_s=path.line_bytes_per_s,
+        kind=kind,
+        limiter=limiter,
+        evidence=evidence,
+        advice=_advice(seen, kind),
+        invalid=tuple(finding.text for finding in found if finding.fatal),
+        findings=tuple(f"{finding.check}: {finding.text}" for finding in found),
+    )
+
+
+Found = tuple[str, str, str] | None
+
+
+def _emulator(_: TcpPath, seen: FlowEvidence) -> Found:
+    if seen.queues.drops_limit:
+        dropped = f"its own queue dropped {seen.queues.drops_limit} packets"
+        return verdict.EMULATOR, "emulator (limit)", dropped
+    if seen.machine.memory_pressures or seen.memory_short:
+        return verdict.EMULATOR, "emulator (memory)", "TCP ran short of tcp_mem"
+    return None
+
+
+def _shares(path: TcpPath, seen: FlowEvidence) -> Found:
+    """The flows fill the line: what each group has of its fair share."""
+    full = seen.figures.bytes_per_s / path.line_bytes_per_s
+    if full < FULL or not seen.endless:
+        return None
+    if len(seen.endless) < 2:
+        return verdict.LINE, "line", f"{full:.1%} of what the line carries"
+    told = ", ".join(f"{one.congestion_control} {one.fair_share or 0:.2f}" for one in seen.endless)
+    text = f"of its fair share each group has: {told}; Jain's index {seen.figures.jain:.3f}"
+    worst = max(abs((one.fair_share or 0) - 1) for one in seen.endless)
+    if worst <= flow_shares.NEAR_FAIR:
+        return FAIR, FAIR, text
+    most = max(seen.endless, key=lambda one: one.fair_share or 0)
+    return UNEQUAL, f"{UNEQUAL} ({most.congestion_control} has more)", text
+
+
+def _windows(_: TcpPath, seen: FlowEvidence) -> Found:
+    for group in sorted(seen.endless, key=lambda one: -one.sockets.busy_us):
+        if group.sockets.sndbuf_share > verdict.LIMITED_SHARE:
+            text = f"{group.congestion_control} waited for its send buffer {group.sockets.sndbuf_share:.0%} of the time"
+            return verdict.SEND_BUFFER, "send buffer", text
+        if group.sockets.rwnd_share > verdict.LIMITED_SHARE:
+            share = f"{group.sockets.rwnd_share:.0%}"
+            text = f"{group.congestion_control} waited for the receiver's window {share} of the time"
+            return verdict.RECEIVE_WINDOW, "receive window", text
+    return None
+
+
+def _loss(path: TcpPath, seen: FlowEvidence) -> Found:
+    again, dropped = seen.figures.retransmits, seen.queues.drops_buffer
+    if not again or not (path.loss or dropped):
+        return None
+    why = f"at a loss of {path.loss:.4%}" if path.loss else f"of {dropped} packets dropped by the full buffer"
+    return LOSS, "loss" if path.loss else "loss (buffer drops)", f"{again} segments sent again {why}"
+
+
+def _cpu(_: TcpPath, seen: FlowEvidence) -> Found:
+    used = max(seen.figures.sender_cpu_percent, seen.figures.receiver_cpu_percent)
+    if used < verdict.CPU_PERCENT:
+        return None
+    return verdict.CPU, "CPU", f"the flow program used {used:.0f} % of a core"
+
+
+def _unknown(path: TcpPath, seen: FlowEvidence) -> Found:
+    share = seen.figures.bytes_per_s / path.line_bytes_per_s
+    return verdict.UNKNOWN, "unknown", f"{share:.1%} of what the line carries, and no window, loss or CPU limited it"
+
+
+_LIMITERS: tuple[Callable[[TcpPath, FlowEvidence], Found], ...] = (_emulator, _shares, _windows, _loss, _cpu, _unknown)
+
+
+def _advice(seen: FlowEvidence, kind: str) -> str:
+    """The setting that would make the shares fairer or the flows faster; empty when none is known."""
+    if kind == UNEQUAL and seen.aqm != FAIR_QUEUE:
+        return f"a queue that serves each flow in turn (aqm: {FAIR_QUEUE}) shares by flow, whatever controls them"
+    if kind == verdict.RECEIVE_WINDOW:
+        return "a larger receive buffer at the receiver (tcp_rmem)"
+    if kind == verdict.SEND_BUFFER:
+        return "a larger send buffer at the sender (tcp_wmem)"
+    return ""
+
+
+def _above_line(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:
+    possible = path.line_bytes_per_s * seen.duration_s
+    if seen.figures.received_bytes > TOLERANCE * possible:
+        yield f"{seen.figures.received_bytes} bytes exceed the {possible:.0f} that the line carries in that time"
+
+
+def _other_control(_: TcpPath, seen: FlowEvidence) -> Iterator[str]:
+    for group, figures in zip(seen.contest.groups, seen.figures.groups, strict=True):
+        if figures.congestion_control not in ("", group.congestion_control):
+            yield f"the kernel used {figures.congestion_control} instead of {group.congestion_control}"
+
+
+def _lost(_: TcpPath, seen: FlowEvidence) -> Iterator[str]:
+    for group in seen.figures.groups:
+        if group.lost:
+            number = "a flow" if len(group.lost) == 1 else f"{len(group.lost)} flows"
+            yield f"{number} of {group.congestion_control} ended too early: {group.lost[0]}"
+
+
+def _missing(_: TcpPath, seen: FlowEvidence) -> Iterator[str]:
+    for group, figures in zip(seen.contest.groups, seen.figures.groups, strict=True):
+        if not figures.received_bytes:
+            yield f"nothing of {group.title} arrived"
+
+
+def _unfinished(_: TcpPath, seen: FlowEvidence) -> Iterator[str]:
+    for group in seen.figures.groups:
+        if group.unfinished:
+            yield f"{group.unfinished} flows of {group.congestion_control} had not ended long after the measurement"
+
+
+def _below_rtt(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:
+    least_ns = path.rtt_ns - seen.rtt_tolerance_ns
+    for group in seen.figures.groups:
+        if 0 < group.least_trip_ns < least_ns:
+            trip, asked = group.least_trip_ns / 1e6, path.rtt_ns / 1e6
+            yield f"a packet of {group.congestion_control} took {trip:.3f} ms, less than the RTT of {asked:.3f} ms"
+
+
+def _program_cpu(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:
+    if found := _cpu(path, seen):
+        yield f"{found[2]}: the CPU may be the limit"
+
+
+def _short(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:
+    steady_ns = seen.figures.until_ns - seen.figures.from_ns
+    if steady_ns < SHORT_ROUND_TRIPS * path.rtt_ns:
+        trips = steady_ns / path.rtt_ns
+        yield f"the steady part has {trips:.0f} round trips ({steady_ns / NS:g} s): a longer duration would be surer"
+
+
+FLOW_DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, FlowEvidence], Iterator[str]]], ...] = (
+    ("above-line", True, _above_line),
+    ("other-congestion-control", True, _other_control),
+    ("flow-lost", True, _lost),
+    ("nothing-arrived", True, _missing),
+    ("below-rtt", True, _below_rtt),
+    ("unfinished", False, _unfinished),
+    ("program-cpu", False, _program_cpu),
+    ("short-steady-part", False, _short),
+)
+"""Name, whether fatal, and the check; beside the checks of the lane (`validity_checks.LANE_DETECTORS`)."""

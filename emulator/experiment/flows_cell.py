@@ -1,0 +1,85 @@
+"""Measures one cell whose workload is groups of flows, over an active lane."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from emulator.analysis import flow_figures, flow_verdict
+from emulator.analysis.flow_figures import FlowFigures, FlowTimes
+from emulator.analysis.flow_verdict import FlowEvidence
+from emulator.analysis.observed import Delays, MachineUse
+from emulator.errors import MeasureError
+from emulator.experiment import observe_cell
+from emulator.experiment.attempts import Attempts
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.flows_result import FlowsResult, contest_of, path_of
+from emulator.experiment.run_folder import Execution
+from emulator.hosts import tcp_profiles
+from emulator.hosts.flows import load as flow_load
+from emulator.hosts.flows.load import FlowReports, FlowTest
+from emulator.hosts.host import Host
+from emulator.hosts.tools import machine_facts, nstat, time_tolerance
+from emulator.model.sweep_axes import OUTBOUND
+
+if TYPE_CHECKING:
+    from emulator.control.appliance import Appliance
+
+
+def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...] = ()) -> Execution:
+    """Let the groups share an active lane, between prepared hosts. Raises MeasureError with what to do next."""
+    attempts = Attempts()
+    with attempts.explained():
+        return _measure(spec, appliance, hub, site, unset, attempts)
+
+
+def _measure(
+    spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...], attempts: Attempts
+) -> Execution:
+    sender, receiver = (hub, site) if spec.direction == OUTBOUND else (site, hub)
+    rtt_ns = observe_cell.idle_rtt_ns(spec, sender, receiver, attempts)
+    cached, short = observe_cell.cached(sender), any(observe_cell.short_of_memory(host) for host in (hub, site))
+    counters, status = observe_cell.counters(hub, site), appliance.status()
+    test = FlowTest(contest_of(spec), spec.duration_s, spec.lane.rtt_ns)
+    reports = flow_load.run(test, sender, receiver, observe_cell.address(spec, receiver))
+    after, increase = appliance.status(), nstat.increase(counters, observe_cell.counters(hub, site))
+    jitter_ns = spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns
+    seen = FlowEvidence(
+        contest=test.contest,
+        figures=_figures(test, reports),
+        duration_s=spec.duration_s,
+        aqm=spec.impairment.aqm,
+        queues=observe_cell.both_increases(spec, status, after),
+        machine=MachineUse(os.uname().release, increase, 0.0),
+        memory_short=short,
+        rtt_before_ns=rtt_ns,
+        rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns() + jitter_ns,
+        cached_metrics=cached,
+        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
+    )
+    late = observe_cell.late(spec, status, after)
+    judgement = flow_verdict.judge(path_of(spec), seen, tuple(attempts.caveats))
+    result = FlowsResult(
+        spec=spec,
+        flows=seen.figures,
+        queues=seen.queues,
+        machine=seen.machine,
+        delays=Delays(seen.rtt_before_ns, None, None),
+        judgement=replace(judgement, invalid=(*judgement.invalid, *(str(one) for one in late if not one.passed))),
+        notes=(*tcp_profiles.notes(spec.profile), *unset),
+        repeats=(seen.figures.groups[0].bytes_per_s,),
+    )
+    raw = {"sender": dict(reports.sender), "receiver": dict(reports.receiver)}
+    return Execution(
+        result,
+        {spec.workload.kind: raw, "machine": machine_facts.record(sender), "queues": machine_facts.queues()},
+    )
+
+
+def _figures(test: FlowTest, reports: FlowReports) -> FlowFigures:
+    times = FlowTimes(test.interval_ns, test.intervals, test.rtt_ns)
+    try:
+        return flow_figures.of_reports(test.contest, times, reports.sender, reports.receiver)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise MeasureError(f"the flow program's report cannot be read: {error!r}") from None

@@ -1,0 +1,1 @@
+"""Groups of flows over a shared bottleneck: the program of both ends (`receiver`, `sender`), and how a cell runs it."""

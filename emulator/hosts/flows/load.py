@@ -1,0 +1,136 @@
+"""Runs the flow program between two hosts: the receiver at one, the sender at the other, and their reports."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from emulator.errors import MeasureError
+from emulator.hosts.host import Host
+from emulator.hosts.tools import carried_program, listening
+from emulator.hosts.tools.process import Completed
+from emulator.model.flow_group import Contest, FlowGroup
+
+PORT = 5401
+"""Of the control connections; each group has one of those after it."""
+SETUP_ROUND_TRIPS = 20
+LEAST_PATIENCE_NS = 30 * 10**9
+INTERVALS, LEAST_INTERVAL_NS, ROUND_INTERVAL_NS = 300, 10**8, 10**7
+_LATE_S = 60.0
+_MODULES = (
+    *(f"emulator.hosts.requests.{name}" for name in ("wire", "server", "client")),
+    *(f"{__package__}.{name}" for name in ("receiver", "sender")),
+)
+
+
+@dataclass(frozen=True)
+class FlowTest:
+    """One measurement: the groups, its duration, and the lane's RTT."""
+
+    contest: Contest
+    duration_s: int
+    rtt_ns: int
+
+    @property
+    def interval_ns(self) -> int:
+        """The length of an interval: 300 of them, each 0.1 s or longer."""
+        return max(LEAST_INTERVAL_NS, -(-self.duration_s * 10**9 // INTERVALS // ROUND_INTERVAL_NS) * ROUND_INTERVAL_NS)
+
+    @property
+    def intervals(self) -> int:
+        """How many whole intervals the measurement has."""
+        return self.duration_s * 10**9 // self.interval_ns
+
+    @property
+    def patience_ns(self) -> int:
+        """How long connections may take to be set up: the kernel repeats a lost SYN after 1, 3, 7... s."""
+        return LEAST_PATIENCE_NS + SETUP_ROUND_TRIPS * self.rtt_ns
+
+    @property
+    def give_up_ns(self) -> int:
+        """How long after the begin the sender waits for the end of its flows, whose queue empties after their stop."""
+        return self.duration_s * 10**9 + self.patience_ns
+
+    @property
+    def longest_s(self) -> float:
+        """The time limit of both ends."""
+        return (2 * self.patience_ns + self.give_up_ns) / 1e9 + _LATE_S
+
+    def wish(self, address: str) -> dict[str, Any]:
+        """The settings of both ends, in the program's words."""
+        return {
+            "address": address,
+            "port": PORT,
+            "senders": 1,
+            "groups": [self._group(number, group) for number, group in enumerate(self.contest.groups)],
+            "interval_ns": self.interval_ns,
+            "intervals": self.intervals,
+            "patience_ns": self.patience_ns,
+            "give_up_ns": self.give_up_ns,
+            "longest_ns": self.give_up_ns + self.patience_ns,
+            "files": sum(group.flows for group in self.contest.groups),
+        }
+
+    def _group(self, number: int, group: FlowGroup) -> dict[str, Any]:
+        return {
+            "port": PORT + 1 + number,
+            "congestion_control": group.congestion_control,
+            "flows": group.flows,
+            "start_ns": group.start_ns,
+            "stop_ns": min(math.inf if group.stop_ns is None else group.stop_ns, self.duration_s * 10**9),
+            "bytes": group.bytes,
+            "think_ns": group.think_ns,
+            "keeps": group.keeps,
+        }
+
+
+@dataclass(frozen=True)
+class FlowReports:
+    """What the two ends printed, as JSON values."""
+
+    sender: Mapping[str, Any]
+    receiver: Mapping[str, Any]
+
+
+def program_text() -> str:
+    """The program for `python3 -c`."""
+    return carried_program.text(_MODULES)
+
+
+def run(test: FlowTest, sender: Host, receiver: Host, address: str) -> FlowReports:
+    """Measure between the hosts; the receiver has this address. Raises MissingError, MeasureError."""
+    text, wish = program_text(), json.dumps(test.wish(address))
+    with (
+        _told_shortly(text),
+        listening.server(receiver, ["python3", "-c", text, "receive", wish], PORT) as receiving,
+        sender.start(["python3", "-c", text, "send", wish]) as sending,
+    ):
+        sent = _report(sending.wait(test.longest_s), sender)
+        return FlowReports(sent, _report(receiving.wait(_LATE_S), receiver))
+
+
+@contextmanager
+def _told_shortly(text: str) -> Iterator[None]:
+    """Leave the program's text out of messages, which name the whole command, and the JSON of its report."""
+    try:
+        yield
+    except MeasureError as error:
+        said = str(error).replace(text, "FLOW-PROGRAM")
+        raise MeasureError(re.sub(r'\{"error": "(.*)"\}', r"\1", said)) from None
+
+
+def _report(done: Completed, host: Host) -> Mapping[str, Any]:
+    """What one end printed. Raises MeasureError with its own words when it failed."""
+    try:
+        report: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        lines = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()
+        raise MeasureError(f"the flow program on {host.name} printed no report, but: {lines[-1]}") from None
+    if "error" in report:
+        raise MeasureError(f"the flow program on {host.name}: {report['error']}")
+    return report

@@ -1,0 +1,281 @@
+"""Results of groups of flows as tables: what each group got, and each pair. Pure text; the functions of `tables`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from emulator import units
+from emulator.analysis import flow_shares
+from emulator.analysis.flow_figures import GroupFigures
+from emulator.analysis.statistics import half_width
+from emulator.experiment import grid
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.flows_result import FlowsResult, contest_of, path_of
+from emulator.hosts.flows.workload import FlowsWorkload
+from emulator.model.flow_group import Contest, FlowGroup
+from emulator.report.tables import INVALID_MARK, THROUGHPUT, Table, label, several_lanes
+from emulator.units import both_rates
+
+TITLE = "Flows against flows"
+ADVICE = "what would make the shares fairer:"
+LEGEND = (
+    f"{THROUGHPUT} of payload at the receiver, in the last half of the time in which all groups send; of fair: over "
+    "what as many average flows of all groups get; J: Jain's index of the flows; harm: what the other groups take of "
+    "the rate (of transfers: of the time) that the group has alone; fair after: from the last group's start until the "
+    "rate was within a tenth of the fair one; queueing: the smoothed RTT above the lane's; again: segments sent again; "
+    f"p50, p99: the times of transfers. {INVALID_MARK}: invalid, reasons below."
+)
+DETAILS = (
+    "RTT", "groups", "group", THROUGHPUT, "of line", "of fair", "J", "harm", "fair after", "queueing", "p95", "again",
+    "p50 of transfers", "p99",
+)  # fmt: skip
+NONE = "-"
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One group of a measured cell."""
+
+    result: FlowsResult
+    group: FlowGroup
+    figures: GroupFigures
+    harm: float | None
+
+
+def rows(found: Mapping[str, FlowsResult]) -> list[GroupRow]:
+    """Every group of every cell, in order."""
+    alone = {
+        (_without_contest(one.spec), one.contest): one.flows.groups[0]
+        for one in found.values()
+        if len(one.contest.groups) == 1
+    }
+    return [
+        GroupRow(one, group, figures, _harm(one, group, figures, alone))
+        for one in found.values()
+        for group, figures in zip(one.contest.groups, one.flows.groups, strict=True)
+    ]
+
+
+def _without_contest(spec: CellSpec) -> str:
+    """What a cell shares with that of one of its groups alone."""
+    return replace(spec, workload=FlowsWorkload(Contest((FlowGroup("none"),)))).id
+
+
+def _harm(
+    result: FlowsResult, group: FlowGroup, figures: GroupFigures, alone: Mapping[tuple[str, Contest], GroupFigures]
+) -> float | None:
+    """The harm to the group; None of a group that is alone, and of one that was not measured alone."""
+    one = alone.get((_without_contest(result.spec), Contest((group,))))
+    if one is None or len(result.contest.groups) == 1:
+        return None
+    if group.is_endless:
+        return flow_shares.harm(one.bytes_per_s, figures.bytes_per_s)
+    return flow_shares.harm(one.times.p50_ns, figures.times.p50_ns, less_is_better=True)
+
+
+def overview(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> Table:
+    """The share of each group: one row for each contest, one column for each RTT and other setting."""
+    settings = list(dict.fromkeys(_settings(spec, several_lanes(specs)) for spec in specs))
+    body: dict[str, dict[str, str]] = {}
+    for spec in specs:
+        text = _short(found[spec.id]) if spec.id in found else NONE
+        body.setdefault(contest_of(spec).title, {})[_settings(spec, several_lanes(specs))] = text
+    table = tuple((title, *(cells.get(setting, NONE) for setting in settings)) for title, cells in body.items())
+    return Table("shares of the throughput, and Jain's index of all flows", ("groups", *settings), table, ("groups",))
+
+
+def _settings(spec: CellSpec, named: bool) -> str:
+    """A cell's RTT and what else it differs in besides its groups."""
+    title = contest_of(spec).title
+    return ", ".join([label(spec, named), *(part for part in spec.column.split(", ") if part != title)])
+
+
+def _short(result: FlowsResult) -> str:
+    mark = INVALID_MARK if result.judgement.invalid else ""
+    if len(result.contest.groups) == 1:
+        return f"{mark}{both_rates(result.flows.bytes_per_s)}"
+    shares = " : ".join(f"{group.share:.0%}" for group in result.flows.groups)
+    return f"{mark}{shares}, J {result.flows.jain:.3f}"
+
+
+def details(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list[Table]:
+    """One table for each setting besides RTT and groups, with a row for every group; and the pairs as matrices."""
+    named, tables = several_lanes(specs), dict[str, list[tuple[str, ...]]]()
+    for row in rows({spec.id: found[spec.id] for spec in specs if spec.id in found}):
+        spec, title = row.result.spec, contest_of(row.result.spec).title
+        setting = ", ".join(part for part in spec.column.split(", ") if part != title)
+        tables.setdefault(setting, []).append((label(spec, named), title, *_row(row)))
+    left = ("groups", "group")
+    return [*(Table(name, DETAILS, tuple(body), left) for name, body in tables.items()), *_matrices(specs, found)]
+
+
+def _row(row: GroupRow) -> tuple[str, ...]:
+    """The texts of a group below DETAILS, without the first two."""
+    figures, result, contest = row.figures, row.result, row.result.contest
+    mark = INVALID_MARK if result.judgement.invalid else ""
+    shared, transfers = len(contest.groups) > 1, not row.group.is_endless
+    rtt_ns = result.delays.rtt_ns
+    p95_ns = None if figures.trip_p95_ns is None else max(0, figures.trip_p95_ns - rtt_ns)
+    after = NONE if figures.fair_after_ns is None else f"{figures.fair_after_ns / 1e9:.1f} s"
+    return (
+        row.group.title,
+        mark + both_rates(figures.bytes_per_s),
+        f"{figures.bytes_per_s / result.judgement.line_bytes_per_s:.1%}",
+        NONE if figures.fair_share is None or not shared else f"{figures.fair_share:.2f}",
+        f"{figures.jain:.3f}" if row.group.flows > 1 and not transfers else NONE,
+        NONE if row.harm is None else f"{row.harm:.0%}",
+        after if shared and not transfers else NONE,
+        _ms(figures.queueing_ns(rtt_ns)),
+        _ms(p95_ns),
+        str(figures.sockets.retransmits),
+        _ms(figures.times.p50_ns if transfers else None),
+        _ms(figures.times.p99_ns if transfers else None),
+    )
+
+
+def _ms(ns: int | None) -> str:
+    return NONE if ns is None else f"{ns / 1e6:.1f} ms"
+
+
+def _matrices(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list[Table]:
+    """For each setting with three pairs or more: what one flow of each row's control has of its fair share against one
+    of each column's."""
+    named, pairs = several_lanes(specs), dict[str, dict[tuple[str, str], str]]()
+    for result in (found[spec.id] for spec in specs if spec.id in found):
+        groups = result.contest.groups
+        if len(groups) == 2 and all(group == FlowGroup(group.congestion_control) for group in groups):
+            cells = pairs.setdefault(_settings(result.spec, named), {})
+            for one, other, figures in zip(groups, reversed(groups), result.flows.groups, strict=True):
+                mark = INVALID_MARK if result.judgement.invalid else ""
+                cells[one.congestion_control, other.congestion_control] = f"{mark}{figures.fair_share or 0:.2f}"
+    return [_matrix(setting, cells) for setting, cells in pairs.items() if len(cells) > 2]
+
+
+def _matrix(setting: str, cells: Mapping[tuple[str, str], str]) -> Table:
+    names = list(dict.fromkeys(name for pair in cells for name in pair))
+    body = tuple((one, *(cells.get((one, other), NONE) for other in names)) for one in names)
+    return Table(f"of its fair share against: {setting}", ("", *(f"against {name}" for name in names)), body, ("",))
+
+
+def uncertainty(result: FlowsResult) -> str:
+    """The confidence half-width of the first group's rate in percent; "-" for a single measurement."""
+    width = half_width(result.repeats)
+    return f"{width / result.figure:.1%}" if math.isfinite(width) else NONE
+
+
+def figure_text(result: FlowsResult) -> str:
+    """The figure by which two runs are compared: the first group's rate."""
+    mark = INVALID_MARK if result.judgement.invalid else ""
+    return f"{mark}{both_rates(result.flows.groups[0].bytes_per_s)} ± {uncertainty(result)}"
+
+
+def objections(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult], failures: Mapping[str, str]) -> list[str]:
+    """Problems of the run: invalid cells with reasons, and failed cells; and notes."""
+    said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.judgement.invalid]
+    said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
+    return [*said, *dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)]
+
+
+def advice(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list[str]:  # noqa: ARG001
+    """What would help, and the first cell that it helps."""
+    helped: dict[str, list[str]] = {}
+    for id, result in found.items():
+        helped.setdefault(result.judgement.advice, []).append(id)
+    helped.pop("", None)
+    return [f"{ids[0]}{f' and {len(ids) - 1} more' * (len(ids) > 1)}: {text}" for text, ids in helped.items()]
+
+
+def findings(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list[str]:  # noqa: ARG001
+    """What the checks found that does not void a cell."""
+    return [
+        f"{id}, {text}"
+        for id, result in found.items()
+        for text in result.judgement.findings
+        if text.partition(": ")[2] not in result.judgement.invalid
+    ]
+
+
+PLAN = ("cell", "RTT", "runs for", "groups", "fair share of a flow")
+
+
+def _fair_bytes_per_s(spec: CellSpec) -> float:
+    """What each flow without an end has when all share the line evenly, and transfers take nothing of it."""
+    path, flows = path_of(spec), sum(group.flows for group in contest_of(spec).groups if group.is_endless)
+    return path.line_bytes_per_s / max(1, flows)
+
+
+def planned(specs: Sequence[CellSpec]) -> Table:
+    """The cells that would be measured, with the fair share of each flow."""
+    body = tuple(
+        (
+            spec.id, units.format_duration(spec.lane.rtt_ns), f"{spec.duration_s} s", contest_of(spec).title,
+            both_rates(_fair_bytes_per_s(spec)),
+        )
+        for spec in specs
+    )  # fmt: skip
+    return Table("planned", PLAN, body, ("cell", "groups"))
+
+
+def plan_legend(specs: Sequence[CellSpec], repeats: int) -> str:
+    """What stands below the plan."""
+    lasts = units.format_duration(grid.virtual_s(specs, repeats) * 10**9)
+    return f"flows send for {lasts}; each group of several is measured alone too, for the harm that others do to it."
+
+
+def plan_json(specs: Sequence[CellSpec], repeats: int) -> dict[str, Any]:
+    """The plan as JSON."""
+    cells = [
+        {
+            "id": spec.id,
+            "duration_s": spec.duration_s,
+            "groups": [str(group) for group in contest_of(spec).groups],
+            "fair_bytes_per_s": _fair_bytes_per_s(spec),
+        }
+        for spec in specs
+    ]
+    return {"cells": cells, "least_repeats": repeats}
+
+
+CSV_COLUMNS = (
+    "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "buffer_bytes", "profile", "duration_s", "direction", "mtu",
+    "loss", "groups", "group", "congestion_control", "flows", "repeats", "bytes_per_s", "share", "fair_share", "jain",
+    "jain_of_all", "harm", "fair_after_ns", "trip_p50_ns", "trip_p95_ns", "least_trip_ns", "retransmits", "transfers",
+    "transfer_p50_ns", "transfer_p99_ns", "drops_limit", "drops_buffer", "drops_loss", "kind", "limiter", "evidence",
+    "advice", "invalid",
+)  # fmt: skip
+
+
+def csv_text(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> str:
+    """CSV for a spreadsheet: one line for each group of each cell, in integers or full precision."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in rows({spec.id: found[spec.id] for spec in specs if spec.id in found}):
+        spec, figures, path = row.result.spec, row.figures, path_of(row.result.spec)
+        own = {
+            "lane": spec.lane.name,
+            "rtt_asked_ns": spec.lane.rtt_ns,
+            "rtt_measured_ns": row.result.delays.rtt_ns,
+            "profile": spec.profile.name,
+            "duration_s": spec.duration_s,
+            "direction": spec.direction,
+            "groups": str(row.result.contest),
+            "group": str(row.group),
+            "flows": row.group.flows,
+            "repeats": len(row.result.repeats),
+            "jain_of_all": row.result.flows.jain,
+            "harm": row.harm,
+            "retransmits": figures.sockets.retransmits,
+            "transfers": figures.times.count,
+            "transfer_p50_ns": figures.times.p50_ns,
+            "transfer_p99_ns": figures.times.p99_ns,
+            "invalid": "; ".join(row.result.judgement.invalid),
+        }
+        groups = (path, row.result.queues, row.result.judgement, figures)
+        writer.writerow({name: value for group in groups for name, value in vars(group).items()} | own)
+    return out.getvalue()

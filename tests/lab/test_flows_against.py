@@ -1,0 +1,149 @@
+"""Groups of flows over one bottleneck, through the whole path: who gets what, and how a cell ends, is judged and is
+resumed."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.lab_cells import run, spec
+
+from emulator.cli.main import main
+from emulator.control.appliance import Appliance
+from emulator.experiment import flows_cell, results
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.flows_result import FlowsResult, path_of
+from emulator.experiment.run_folder import RunFolder
+from emulator.hosts import tcp_profiles
+from emulator.hosts.flows.workload import FlowsWorkload
+from emulator.hosts.namespace import NamespaceHost
+from emulator.model.flow_group import Contest
+
+MS = 10**6
+
+
+def cell(text: str, rate_mbit: int = 50, rtt_ms: int = 20, duration_s: int = 30, **settings: Any) -> CellSpec:
+    """A cell of flows with buffers that limit none of them."""
+    one = spec(rate_mbit, rtt_ms, duration_s=duration_s, **settings)
+    roomy = tcp_profiles.maximum(one.path.rate_bps, one.path.rtt_ns, 4 * one.path.bdp_bytes)
+    return replace(one, profile=roomy, workload=FlowsWorkload(Contest.parse(text)))
+
+
+def measured(appliance: Appliance, one: CellSpec) -> FlowsResult:
+    """The result of the cell; it survives its way through JSON."""
+    appliance.up(one.topology)
+    hub, site = NamespaceHost(one.topology.hub), NamespaceHost(one.lane.name)
+    with tcp_profiles.applied(one.profile, hub, site):
+        result = flows_cell.measure(one, appliance, hub, site).result
+    assert isinstance(result, FlowsResult)
+    assert results.from_json(json.loads(json.dumps(result.to_json()))) == result
+    return result
+
+
+@pytest.mark.parametrize("direction", ["outbound", "inbound"])
+def test_cubic_shares_with_cubic(appliance: Appliance, direction: str) -> None:
+    result = measured(appliance, cell("cubic:2,cubic:2", duration_s=60, direction=direction))
+    assert result.judgement.invalid == ()
+    assert result.flows.jain > 0.95
+    assert result.flows.bytes_per_s > 0.97 * result.judgement.line_bytes_per_s
+    assert [group.lost for group in result.flows.groups] == [(), ()]
+    assert all(group.fair_after_ns is not None for group in result.flows.groups)
+
+
+def test_a_group_alone_has_the_line_and_its_queue(appliance: Appliance) -> None:
+    result = measured(appliance, cell("cubic:1"))
+    assert (result.judgement.kind, result.judgement.invalid) == ("line", ())
+    (group,) = result.flows.groups
+    assert group.least_trip_ns == pytest.approx(20 * MS, abs=MS)
+    assert 3 * MS < (group.queueing_ns(20 * MS) or 0) < 21 * MS, "the buffer is one RTT at the rate"
+    assert max(filter(None, group.windows_bytes)) > path_of(result.spec).bdp_bytes
+    assert result.queues.drops_buffer > 0
+
+
+def test_a_group_that_comes_and_goes(appliance: Appliance) -> None:
+    result = measured(appliance, cell("cubic:1,reno:2:start=5s:stop=15s"))
+    first, second = result.flows.groups
+    interval_ns = result.flows.interval_ns
+    at = {name: round(s * 10**9 / interval_ns) for name, s in (("start", 5), ("stop", 15), ("over", 16))}
+    assert sum(second.series_bytes[: at["start"]]) == 0 < sum(second.series_bytes[at["start"] : at["stop"]])
+    assert sum(second.series_bytes[at["over"] :]) == 0
+    late = first.series_bytes[at["over"] + 20 :]
+    assert sum(late) * 10**9 / (len(late) * interval_ns) > 0.9 * result.judgement.line_bytes_per_s
+    assert (result.flows.from_ns, result.flows.until_ns) == (10 * 10**9, 15 * 10**9)
+    assert result.judgement.invalid == ()
+
+
+def test_many_short_transfers_against_a_long_flow(appliance: Appliance) -> None:
+    result = measured(appliance, cell("cubic:1,cubic:8:bytes=20KiB:think=500ms"))
+    long, short = result.flows.groups
+    assert result.judgement.invalid == ()
+    assert long.fair_share == 1 and short.fair_share is None
+    assert short.times.count > 300
+    assert short.times.min_ns >= 2 * 20 * MS, "the handshake, and the bytes with their answer"
+    assert short.unfinished == 0
+
+
+def test_a_lane_that_somebody_changes_is_no_valid_cell(appliance: Appliance) -> None:
+    one = cell("cubic:1,reno:1", duration_s=10)
+    appliance.up(one.topology)
+    port = appliance.status().lanes[0].outbound.port
+    appliance.down()
+
+    def shorten() -> None:
+        time.sleep(4)
+        run("tc", "qdisc", "change", "dev", port, "root", "netem", "delay", "1ms", "limit", "1000")
+
+    thread = threading.Thread(target=shorten)
+    thread.start()
+    result = measured(appliance, one)
+    thread.join()
+    assert {"changed", "below-rtt"} <= {said.partition(": ")[0] for said in result.judgement.findings}
+    assert result.judgement.invalid
+
+
+SWEEP = """
+name: two
+hub: hub
+defaults: {rate: 20Mbit}
+lanes:
+  east: {rtt: 20ms}
+  west: {rtt: 80ms}
+schedule:
+  tracks:
+    - {lanes: [west], keys: [{at: 0s, rtt: 80ms}, {at: 1s, rtt: 20ms}]}
+sweep:
+  lane: west
+  duration: 8s
+  repeats: 2
+  workload:
+    against: cubic:1,reno:1:start=1s
+"""
+
+
+def test_a_sweep_beside_a_schedule_is_kept_and_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The schedule of the file moves the lane; measured, it stands still. A spoilt measurement is made again."""
+    monkeypatch.chdir(tmp_path)
+    Path("two.yaml").write_text(SWEEP)
+    assert main(["sweep", "two.yaml", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    first, *alone = said["cells"]
+    assert [one["spec"]["workload"]["contest"]["groups"][0]["congestion_control"] for one in alone] == ["cubic", "reno"]
+    assert first["judgement"]["invalid"] == []
+    assert len(first["repeats"]) == 2
+    folder = RunFolder(Path(said["run"]))
+    (spoilt,) = folder.path.glob("cells/*vs*.1.json")
+    before = json.loads(spoilt.read_text())
+    spoilt.write_text("{")
+    assert main(["sweep", "--resume", str(folder.path), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert json.loads(spoilt.read_text())["spec"] == before["spec"]
+    assert [one["spec"] for one in again["cells"]] == [one["spec"] for one in said["cells"]]
+    table = (folder.path / "table.md").read_text()
+    assert "1 cubic against 1 reno start 1 s" in table and "harm" in table

@@ -1,0 +1,165 @@
+"""The flow program between two processes of this machine, over its loopback: what it counts, and how it ends."""
+
+from __future__ import annotations
+
+import ast
+import json
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.errors import MeasureError
+from emulator.hosts.flows import load as flow_load
+from emulator.hosts.flows.load import FlowReports, FlowTest
+from emulator.hosts.host import listens
+from emulator.hosts.tools import process
+from emulator.hosts.tools.process import Running
+from emulator.model.flow_group import MOST_GROUPS, Contest
+
+PROGRAM = Path(flow_load.__file__).parent
+KIB = 2**10
+
+
+class LocalHost:
+    """This machine, as far as the flow program needs a host."""
+
+    name = "here"
+
+    def start(self, argv: Sequence[str]) -> Running:
+        return process.start([sys.executable if argv[0] == "python3" else argv[0], *argv[1:]])
+
+    def is_listening(self, port: int) -> bool:
+        return listens(Path("/proc/net/tcp").read_text(), port)
+
+
+@pytest.fixture(autouse=True)
+def free_ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ports in a row that nobody else gets: they are bound here too, and both ends allow that (SO_REUSEADDR)."""
+    while True:
+        held = [socket.socket() for _ in range(MOST_GROUPS + 1)]
+        try:
+            for number, one in enumerate(held):
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind(("127.0.0.1", held[0].getsockname()[1] + number if number else 0))
+        except (OSError, OverflowError):
+            for one in held:
+                one.close()
+            continue
+        monkeypatch.setattr(flow_load, "PORT", held[0].getsockname()[1])
+        yield
+        for one in held:
+            one.close()
+        return
+
+
+def run(text: str, duration_s: int = 1) -> FlowReports:
+    host: Any = LocalHost()
+    return flow_load.run(FlowTest(Contest.parse(text), duration_s, 0), host, host, "127.0.0.1")
+
+
+def test_every_flow_is_counted_by_itself_and_ends_by_agreement() -> None:
+    reports = run("cubic:3,reno:1")
+    assert [len(group["flows"]) for group in reports.receiver["groups"]] == [3, 1]
+    for sent, received in zip(reports.sender["groups"], reports.receiver["groups"], strict=True):
+        assert all(len(flow) == 10 and sum(flow) > 0 for flow in received["flows"])
+        assert (sent["lost"], sent["unfinished"]) == ([], 0)
+        assert len(sent["windows"]) == len(sent["trips_us"]) == 10
+        assert sent["windows"][-1] > 0
+    assert [group["congestion_control"] for group in reports.sender["groups"]] == ["cubic", "reno"]
+    assert reports.receiver["lost"] == 0
+
+
+def test_a_group_sends_from_its_start_to_its_stop() -> None:
+    reports = run("cubic:1,reno:1:start=600ms:stop=1s", 2)
+    (flow,) = reports.receiver["groups"][1]["flows"]
+    assert sum(flow[:6]) == 0 < sum(flow[6:10])
+    windows = reports.sender["groups"][1]["windows"]
+    assert windows[:5] == [None] * 5
+    assert windows[-3:] == [None] * 3
+
+
+@pytest.mark.parametrize("keep", ["", ":keep"])
+def test_transfers_are_answered_and_timed(keep: str) -> None:
+    reports = run(f"cubic:2:bytes=30KiB:think=50ms{keep}")
+    sent, received = reports.sender["groups"][0], reports.receiver["groups"][0]
+    assert (sent["lost"], sent["unfinished"]) == ([], 0)
+    assert sent["times"]["count"] >= 4
+    (together,) = received["flows"]
+    assert sum(together) + received["late"] == sent["times"]["count"] * 30 * KIB
+    assert 0 < sent["times"]["least_ns"] <= sent["times"]["most_ns"]
+
+
+def test_more_transfers_than_a_socket_takes_at_once() -> None:
+    reports = run("cubic:2:bytes=8MiB:keep")
+    sent, received = reports.sender["groups"][0], reports.receiver["groups"][0]
+    assert sent["lost"] == []
+    assert sum(received["flows"][0]) + received["late"] == sent["times"]["count"] * 8192 * KIB
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_told() -> None:
+    with pytest.raises(MeasureError) as caught:
+        run("nosuch:1")
+    text = str(caught.value)
+    assert "the flow program on here: congestion control nosuch" in text
+    assert "ModuleType" not in text, "the program's text is no part of the message"
+
+
+def test_a_receiver_that_closes_too_early_is_a_lost_flow() -> None:
+    """Somebody else listens at the ports: he begins, takes a little and closes."""
+    test = FlowTest(Contest.parse("cubic:2"), 1, 0)
+
+    def spoil(listeners: list[socket.socket]) -> None:
+        control = listeners[0].accept()[0]
+        control.send(b"b")
+        for _ in range(2):
+            listeners[1].accept()[0].close()
+        control.recv(1)
+        control.close()
+
+    listeners = []
+    for number in (0, 1):
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("127.0.0.1", flow_load.PORT + number))
+        one.listen()
+        listeners.append(one)
+    thread = threading.Thread(target=spoil, args=(listeners,))
+    thread.start()
+    with LocalHost().start(
+        ["python3", "-c", flow_load.program_text(), "send", json.dumps(test.wish("127.0.0.1"))]
+    ) as sending:
+        report = json.loads(sending.wait(30).stdout)
+    thread.join()
+    for one in listeners:
+        one.close()
+    assert len(report["groups"][0]["lost"]) == 2
+
+
+def test_intervals() -> None:
+    contest = Contest.parse("cubic:1")
+    assert [
+        (test.interval_ns, test.intervals) for s in (1, 30, 60, 100, 3601) if (test := FlowTest(contest, s, 0))
+    ] == [
+        (10**8, 10),
+        (10**8, 300),
+        (2 * 10**8, 300),
+        (34 * 10**7, 294),
+        (12_010_000_000, 299),
+    ]
+
+
+@pytest.mark.parametrize("name", ["receiver", "sender"])
+def test_the_program_runs_on_python_3_8_and_needs_the_standard_library_only(name: str) -> None:
+    tree = ast.parse((PROGRAM / f"{name}.py").read_text(), feature_version=(3, 8))
+    named = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = {module for module in named if module and module.startswith("emulator")}
+    assert ours <= {
+        "emulator.hosts.requests.wire",
+        "emulator.hosts.requests.client",
+        "emulator.hosts.flows.receiver",
+    }
