@@ -1,10 +1,12 @@
 // The page of the lanes: map, table, and the panel and graphs of the chosen lane.
 
 import { $, ask, can, el, listen, lock, mayWrite, onClick, sayDone, sayFailure } from './api.js';
+import { FlowDialog, removeFlow } from './flow_dialog.js';
 import { controls, Graphs } from './graphs.js';
+import { loadKeys } from './impairment_keys.js';
 import { LaneDialog, removeLane } from './lane_dialog.js';
 import { LaneTable } from './lane_table.js';
-import { loadKeys, Panel } from './panel.js';
+import { Panel } from './panel.js';
 import { loadPlaces } from './places.js';
 import { draw, loadWorld, update } from './star.js';
 import { statusLine } from './status_line.js';
@@ -16,7 +18,10 @@ let changes = -1;
 const graphs = new Graphs($('charts'));
 const page = { get status() { return status; }, refresh, changed: shown };
 const remove = (name) => removeLane(page, name).catch(sayFailure);
-const panel = new Panel($('lane'), { changed, remove });
+const flows = new FlowDialog(page);
+const panel = new Panel($('lane'), {
+  changed, remove, editFlow: (lane, name, added) => flows.open(lane, name, added), removeFlow: (lane, name) => removeFlow(page, lane, name).catch(sayFailure),
+});
 const table = new LaneTable($('table'), { pick, remove, turn: (names, off) => turn(names, off).catch(sayFailure) });
 const newLane = new LaneDialog(page);
 onClick('add-lane', () => newLane.open());
@@ -38,6 +43,7 @@ async function refreshed(mine) {
     return;
   }
   status = answer;
+  for (const lane of status.lanes) lane.requested = lane.settings; // a schedule asks for something else meanwhile
   // While somebody changes the lanes, what they lack of the new state is no drift.
   if (status.changing) Object.assign(status, { drift: [], blocked: {} });
   const up = status.topology !== null;
@@ -131,12 +137,13 @@ function nothing() {
   graphs.lane = null;
 }
 
-// As `changed`, of lanes that came or went: the one called `name` is shown. What had the focus may be gone.
-async function shown(done, text, name = chosen) {
+// As `changed`, of lanes or flows that came or went: the lane called `name` is shown. What had the focus may be gone: then
+// the button `focus` has it.
+async function shown(done, text, name = chosen, focus = 'add-lane') {
   chosen = name;
   history.replaceState(null, '', `#${encodeURIComponent(name)}`);
   await changed(done, text);
-  if (document.activeElement === document.body) $('add-lane').focus();
+  if (document.activeElement === document.body) $(focus).focus();
 }
 
 // Says what was done once the page shows it: the next change names the state that this one has left.

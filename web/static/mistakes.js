@@ -3,7 +3,7 @@
 import { el } from './api.js';
 
 export function clear(form) {
-  form.querySelectorAll('.wrong').forEach((text) => text.remove());
+  form.querySelectorAll('p.wrong').forEach((text) => text.remove());
   for (const one of form.elements) {
     one.removeAttribute('aria-invalid');
     one.removeAttribute('aria-errormessage');

@@ -2,22 +2,18 @@
 // until they are applied or discarded, whatever else is looked at meanwhile and whoever else changes the lane.
 
 import { $, ask, can, el, lock, mayWrite, sayFailure } from './api.js';
+import { matchWords } from './flow_dialog.js';
+import { known } from './impairment_keys.js';
 import { LaneForm } from './lane_form.js';
 import { around, PLACES } from './places.js';
 import { showPlan } from './plan_dialog.js';
 import { drops, ms, rate } from './units.js';
 
-// The impairments of a direction, what is set every day first: the daemon's table, of which the forms are made.
-let keys = [];
-export async function loadKeys() {
-  const answer = await ask('GET', '/api/keys');
-  keys = [...answer.keys.filter((key) => key.everyday), ...answer.keys.filter((key) => !key.everyday)];
-}
-
 export class Panel {
-  // `changed` is called with the answer to a change, `remove` with the lane that somebody wants to remove.
-  constructor(root, { changed, remove }) {
-    Object.assign(this, { root, changed, remove, lane: null, flow: '', live: {}, forms: new Map(), saying: 0, applying: false });
+  // `changed` is called with the answer to a change. Of the lane in the panel somebody wants to remove it (`remove`), to add
+  // a flow or edit one (`editFlow`, with the lane and the flow's name), or to remove a flow (`removeFlow`).
+  constructor(root, { changed, remove, editFlow, removeFlow }) {
+    Object.assign(this, { root, changed, remove, editFlow, removeFlow, lane: null, flow: '', live: {}, forms: new Map(), saying: 0, applying: false });
     root.addEventListener('submit', (event) => event.preventDefault());
     addEventListener('beforeunload', (event) => [...this.forms.values()].some((form) => form.edits.length) && event.preventDefault());
   }
@@ -78,18 +74,23 @@ export class Panel {
     });
     const rows = [...flows, ['', {}]].map(([name, matched]) => {
       this.live[name] = el('td', {}, '–');
-      const match = Object.entries(matched).map(([key, value]) => `${key.replace('_', ' ')} ${value}`).join(', ');
-      return el('tr', {}, el('th', { scope: 'row' }, name || 'the rest'), el('td', { class: 'text' }, match), this.live[name]);
+      return el('tr', {}, el('th', { scope: 'row' }, name || 'the rest'), el('td', { class: 'text' }, matchWords(matched)), this.live[name], this.#flowButtons(name));
     });
     return el('fieldset', {}, el('legend', {}, 'Packets'), el('label', { class: 'row' }, 'Shown below', select),
       el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Flows of the lane' }, el('table', { class: 'flows' }, el('tbody', {}, ...rows))));
+  }
+
+  #flowButtons(name) {
+    if (!name || !mayWrite) return el('td');
+    const button = (text, words, kind, onclick) => el('button', { type: 'button', class: `quiet small ${kind}`, title: words, 'aria-label': words, onclick }, text);
+    return el('td', {}, button('Edit', `Edit flow ${name}`, '', () => this.editFlow(this.lane, name)), button('×', `Remove flow ${name}`, 'danger', () => this.removeFlow(this.lane.name, name)));
   }
 
   // The frame around the form of what is shown; a form with edits is the one that was left.
   #build() {
     const key = `${this.lane.name}/${this.flow}`;
     this.forms.forEach((form, other) => form.edits.length || this.forms.delete(other));
-    if (!this.forms.has(key)) this.forms.set(key, new LaneForm(keys, () => this.#edits()));
+    if (!this.forms.has(key)) this.forms.set(key, new LaneForm(known.keys, () => this.#edits()));
     this.form = this.forms.get(key);
     this.wrong = el('p', { class: 'wrong', role: 'alert' });
     this.others = el('p', { class: 'told', role: 'status' });
@@ -188,6 +189,7 @@ export class Panel {
   #undo() {
     const row = el('div', { class: 'row' });
     if (can.has('undo')) row.append(this.#undoButton());
+    if (this.lane) row.append(el('button', { type: 'button', class: 'quiet', id: 'add-flow', onclick: () => this.editFlow(this.lane, '', (name) => { this.flow = name; }) }, 'Add a flow'));
     if (this.lane) row.append(el('button', { type: 'button', class: 'quiet danger', onclick: () => this.remove(this.lane.name) }, 'Remove this lane'));
     return row;
   }

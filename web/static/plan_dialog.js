@@ -34,8 +34,9 @@ const confirms = (label) => (label?.querySelector('input').checked ? '?confirm=6
 
 // A change that is applied as its plan was shown. Where the lanes have changed since, the plan from there is shown.
 export class PlannedChange {
-  // `request` is {method, path, body}; `shown` makes of a plan the arguments of showPlan. `page` has the status, `refresh`
-  // and `changed`; `waits` is a confirmBox; `failed` is called with every problem, and `done` with the answer.
+  // `request` is {method, path, body}, or a function that makes it of what the fields say, null where they say nothing that
+  // can be; `shown` makes of a plan the arguments of showPlan. `page` has the status and `refresh`;
+  // `waits` is a confirmBox; `failed` is called with every problem, and `done` with the answer.
   constructor({ request, shown, page, waits, failed, done }) {
     Object.assign(this, { request, shown, page, waits, failed, done });
   }
@@ -44,7 +45,7 @@ export class PlannedChange {
     const { etag } = this.page.status;
     try {
       const plan = await this.#ask('?dry_run=1', etag);
-      showPlan({ ...this.shown(plan), plan, note, act: () => this.apply(etag) });
+      if (plan) showPlan({ ...this.shown(plan), plan, note, act: () => this.apply(etag) });
     } catch (problem) {
       if (problem.status !== 412 || note) this.failed(problem);
       else await this.#again();
@@ -60,7 +61,7 @@ export class PlannedChange {
       else await this.#again();
       return;
     }
-    await this.done(answer);
+    if (answer) await this.done(answer);
   }
 
   async #again() {
@@ -69,7 +70,9 @@ export class PlannedChange {
   }
 
   #ask(query, etag) {
-    const { method, path, body } = this.request;
+    const request = typeof this.request === 'function' ? this.request() : this.request;
+    if (!request) return null;
+    const { method, path, body } = request;
     return ask(method, path + query, body, 'application/json', { 'If-Match': etag });
   }
 }
