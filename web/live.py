@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from emulator.config import writer
@@ -55,7 +55,7 @@ class Look:
 
     def to_json(self) -> dict[str, Any]:
         """The event's data for watchers."""
-        return {**asdict(self), "lanes": {name: asdict(lane) for name, lane in self.lanes.items()}}
+        return {**vars(self), "lanes": {name: lane.to_json() for name, lane in self.lanes.items()}}
 
 
 class Channel:

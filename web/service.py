@@ -37,9 +37,9 @@ OPTIONAL = ("confirm", "undo", "history", "nics")
 FRESH_S = 0.25
 """The most seconds that a status may be old: clients that ask at the same time share one observation."""
 
-SURVEY_S = 5.0
-"""The most seconds that everything but the counters may be old for a regular observer that is notified of changes."""
-
+SURVEY_S = 15.0
+"""The most seconds that everything but the counters may be old for a regular observer that is notified of changes:
+longer than the watchdog's period, whose checks count, too."""
 
 COMING = 5
 """So many changes of a schedule are told in advance."""
@@ -73,6 +73,9 @@ class UseCases:
         self._appliance, self._clock = appliance, clock
         self._lock = threading.RLock()
         self._status: tuple[float, Status] | None = None
+        self._surveyed_s = 0.0
+        """When somebody last observed more than the counters, by the clock."""
+
         self.can = frozenset(name for name in OPTIONAL if hasattr(appliance, name))
         self._store = IntentStore(appliance.state_dir)
         self._stamp = self._store.stamp()
@@ -111,6 +114,7 @@ class UseCases:
                 if self._store.stamp() != self._stamp:
                     self._changed()
                 cached = self._status = (self._clock(), self._appliance.status())
+                self._surveyed_s = cached[0]
                 self._follow_schedule(cached[1])
             return cached
 
@@ -122,13 +126,13 @@ class UseCases:
 
     def look(self) -> tuple[float, Status]:
         """The status for a regular observer, and when its counters were read, by the clock: complete after a change and
-        every SURVEY_S, else with fresh counters only.
+        when nobody has looked for SURVEY_S, else with fresh counters only.
 
         The watchdog is notified when others change the lanes and observes at once: that counts as a change.
         """
         with self._lock:
             cached = self._status
-            if cached is None or self._clock() - cached[0] >= SURVEY_S or self._store.stamp() != self._stamp:
+            if cached is None or self._clock() - self._surveyed_s >= SURVEY_S or self._store.stamp() != self._stamp:
                 return self._fresh()
             if cached[1].changing or cached[1].pending or (cached[1].topology and cached[1].topology.schedule):
                 return self._fresh()
@@ -276,10 +280,19 @@ class UseCases:
         """One check of the watchdog (see `Appliance.repair`); watchers see what it changed as a change."""
         with self._lock:
             found = self._appliance.repair(restore=restore)
-            self._status = None
             if found.repaired or found.reverted:
                 self._changed()
+            elif self._is_still(found):
+                self._surveyed_s = self._clock()
+            else:
+                self._status = None
             return found
+
+    def _is_still(self, found: RepairOutcome) -> bool:
+        """Whether the last status, but for its counters, is also what this check found."""
+        status = self._status[1] if self._status else None
+        unchanged = self._store.stamp() == self._stamp
+        return found.as_asked and status is not None and status.as_asked and unchanged
 
     def pending_ns(self) -> int | None:
         """The time left to confirm the pending change."""

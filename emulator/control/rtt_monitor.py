@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -35,29 +34,24 @@ class Echo(Protocol):
 
 
 class PingEcho:
-    """An endless ping, read by its own thread. Raises MissingError when the host does not exist."""
+    """An endless ping. Raises MissingError when the host does not exist.
+
+    Nobody waits for its lines: with many lanes, waking for each of them costs more than the echoes themselves.
+    """
 
     def __init__(self, hub: str, address: str) -> None:
-        self._lock, self._rtts_ns, self._lost, self._last = threading.Lock(), list[int](), 0, 0
         self._program: Running = NamespaceHost(hub).start(ping.endless_argv(address, INTERVAL_S))
-        self._reader = threading.Thread(target=self._read, name=f"echo {address}", daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        for line in self._program.lines():
-            if reply := ping.parse_reply(line):
-                with self._lock:
-                    self._rtts_ns.append(reply[1])
-                    # The first reply may be late: echoes sent before it do not count as lost.
-                    self._lost += max(0, reply[0] - self._last - 1) if self._last else 0
-                    self._last = reply[0]
+        self._last = 0
 
     def take(self) -> Rtts:
-        """The echoes that came since the last call."""
-        with self._lock:
-            taken = Rtts(tuple(sorted(self._rtts_ns)), self._lost)
-            self._rtts_ns, self._lost = [], 0
-        return taken
+        """The echoes that came since the last call. Raises MeasureError when ping prints what is no line."""
+        rtts_ns, lost = list[int](), 0
+        for number, rtt_ns in filter(None, map(ping.parse_reply, self._program.lines_so_far())):
+            rtts_ns.append(rtt_ns)
+            # The first reply may be late: echoes sent before it do not count as lost.
+            lost += max(0, number - self._last - 1) if self._last else 0
+            self._last = number
+        return Rtts(tuple(sorted(rtts_ns)), lost)
 
     def alive(self) -> bool:
         """Whether ping still runs."""
@@ -65,8 +59,7 @@ class PingEcho:
 
     def stop(self) -> None:
         """End it."""
-        self._program.kill()
-        self._reader.join()
+        self._program.terminate()
 
 
 Starter = Callable[[str, str], Echo]

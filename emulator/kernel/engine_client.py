@@ -40,6 +40,7 @@ a virtual machine's host a while."""
 END_S = 5.0
 """An engine that has not ended this long after the request is killed."""
 
+GET, STATS = {"op": "get"}, {"op": "stats"}
 LONGEST_ANSWER = 4 << 20
 """The longest request: a table of jitter in every flow of both directions."""
 
@@ -65,7 +66,7 @@ def observe() -> dict[str, Wire]:
     wires = {}
     for bridge, path in sockets().items():
         try:
-            wires[bridge] = decode(_ask(path, {"op": "get"})["config"])
+            wires[bridge] = decode(_ask(path, GET)["config"])
         except (OSError, ValueError, KeyError, TypeError):
             wires[bridge] = DEAD
     return wires
@@ -76,7 +77,8 @@ def counters() -> dict[str, QueueCounters]:
     found = {}
     for path in sockets().values():
         with contextlib.suppress(OSError, ValueError, KeyError):
-            config, stats = _ask(path, {"op": "get"})["config"], _ask(path, {"op": "stats"})["stats"]
+            said, counted = _answers(path, GET, STATS)
+            config, stats = said["config"], counted["stats"]
             found[config["site"]] = _counted(stats["outbound"])
             found[config["hub"]] = _counted(stats["inbound"])
     return found
@@ -84,7 +86,7 @@ def counters() -> dict[str, QueueCounters]:
 
 def stats(bridge: str) -> dict[str, Any]:
     """All counters of a lane's engine, including lateness, by direction. Raises OSError when there is none."""
-    answer: dict[str, Any] = _ask(_path(bridge), {"op": "stats"})["stats"]
+    answer: dict[str, Any] = _ask(_path(bridge), STATS)["stats"]
     return answer
 
 
@@ -195,13 +197,17 @@ def _pid(there: socket.socket) -> int:
 
 def _ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
     """One request and its answer. Raises OSError or ValueError."""
+    return _answers(path, request)[0]
+
+
+def _answers(path: Path, *requests: dict[str, Any]) -> list[dict[str, Any]]:
+    """Some requests and their answers, over one connection. Raises OSError or ValueError."""
     with _connected(path) as there:
-        there.sendall(json.dumps(request).encode() + b"\n")
+        there.sendall(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
         answer = b""
-        while not answer.endswith(b"\n"):
+        while answer.count(b"\n") < len(requests):
             part = there.recv(65536)
-            if not part or len(answer) > LONGEST_ANSWER:
+            if not part or len(answer) > LONGEST_ANSWER * len(requests):
                 raise ValueError("the engine closed the connection")
             answer += part
-    parsed: dict[str, Any] = json.loads(answer)
-    return parsed
+    return [json.loads(line) for line in answer.splitlines()]

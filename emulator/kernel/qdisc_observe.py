@@ -110,11 +110,14 @@ def _spread(places: int, netems: dict[int, Netem]) -> Egress:
 
 def counters(ip: Any) -> dict[str, QueueCounters]:
     """The counters of every netem of Longhaul's, by port; `shaper_drops` are its child's, which netem counts again."""
-    names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in ip.get_links()}
     every: dict[int, list[Any]] = {}
     for qdisc in ip.get_qdiscs():
         every.setdefault(qdisc["index"], []).append(qdisc)
-    found = {names[i]: _counted_on(ours) for i, ours in every.items() if i in names and any(map(_is_netem, ours))}
+    ours = {index: qdiscs for index, qdiscs in every.items() if any(map(_is_netem, qdiscs))}
+    if not ours:  # lanes of the wire engine: a dump of all links would cost more than all the rest
+        return {}
+    names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in ip.get_links()}
+    found = {names[index]: _counted_on(qdiscs) for index, qdiscs in ours.items() if index in names}
     return {name: counted for name, counted in found.items() if counted}
 
 

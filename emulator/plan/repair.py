@@ -49,6 +49,11 @@ class RepairOutcome:
     known: bool = True
     notes: Sequence[str] = ()
 
+    @property
+    def as_asked(self) -> bool:
+        """Whether the machine was found as the intent asks."""
+        return not (self.reverted or self.repaired or self.drift or self.blocked)
+
 
 def repair_plan_now(
     topology: Topology | None, began_ns: int | None, now_ns: int, have: State, *, patient: bool = True

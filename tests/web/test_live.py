@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.waiting import PATIENCE_S
-from support.web_daemon import House
+from support.web_daemon import House, asked
 
+from emulator.control.appliance import Appliance
 from emulator.control.rtt_monitor import Echoes, Rtts
 from emulator.errors import MissingError
 from emulator.kernel.protocol import QueueCounters
@@ -98,12 +100,13 @@ def test_between_surveys_only_the_counters_are_read(house: House, monkeypatch: p
     observed = []
     monkeypatch.setattr(house.kernel, "observe", lambda real=house.kernel.observe: observed.append(1) or real())
     bytes_per_s = []
-    for second in range(1, 11):
+    for second in range(1, 17):
         house.kernel.counted["lhs-japan"] = QueueCounters(second, 1000 * second, 0, 0, 0, 0)
         bytes_per_s.append(house.live.look().lanes["japan"].outbound.rate_bps // 8)
         house.tick()
-    assert (len(observed), bytes_per_s) == (2, [0] + [1000] * 9)
+    assert (len(observed), bytes_per_s) == (2, [0] + [1000] * 15)
     house.kernel.apply(DelEgress("lhs-japan"))
+    house.tick(15)
     assert house.live.look().drift == 2
     observed.clear()
     house.tick()
@@ -123,6 +126,37 @@ def test_what_the_watchdog_sees_is_in_the_next_look(house: House) -> None:
     assert house.live.look().drift == 0
     house.usecases.repair(restore=False)
     assert house.live.look().drift == 2
+
+
+def test_the_watchdogs_checks_are_surveys_too(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.live.look()
+    observed = []
+    monkeypatch.setattr(house.kernel, "observe", lambda real=house.kernel.observe: observed.append(1) or real())
+    for second in range(60):
+        if second % 10 == 5:
+            house.usecases.repair(restore=False)
+        house.tick()
+        house.live.look()
+    assert len(observed) == 6, "the watchdog's own"
+    house.kernel.apply(DelEgress("lhs-japan"))
+    house.usecases.repair(restore=False)
+    assert house.live.look().drift == 2
+    observed.clear()
+    for _ in range(3):  # drift may be repaired by somebody else: each check is followed by a survey
+        house.usecases.repair(restore=False)
+        assert house.live.look().drift == 2
+    assert len(observed) == 6
+    house.usecases.repair(restore=True)
+    assert house.live.look().drift == 0
+
+
+def test_a_change_by_another_process_is_seen_between_the_watchdogs_checks(house: House) -> None:
+    house.live.look()
+    other = Appliance(house.kernel, house.usecases.state_dir)
+    lane = asked(house).lane("japan")
+    other.set_lane(replace(lane, outbound=replace(lane.outbound, delay_ns=200_000_000)))
+    house.usecases.repair(restore=False)
+    assert house.live.look().lanes["japan"].asked_ns == 373_000_000
 
 
 def test_events_carry_every_look_to_every_watcher(house: House) -> None:

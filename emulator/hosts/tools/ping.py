@@ -66,7 +66,13 @@ def parse_stamped(line: str) -> tuple[int, int, int] | None:
 def parse_reply(line: str) -> tuple[int, int] | None:
     """The sequence number and the round trip in ns of one line of ping; None for any other line."""
     reply = _REPLY.search(line)
-    return (int(reply[1]), round(Fraction(reply[2]) * 1_000_000)) if reply else None
+    return (int(reply[1]), _ns(reply[2])) if reply else None
+
+
+def _ns(ms: str) -> int:
+    """Decimal milliseconds, of at most six decimals, in ns."""
+    whole, _, decimals = ms.partition(".")
+    return int(whole) * 1_000_000 + int(decimals.ljust(6, "0")[:6])
 
 
 def echoes(host: ProgramHost, address: str, count: int, rtt_ns: int, precise: bool, patience: float) -> Ping:
@@ -105,7 +111,7 @@ def parse(text: str) -> Ping:
     if not sent:
         words = text.strip().splitlines()[-1:] or ["nothing"]
         raise MeasureError(f"cannot parse the output of ping: {words[0]}")
-    replies = {int(seq): round(Fraction(ms) * 1_000_000) for seq, ms in _REPLY.findall(text)}
+    replies = {int(seq): _ns(ms) for seq, ms in _REPLY.findall(text)}
     counted = [rtt for seq, rtt in sorted(replies.items()) if seq > 1]
     if not counted:
         raise MeasureError(f"none of {sent[1]} echoes was answered")

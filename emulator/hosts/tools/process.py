@@ -115,6 +115,21 @@ class Running:
             self._refuse_longer(line)
             yield line.decode(errors="replace")
 
+    def lines_so_far(self) -> list[str]:
+        """The lines that it has printed since the last call, without waiting for more.
+
+        It waits with its output when nobody has read 64 KiB of it (pipe(7)). A line without an end raises MeasureError.
+        """
+        assert self._popen.stdout
+        fd, printed = self._popen.stdout.fileno(), self._printed[0]
+        os.set_blocking(fd, False)
+        with contextlib.suppress(BlockingIOError):
+            printed += os.read(fd, CHUNK_BYTES)
+        whole, end, rest = bytes(printed).rpartition(b"\n")
+        self._refuse_longer(rest)
+        printed[:] = rest
+        return whole.decode(errors="replace").split("\n") if end else []
+
     def _refuse_longer(self, line: bytes) -> None:
         if len(line) > LONGEST_LINE_BYTES:
             self.terminate()

@@ -6,7 +6,7 @@ import resource
 from collections.abc import Callable
 
 import pytest
-from support.waiting import PATIENCE_S
+from support.waiting import PATIENCE_S, until
 
 from emulator.errors import MeasureError, MissingError
 from emulator.hosts.tools import process
@@ -106,12 +106,37 @@ def test_both_outputs_together_are_within_the_limit() -> None:
     assert (len(done.stdout), len(done.stderr), done.exit_code) == (4 << 20, 3 << 20, 0)
 
 
-@pytest.mark.parametrize("read", [lambda one: one.read_line(PATIENCE_S), lambda one: list(one.lines())])
+def take_for_ever(program: process.Running) -> None:
+    until(program.lines_so_far)
+
+
+@pytest.mark.parametrize("read", [lambda one: one.read_line(PATIENCE_S), lambda one: list(one.lines()), take_for_ever])
 def test_a_line_without_an_end_is_refused(read: Callable[[process.Running], object]) -> None:
     with process.start(["cat", "/dev/zero"]) as program:
         with pytest.raises(MeasureError, match="cat /dev/zero printed a line of more than 64 KiB"):
             read(program)
         assert not program.running()
+
+
+def test_lines_are_taken_as_they_come_without_waiting() -> None:
+    with process.Running(["sh", "-c", "while read -r word; do printf $word; done; echo"], listens=True) as program:
+        assert program.lines_so_far() == []
+        taken: list[str] = []
+
+        def took(wanted: int) -> bool:
+            taken.extend(program.lines_so_far())
+            return len(taken) >= wanted
+
+        program.say(r"one\ntwo\nthr")
+        assert until(lambda: took(2)), taken
+        program.say(r"ee\n")
+        assert until(lambda: took(3)), taken
+        program.close_stdin()
+        assert until(lambda: took(4)), taken
+        assert taken == ["one", "two", "three", ""]
+        assert program.ends_within(PATIENCE_S)
+        assert program.lines_so_far() == []
+        assert program.wait(PATIENCE_S).exit_code == 0
 
 
 def test_a_program_that_never_stops_printing_is_late_all_the_same() -> None:
