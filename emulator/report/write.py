@@ -8,6 +8,7 @@ from pathlib import Path
 from emulator.errors import MissingError
 from emulator.experiment import results
 from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
@@ -48,6 +49,7 @@ def write_all(
     figures = [
         *draw.draw(specs, results.of_kind(CellResult, found)),
         *draw.draw_programs(program_report.rows(specs, results.of_kind(ProgramResult, found))),
+        *draw.draw_flows(list(results.of_kind(FlowsResult, found).values())),
         *draw.draw_requests(list(results.of_kind(RequestsResult, found).values())),
     ]
     (folder.path / "figures").mkdir(exist_ok=True)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.requests_result import RequestsResult
-from emulator.report.figures import completion, delays, matrix, ramp, requests, style, throughput
+from emulator.report.figures import completion, delays, flows, matrix, ramp, requests, style, throughput
 from emulator.report.program_table import ProgramRow, Series, series_of
 from emulator.system import installation
 
@@ -57,6 +58,11 @@ def draw_programs(rows: Sequence[ProgramRow]) -> list[Figure]:
 def draw_requests(cells: Sequence[RequestsResult]) -> list[Figure]:
     """Every figure that these cells of requests allow. Raises MissingError without matplotlib."""
     return _drawn([_concurrency(cells), *(_users(*one) for one in enumerate(requests.matrices(cells).items(), 1))])
+
+
+def draw_flows(cells: Sequence[FlowsResult]) -> list[Figure]:
+    """Every figure that these cells of groups of flows allow. Raises MissingError without matplotlib."""
+    return _drawn([_flows(number, cell) for number, cell in enumerate(flows.drawable(cells), 1)])
 
 
 OLDEST = (3, 8)
@@ -118,6 +124,16 @@ def _users(number: int, matrix_of: tuple[str, requests.Matrix]) -> Drawing:
     height = 1.2 + 1.25 * min(requests.MOST_ROWS, len({places for places, _ in group}))
     title = "Users by size"
     return Drawing(f"users-{number}", title, caption, height, lambda canvas: requests.users_by_size(group, canvas))
+
+
+def _flows(number: int, cell: FlowsResult) -> Drawing:
+    caption = (
+        f"{cell.spec.id}: throughput of each group at the receiver, below the dotted line that the lane allows; the "
+        "sum of its congestion windows; and its smoothed RTT above the lane's, which is the queue that it saw. "
+        "The figures of the tables are those of the shaded part."
+    )
+    title = cell.contest.title
+    return Drawing(f"flows-{number}", title, caption, 6.4, lambda canvas: flows.over_time(cell, canvas))
 
 
 def _throughput(cells: Sequence[CellResult]) -> Drawing:

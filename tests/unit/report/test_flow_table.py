@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from emulator.experiment import baseline_file, compare_runs, grid, results
 from emulator.experiment.flows_result import FlowsResult, merged
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.report import flow_table, table_kinds, write
+from emulator.report.figures import draw, flows
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +156,23 @@ def test_the_plan(found: dict[str, FlowsResult]) -> None:
     assert plan["cells"][1]["fair_bytes_per_s"] == pytest.approx(LINE / 2)
     assert "flows send for 300 s" in flow_table.plan_legend(specs, 3) or "5min" in flow_table.plan_legend(specs, 3)
     assert grid.cost_s(specs, 1) > 0
+
+
+def test_a_figure_over_time_for_every_cell_of_several_groups(found: dict[str, FlowsResult]) -> None:
+    figures = draw.draw_flows(list(found.values()))
+    assert [one.name for one in figures] == [f"flows-{number}" for number in range(1, 7)]
+    assert [one.title for one in figures][1] == "1 cubic against 1 bbr"
+    assert "lane-20ms-default-cubic1-vs-bbr1" in figures[1].caption
+    assert all("<svg" in one.svg and one.png for one in figures)
+    many = [cell for _ in range(10) for cell in found.values()]
+    assert len(flows.drawable(many)) == flows.MOST_CELLS
+
+
+def test_the_figure_has_a_gap_where_nothing_is_known() -> None:
+    cell = result(
+        "cubic:1,bbr:1", [[0.5], [0.5]], windows=[None] * 5 + [2**20] * 5, trips_us=[None] * 5 + [100_000] * 5
+    )
+    rates, windows, queueing = flows._lines(cell, cell.flows.groups[0])
+    assert rates[0] == pytest.approx(LINE / 2 / 2**20)
+    assert [math.isnan(one) for one in windows] == [True] * 5 + [False] * 5
+    assert (windows[-1], queueing[-1]) == (1, pytest.approx(20))
