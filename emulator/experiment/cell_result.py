@@ -46,7 +46,7 @@ class CellSpec:
     """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, streams, direction and duration.
 
     `repeat` counts the measurements of the same cell from 0; each has its own seed (`again`). `counted`: the clock of
-    its lab counts computing, too.
+    its lab counts computing, too. `varied` are settings of the lane that its name tells, as axes have them.
     """
 
     topology: Topology
@@ -58,6 +58,7 @@ class CellSpec:
     repeat: int = 0
     workload: Workload = workloads.STREAMS
     counted: bool = False
+    varied: tuple[str, ...] = ()
 
     @property
     def lane(self) -> Lane:
@@ -144,6 +145,7 @@ class CellSpec:
             *([f"MTU{blank}{self.lane.mtu}"] if self.lane.mtu != 1500 else []),
             *([units.format_rate(rate_bps)] if rate_bps else []),
             *([f"CPU{blank}counted"] if self.counted else []),
+            *(one.replace(" ", blank) for one in self.varied),
             *([f"loss{blank}{loss_model.format_loss(way.loss_p32, way.loss_model)}"] if way.mean_loss else []),
         ]
 
@@ -173,6 +175,7 @@ class CellSpec:
             "repeat": self.repeat,
             "workload": workloads.to_json(self.workload),
             **({"counted": True} if self.counted else {}),
+            **({"varied": list(self.varied)} if self.varied else {}),
         }
 
     @classmethod
@@ -185,6 +188,7 @@ class CellSpec:
             k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("tcp_profile").items()
         }
         topology = loader.loads(values.pop("topology"), "cell")
+        values["varied"] = tuple(values.get("varied", ()))
         if "workload" in values:  # there was one kind only, before
             values["workload"] = workloads.from_json(values["workload"])
         return cls(topology, Profile(**profile), **values)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from emulator import units
 from emulator.analysis import request_figures, tcp_path
@@ -20,7 +21,8 @@ from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools import workloads
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import Workload
-from emulator.model import flow_group, sweep_axes
+from emulator.model import bottleneck, flow_group, sweep_axes
+from emulator.model.buffer_depth import BufferDepth
 from emulator.model.lane_patch import LanePatch
 from emulator.model.sweep_axes import Axes
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
@@ -68,8 +70,8 @@ def cells(
     if wrong := [*_unknown(base, axes, known, algorithms), *impossible]:
         raise InputError([Mistake(*at(key), text) for key, text in wrong])
     specs = [
-        _carrying(spec, workload, axes)
-        for lane in lanes
+        _carrying(replace(spec, varied=varied), workload, axes)
+        for lane, varied in lanes
         for spec in _of_lane(base.alone(lane), axes, known)
         for workload in loads
     ]
@@ -196,8 +198,13 @@ def duration_s(spec: CellSpec) -> int:
     return min(LONGEST_S, max(SHORTEST_S, int(-(-wanted_duration_s(spec) // 1))))
 
 
-def _lanes(base: Topology, axes: Axes) -> tuple[list[Lane], list[tuple[str, str]]]:
-    """The lanes to measure, at each RTT, rate, loss and MTU; and the impossible ones, each as (axis, mistake)."""
+Varied = tuple[Lane, tuple[str, ...]]
+"""A lane to measure, and the settings of it that only the axes name, in words."""
+
+
+def _lanes(base: Topology, axes: Axes) -> tuple[list[Varied], list[tuple[str, str]]]:
+    """The lanes to measure, at each value of the axes that vary a lane; and the impossible ones, each as (axis,
+    mistake)."""
     # The cells of a lane that is off ask for what is in effect and for what the axes say.
     lanes = [replace(lane.in_effect, off=False) for lane in base.lanes if not axes.lane or lane.name in axes.lane]
     if axes.rtt and len(lanes) > 1:
@@ -209,7 +216,8 @@ def _lanes(base: Topology, axes: Axes) -> tuple[list[Lane], list[tuple[str, str]
             for key, value in zip(_VARY, values, strict=True):
                 varied = varied if value is None else _VARY[key](varied, value)
             key = "lane"
-            found.append(_measurable(varied))
+            words = [_TOLD[name](value) for name, value in zip(_VARY, values, strict=True) if name in _TOLD and value]
+            found.append((_measurable(varied), tuple(words)))
         except ValueError as error:
             wrong[key, f"lane {lane.name}: {error}"] = None
     return found, list(wrong)
@@ -219,6 +227,15 @@ def _measurable(lane: Lane) -> Lane:
     if any(way.mean_loss == 1 for way in (lane.outbound, lane.inbound)):
         raise ValueError("loses every packet: nothing could be measured")
     return with_bottleneck(lane)
+
+
+def _with_buffer(lane: Lane, depth: BufferDepth) -> Lane:
+    frame_bytes = bottleneck.frame_bytes(lane.mtu)
+    outbound, inbound = (
+        {"buffer": depth.before(way.rate_bps or lane.line_rate_bps, lane.rtt_ns, frame_bytes)}
+        for way in (lane.outbound, lane.inbound)
+    )
+    return LanePatch(outbound=outbound, inbound=inbound).apply(with_bottleneck(lane))
 
 
 def _with_loss(lane: Lane, loss_p32: int) -> Lane:
@@ -233,13 +250,17 @@ def with_bottleneck(lane: Lane, rate_bps: int | None = None) -> Lane:
     return LanePatch(outbound=outbound, inbound=inbound).apply(lane)
 
 
-_VARY: dict[str, Callable[[Lane, int], Lane]] = {
+_VARY: dict[str, Callable[[Lane, Any], Lane]] = {
     "rtt": lambda lane, rtt_ns: LanePatch(rtt_ns).apply(lane),
     "rate": with_bottleneck,
     "loss": _with_loss,
     "mtu": lambda lane, mtu: replace(lane, mtu=mtu),
+    "buffer": _with_buffer,
+    "aqm": lambda lane, name: LanePatch.both({"aqm": name}).apply(with_bottleneck(lane)),
 }
-"""The change that each numeric axis makes to a lane."""
+"""The change that each of these axes makes to a lane; a buffer comes after rate, RTT and MTU, which it depends on."""
+_TOLD: dict[str, Callable[[Any], str]] = {"buffer": lambda depth: f"buffer {depth}", "aqm": str}
+"""How a cell's name tells the values of axes that it would not tell otherwise."""
 
 
 def cost_s(specs: Iterable[CellSpec], repeats: int, *, in_lab: bool = True) -> float:

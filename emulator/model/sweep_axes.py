@@ -14,6 +14,8 @@ from typing import Any
 
 from emulator import units
 from emulator.errors import no_such
+from emulator.model.buffer_depth import BufferDepth
+from emulator.model.impairment import AQMS
 from emulator.model.loss_model import P32
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, MOST_SEGMENTS
 from emulator.model.topology import LEAST_MTU, MOST_MTU
@@ -92,6 +94,7 @@ class SweepAxis:
 
 _WITH_UNITS: tuple[Callable[[str], Any], ...] = (
     units.parse_duration_ns, units.parse_size_bytes, units.parse_rate_bps, units.parse_probability_p32,
+    BufferDepth.parse,
 )  # fmt: skip
 
 
@@ -192,6 +195,16 @@ AXES: tuple[SweepAxis, ...] = (
         "Probabilities of losing a packet, in each direction.", ("0", "0.01%"), "the lane's own",
     ),
     SweepAxis(
+        "buffer", BufferDepth.parse, "a depth such as 1bdp", "DEPTH,...", "Buffers",
+        "Depths of the bottleneck's buffer in both directions, as a share of rate x RTT or fixed.",
+        ("0.25bdp", "1bdp", "4bdp", "8MiB"), "the lane's own, else 1bdp",
+    ),
+    SweepAxis(
+        "aqm", _word, "a name", "NAME,...", "Queue management",
+        "What the bottleneck's buffer does: drop-tail, codel, fq-codel or red.", AQMS, "the lane's own",
+        choices=AQMS,
+    ),
+    SweepAxis(
         "duration", _whole_seconds, "a time", "TIME", "Duration of a measurement",
         "Duration of each measurement, in whole seconds.", ("30s",), "10 to 40 s, from the RTT",
         (1, LONGEST_S, "{} s".format, "no more than a day"), single=True,
@@ -266,6 +279,8 @@ class Axes:
     mtu: tuple[int, ...] = ()
     rate: tuple[int, ...] = ()
     loss: tuple[int, ...] = ()
+    buffer: tuple[BufferDepth, ...] = ()
+    aqm: tuple[str, ...] = ()
     duration: int | None = None
 
     def __post_init__(self) -> None:

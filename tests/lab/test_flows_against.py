@@ -22,7 +22,9 @@ from emulator.experiment.run_folder import RunFolder
 from emulator.hosts import tcp_profiles
 from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.namespace import NamespaceHost
+from emulator.model.buffer_depth import BufferDepth
 from emulator.model.flow_group import Contest
+from emulator.model.impairment import Buffer
 
 MS = 10**6
 
@@ -147,3 +149,35 @@ def test_a_sweep_beside_a_schedule_is_kept_and_resumed(
     assert [one["spec"] for one in again["cells"]] == [one["spec"] for one in said["cells"]]
     table = (folder.path / "table.md").read_text()
     assert "1 cubic against 1 reno start 1 s" in table and "harm" in table
+
+
+def test_the_share_of_bbr_against_cubic_grows_as_the_buffer_shrinks(appliance: Appliance) -> None:
+    """The known result of BBRv1 (Ware et al. 2019): its share of a deep buffer is its cap of two BDP, of a shallow one
+    nearly everything."""
+    shares = []
+    for depth in ("0.5bdp", "1bdp", "8bdp"):
+        bdp = cell("cubic:1,bbr:1").path.bdp_bytes
+        buffer = BufferDepth.parse(depth).before(50_000_000, 20 * MS, 1514)
+        result = measured(appliance, cell("cubic:1,bbr:1", buffer=buffer, duration_s=60))
+        assert result.judgement.invalid == () and path_of(result.spec).buffer_bytes == round(float(depth[:-3]) * bdp)
+        shares.append(result.flows.groups[1].share)
+        appliance.down()
+    assert shares[0] > shares[1] > shares[2]
+    assert shares[0] > 0.8
+    assert shares[2] < 0.5
+
+
+def test_a_fair_queue_makes_the_shares_equal_and_keeps_transfers_fast(appliance: Appliance) -> None:
+    """Data beside a user who asks and waits: in a deep buffer he waits for the queue, behind fq-codel he does not."""
+    times, shares = [], []
+    for aqm in ("drop-tail", "fq-codel"):
+        one = cell("bbr:1,cubic:1,cubic:1:bytes=1KiB:think=100ms:keep", buffer=Buffer(ns=200 * MS))
+        way = replace(one.lane.outbound, aqm=aqm)
+        result = measured(appliance, replace(one, topology=one.topology.alone(replace(one.lane, outbound=way))))
+        assert result.judgement.invalid == ()
+        times.append(result.flows.groups[2].times.p50_ns)
+        shares.append(result.flows.jain)
+        appliance.down()
+    assert times[0] > 80 * MS
+    assert times[1] < 30 * MS
+    assert shares[1] > 0.98

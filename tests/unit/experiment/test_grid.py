@@ -13,6 +13,7 @@ from emulator.experiment import grid
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.grid import Axes
 from emulator.hosts import tcp_profiles
+from emulator.model.buffer_depth import BufferDepth
 from emulator.model.impairment import Impairment
 from emulator.model.loss_model import P32
 from emulator.model.topology import Lane, Topology
@@ -130,3 +131,29 @@ def test_cells_of_a_lane_that_is_off_ask_for_what_is_in_effect_and_for_the_axes(
     )
     assert (plain.off, plain.rtt_ns, plain.outbound) == (False, 0, Impairment(rate_bps=10**9))
     assert (far.off, far.rtt_ns, far.outbound) == (False, 20 * MS, Impairment(10 * MS, rate_bps=10**9))
+
+
+def test_buffers_and_what_they_do_are_axes_with_names_of_their_own() -> None:
+    """A share of the BDP follows rate and RTT, whatever order the user names them in."""
+    lane = Lane("far", Impairment(rate_bps=10**8), Impairment(rate_bps=10**8))
+    depths = tuple(map(BufferDepth.parse, ("0.25bdp", "4bdp", "100p")))
+    axes = Axes(rtt=(20 * MS, 100 * MS), tcp_profile=("default",), rate=(10**9,), buffer=depths, aqm=("codel",))
+    specs = grid.cells(Topology("star", "hub", (lane,)), axes, tcp_profiles.load_profiles())
+    assert [spec.path.buffer_bytes for spec in specs] == [625_000, 10_000_000, 151_400, 3_125_000, 50_000_000, 151_400]
+    assert specs[0].id == "far-20ms-default-1-1Gbit-buffer0.25bdp-codel"
+    assert specs[0].column.endswith("1 Gbit/s, buffer 0.25 bdp, codel")
+    assert {spec.lane.inbound.aqm for spec in specs} == {"codel"}
+    for spec in specs:
+        assert CellSpec.from_json(spec.to_json()) == spec
+    (plain,) = grid.cells(
+        Topology("star", "hub", (lane,)), Axes(tcp_profile=("default",)), tcp_profiles.load_profiles()
+    )
+    assert (plain.varied, "varied" in plain.to_json()) == ((), False)
+
+
+def test_a_buffer_needs_no_rate_of_the_lane() -> None:
+    base = Topology("star", "hub", (Lane("far").with_rtt(8 * MS),))
+    (spec,) = grid.cells(
+        base, Axes(tcp_profile=("default",), buffer=(BufferDepth.parse("1bdp"),)), {"default": tcp_profiles.DEFAULT}
+    )
+    assert (spec.path.rate_bps, spec.path.buffer_bytes) == (10**10, 10**7)
