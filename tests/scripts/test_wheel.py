@@ -14,6 +14,7 @@ import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Callable
+from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,17 @@ def test_the_other_wheel_is_for_every_machine(release: Path) -> None:
     assert [name for name in names if "prebuilt/" in name or name.endswith("/longhaul-wire")] == []
     facts = pure.read(f"longhaul-{__version__}.dist-info/WHEEL").decode()
     assert "Root-Is-Purelib: true" in facts
+
+
+def test_its_metadata_names_the_licence_as_an_expression(release: Path) -> None:
+    """PEP 639: an expression and files, and no classifier that says it again."""
+    for file in release.glob("*.whl"):
+        text = zipfile.ZipFile(file).read(f"longhaul-{__version__}.dist-info/METADATA").decode()
+        facts = HeaderParser().parsestr(text)
+        assert (facts["Metadata-Version"], facts["License-Expression"]) == ("2.4", "MIT")
+        assert facts.get_all("License-File") == ["LICENSE"]
+        assert facts["License"] is None
+        assert not [one for one in facts.get_all("Classifier", []) if one.startswith("License")]
 
 
 def test_the_kernel_comes_with_its_source(release: Path, wheel: Path) -> None:
