@@ -33,9 +33,12 @@ ADDRGEN_NONE = 1
 IFF_NOARP = 1 << 7
 IN_THE_LAB = "try it in the lab, which needs neither: longhaul lab run -- longhaul ..."
 
-WRITABLE = (
+NEW_CONTAINER = (
     "create the container with {}; with --network host, with --security-opt systempaths=unconfined "
     "(podman: unmask=/proc/sys)"
+)
+FROM_THE_HOST = (
+    "from the host, `nsenter --net -t PID sysctl ...` sets it, with the PID of the container's first process"
 )
 
 
@@ -327,7 +330,9 @@ def _explained(op: Op, code: int) -> Exception:
     if code in (errno.EPERM, errno.EACCES):
         return MissingError(f"not permitted: {op}\nrun as root (CAP_NET_ADMIN, CAP_SYS_ADMIN), or {IN_THE_LAB}")
     if code == errno.EROFS:
-        return MissingError(f"/proc/sys is read-only here: {op}\n{WRITABLE.format(capabilities.sysctl_options())}")
+        options = capabilities.sysctl_options()
+        cure = NEW_CONTAINER.format(options) if options else FROM_THE_HOST
+        return MissingError(f"/proc/sys is read-only here: {op}\n{cure}")
     if code == errno.ENOENT and (missing := _modules(op)):
         return MissingError(f"this kernel lacks {missing}: {op}\nload the module, or {IN_THE_LAB}")
     return KernelError(op, code, os.strerror(code))

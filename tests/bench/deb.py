@@ -129,7 +129,7 @@ def upgraded_in_the_lab(root: Path, see: See) -> None:
     wanted = {"kind": "1", "version": NEXT, "lost": "0", "status": "0", "after": "0", "down": "0"}
     see("netem's lanes lost nothing", wanted.items() <= found.items(), wanted)
     around = {"first": 80, "asked": 120, "reverted": 80, "confirmed": 120}
-    exact = all(abs(float(found.get(name, 0)) - rtt) < 0.1 for name, rtt in around.items())
+    exact = all(abs(float(found.get(name) or 0) - rtt) < 0.1 for name, rtt in around.items())
     see("a waiting change is reverted and confirmed by another version", exact, around)
     see("it waited on", 0 < int(found.get("left") or 0) <= CONFIRM_S, found.get("left"))
 

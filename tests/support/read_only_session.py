@@ -1,7 +1,7 @@
 """A lane between two cables where /proc/sys is read-only and NET_ADMIN and NET_RAW are all there is, as in a container.
 
-`tests/engine/test_read_only_sysctls.py` starts it, with or without the right values set before, and judges what it
-found, which goes to stdout as JSON.
+`tests/engine/test_read_only_sysctls.py` starts it, with the right values set before the ports are there (`quiet`),
+after it (`late`), or not at all (`loud`), and judges what it found, which goes to stdout as JSON.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ CABLES = "; ".join(
 
 
 def main() -> None:
-    if sys.argv[1] == "quiet":
+    if sys.argv[1] == "late":
+        sh(CABLES)
+    if sys.argv[1] != "loud":
         for name, value in capabilities.SILENT.items():
             if (path := capabilities.SYSCTLS / name).exists():
                 path.write_text(value)
-    sh(f"mount -o bind,ro /proc/sys /proc/sys; {CABLES}")
+    sh("mount -o bind,ro /proc/sys /proc/sys")
+    if sys.argv[1] != "late":
+        sh(CABLES)
     Path("/run/office.yaml").write_text(TOPOLOGY)
     before = links()
     up = longhaul("up", "/run/office.yaml")
