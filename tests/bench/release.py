@@ -129,3 +129,7 @@ def _demo(suite: str, root: Path, wheel: Path) -> bool:
     print(table.split("\n\ndefault, 1 stream")[0], flush=True)
     shutil.rmtree(home)
     return EXACT in table
+
+
+if __name__ == "__main__":
+    main()
