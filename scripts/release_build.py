@@ -72,7 +72,7 @@ def main() -> None:
         _fill(full, linux, engine, archive)
         wheels = [_wheel(asked.out, epoch, nothing, "py3-none-any"), _wheel(asked.out, epoch, full, _tag(linux))]
     packages = release_deb.build(wheels[1], asked.out, epoch, asked.xz)
-    images, installed = release_oci.build(packages, asked.out, epoch, asked.mirror) if asked.oci else ([], [])
+    images, installed = _images(packages, asked, epoch) if asked.oci else ([], [])
     bill = asked.out / f"longhaul-{__version__}.cdx.json"
     bill.write_text(sbom.document(ROOT, int(epoch), _debian(archive), _held(images, installed)), "utf-8")
     made = sorted([*wheels, *packages, *images, bill, archive])
@@ -168,6 +168,10 @@ def _debian(archive: Path) -> list[tuple[str, str, str, str]]:
     """What of Debian is in the binaries: (package, version, licence, SHA-256 or "")."""
     kernel = (build_kernel.PACKAGE, build_kernel.source_version(), "GPL-2.0-only", _digest(archive))
     return [kernel, ("libc6-dev", _libc(), "LGPL-2.1-or-later", "")]
+
+
+def _images(packages: list[Path], asked: argparse.Namespace, epoch: str) -> tuple[list[Path], release_oci.Packages]:
+    return release_oci.build(packages, asked.out, epoch, _said("git", "rev-parse", "HEAD"), asked.mirror)
 
 
 def _held(images: list[Path], installed: release_oci.Packages) -> list[tuple[str, str, list[tuple[str, str]]]]:

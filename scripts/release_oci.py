@@ -96,15 +96,19 @@ def main() -> None:
     parser.add_argument("--mirror", help="the only archive to install from, such as one day's of snapshot.debian.org")
     asked = parser.parse_args()
     epoch = os.environ.get("SOURCE_DATE_EPOCH") or _said("git", "log", "-1", "--format=%ct")
-    images, _ = build(sorted(asked.packages.glob("*.deb")), asked.out or asked.packages, epoch, asked.mirror)
+    packages = sorted(asked.packages.glob("*.deb"))
+    images, _ = build(packages, asked.out or asked.packages, epoch, _said("git", "rev-parse", "HEAD"), asked.mirror)
     for made in images:
         print(f"{made}  {made.stat().st_size} bytes")
 
 
-def build(packages: list[Path], out: Path, epoch: str, mirror: str | None = None) -> tuple[list[Path], Packages]:
+def build(
+    packages: list[Path], out: Path, epoch: str, revision: str, mirror: str | None = None
+) -> tuple[list[Path], Packages]:
     """Build the images of the release's Debian packages; returns their files and what is installed in them.
 
-    `epoch`: the time of all files in s. Ends the program where a tool is missing.
+    `epoch`: the time of all files in s; `revision`: the commit, for the images' label. Ends the program where a tool is
+    missing.
     """
     check_tools()
     out.mkdir(parents=True, exist_ok=True)
@@ -115,7 +119,7 @@ def build(packages: list[Path], out: Path, epoch: str, mirror: str | None = None
         repository(folder / "packages", packages)
         root = folder / "root.tar"
         _install(folder, root, epoch, sources(folder / "packages", mirror))
-        return _committed(folder, root, out, epoch), installed(root)
+        return _committed(folder, root, out, epoch, revision), installed(root)
 
 
 def check_tools(has: Callable[[str], object] = shutil.which) -> None:
@@ -190,7 +194,7 @@ def _labels(values: dict[str, str]) -> list[str]:
     return [part for name, value in values.items() for part in ("--label", f"org.opencontainers.image.{name}={value}")]
 
 
-def _committed(folder: Path, root: Path, out: Path, epoch: str) -> list[Path]:
+def _committed(folder: Path, root: Path, out: Path, epoch: str, revision: str) -> list[Path]:
     """Make the images with one layer of the file system, in a store of their own."""
     store: list[str | Path] = ["buildah", "--root", folder / "store", "--runroot", folder / "run"]
     env = {**os.environ, "TMPDIR": str(folder)}
@@ -201,7 +205,7 @@ def _committed(folder: Path, root: Path, out: Path, epoch: str) -> list[Path]:
 
     container = buildah("from", "scratch")
     buildah("add", "--quiet", container, root, "/")
-    buildah("config", *shared_configuration(_said("git", "rev-parse", "HEAD")), container)
+    buildah("config", *shared_configuration(revision), container)
     made = []
     for image in IMAGES:
         buildah("config", *configuration(image), container)

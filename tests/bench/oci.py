@@ -94,10 +94,11 @@ def main() -> int:
 def built(release: Path, folder: Path, see: See) -> Path:
     """Build the images twice; the folder of the first."""
     packages = sorted(release.glob("*.deb"))
-    epoch = subprocess.check_output(["git", "log", "-1", "--format=%ct"], cwd=ROOT, text=True).strip()
+    said = subprocess.check_output(["git", "log", "-1", "--format=%ct %H"], cwd=ROOT, text=True)
+    epoch, revision = said.split()
     for name in ("one", "other"):
         began = time.monotonic()
-        made, installed = release_oci.build(packages, folder / name, epoch)
+        made, installed = release_oci.build(packages, folder / name, epoch, revision)
         sizes = ", ".join(f"{file.name} {file.stat().st_size} bytes" for file in made)
         print(f"built in {time.monotonic() - began:.0f} s, {len(installed)} packages: {sizes}", flush=True)
     differ = [file.name for file in made if not filecmp.cmp(folder / "one" / file.name, file, shallow=False)]
