@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -190,3 +191,18 @@ def test_every_topology_comes_up(kernel: FailingKernel, tmp_path: Path, name: st
     slack_ms = 0.01 + (lane.outbound.jitter_ns + lane.inbound.jitter_ns) / 1e6
     assert abs(float(said.split(" = ")[1].split("/")[0]) - lane.rtt_ns / 1e6) < slack_ms, said
     assert first in topology.sites
+
+
+def test_netem_is_found_with_net_admin_alone_and_nothing_is_left() -> None:
+    """As in a container, which may make no namespace; a queue of somebody else's on the loopback leaves it open."""
+    code = "from emulator.kernel import capabilities; print(capabilities.try_netem())"
+    asked = f"setpriv --inh-caps=-all --bounding-set=-all,+net_admin {sys.executable} -c '{code}'"
+    before = sh("tc qdisc show; ip link")
+    assert sh(asked) == "True\n"
+    assert sh("tc qdisc show; ip link") == before
+    sh("tc qdisc add dev lo root handle 7: pfifo")
+    try:
+        assert sh(asked) == "None\n"
+        assert "pfifo 7:" in sh("tc qdisc show dev lo")
+    finally:
+        sh("tc qdisc del dev lo root")
