@@ -27,7 +27,10 @@ FAIR_QUEUE = "fq-codel"
 
 @dataclass(frozen=True)
 class FlowEvidence:
-    """What was observed of one cell; `rtt_before_ns` is the idle lane's, and the fields are those of `LaneEvidence`."""
+    """What was observed of one cell; `rtt_before_ns` is the idle lane's, `rtts_ns` are those of the groups' senders.
+
+    The other fields are those of `LaneEvidence`.
+    """
 
     contest: Contest
     figures: FlowFigures
@@ -37,6 +40,7 @@ class FlowEvidence:
     machine: MachineUse
     memory_short: bool
     rtt_before_ns: int
+    rtts_ns: tuple[int, ...]
     rtt_tolerance_ns: int
     cached_metrics: int
     drift: tuple[str, ...]
@@ -186,11 +190,17 @@ def _unfinished(_: TcpPath, seen: FlowEvidence) -> Iterator[str]:
 
 
 def _below_rtt(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:
-    least_ns = path.rtt_ns - seen.rtt_tolerance_ns
-    for group in seen.figures.groups:
-        if 0 < group.least_trip_ns < least_ns:
-            trip, asked = group.least_trip_ns / 1e6, path.rtt_ns / 1e6
+    for group, figures in zip(seen.contest.groups, seen.figures.groups, strict=True):
+        asked_ns, trip_ns = group.rtt_ns or path.rtt_ns, figures.least_trip_ns
+        if 0 < trip_ns < asked_ns - seen.rtt_tolerance_ns:
+            trip, asked = trip_ns / 1e6, asked_ns / 1e6
             yield f"a packet of {group.congestion_control} took {trip:.3f} ms, less than the RTT of {asked:.3f} ms"
+
+
+def _group_rtt(_: TcpPath, seen: FlowEvidence) -> Iterator[str]:
+    for group, rtt_ns in zip(seen.contest.groups, seen.rtts_ns, strict=True):
+        if group.rtt_ns and (text := validity_checks.not_as_set(rtt_ns, group.rtt_ns, seen.rtt_tolerance_ns)):
+            yield f"{group.title}: {text}"
 
 
 def _program_cpu(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:
@@ -200,8 +210,9 @@ def _program_cpu(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:
 
 def _short(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:
     steady_ns = seen.figures.until_ns - seen.figures.from_ns
-    if steady_ns < SHORT_ROUND_TRIPS * path.rtt_ns:
-        trips = steady_ns / path.rtt_ns
+    rtt_ns = seen.contest.longest_rtt_ns(path.rtt_ns)
+    if steady_ns < SHORT_ROUND_TRIPS * rtt_ns:
+        trips = steady_ns / rtt_ns
         yield f"the steady part has {trips:.0f} round trips ({steady_ns / NS:g} s): a longer duration would be surer"
 
 
@@ -211,6 +222,7 @@ FLOW_DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, FlowEvidence], Iterato
     ("flow-lost", True, _lost),
     ("nothing-arrived", True, _missing),
     ("below-rtt", True, _below_rtt),
+    ("group-rtt", True, _group_rtt),
     ("unfinished", False, _unfinished),
     ("program-cpu", False, _program_cpu),
     ("short-steady-part", False, _short),

@@ -55,7 +55,8 @@ def against_options(command: F) -> F:
     return click.option(
         AGAINST, "against", type=ContestType(_one), metavar="GROUP,...", multiple=True,
         help="Flows against flows instead of streams, such as cubic:1,bbr:1: the groups that share the lane, each "
-        "CC:N and settings (start=5s, stop=20s; bytes=100KiB, think=1s, keep for transfers). Give it again for more.",
+        "CC:N and settings (start=5s, stop=20s, rtt=346ms; bytes=100KiB, think=1s, keep for transfers). "
+        "Give it again for more.",
     )(command)  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def load_sweep(path: str | Path, hints: list[str] | None = None) -> tuple[dict[s
         hints += source.hints
     source.raise_mistakes()
     assert form is not None
-    given = form.sweep.model_dump(exclude={"workload"}, exclude_none=True)
+    given = {key: value for key, value in form.sweep if key != "workload" and value is not None}
     places = {key: source.at(("sweep", key)) for key in given}
     if form.sweep.workload:
         given["workload"] = program_schema.settings(form.sweep.workload)

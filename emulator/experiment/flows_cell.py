@@ -11,7 +11,7 @@ from emulator.analysis.flow_figures import FlowFigures, FlowTimes
 from emulator.analysis.flow_verdict import FlowEvidence
 from emulator.analysis.observed import Delays, MachineUse
 from emulator.errors import MeasureError
-from emulator.experiment import observe_cell
+from emulator.experiment import further_sites, observe_cell
 from emulator.experiment.attempts import Attempts
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.flows_result import FlowsResult, contest_of, path_of
@@ -20,6 +20,7 @@ from emulator.hosts import tcp_profiles
 from emulator.hosts.flows import load as flow_load
 from emulator.hosts.flows.load import FlowReports, FlowTest
 from emulator.hosts.host import Host
+from emulator.hosts.namespace import NamespaceHost
 from emulator.hosts.tools import machine_facts, nstat, time_tolerance
 from emulator.model.sweep_axes import OUTBOUND
 
@@ -38,11 +39,16 @@ def _measure(
     spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: tuple[str, ...], attempts: Attempts
 ) -> Execution:
     sender, receiver = (hub, site) if spec.direction == OUTBOUND else (site, hub)
-    rtt_ns = observe_cell.idle_rtt_ns(spec, sender, receiver, attempts)
+    contest, rtt_ns = contest_of(spec), observe_cell.idle_rtt_ns(spec, sender, receiver, attempts)
+    senders = [_sender(spec, number, sender) for number in range(len(contest.groups))]
+    rtts_ns = [
+        rtt_ns if group.rtt_ns is None else observe_cell.idle_rtt_ns(spec, one, receiver, attempts, group.rtt_ns)
+        for one, group in zip(senders, contest.groups, strict=True)
+    ]
     cached, short = observe_cell.cached(sender), any(observe_cell.short_of_memory(host) for host in (hub, site))
     counters, status = observe_cell.counters(hub, site), appliance.status()
-    test = FlowTest(contest_of(spec), spec.duration_s, spec.lane.rtt_ns)
-    reports = flow_load.run(test, sender, receiver, observe_cell.address(spec, receiver))
+    test = FlowTest(contest, spec.duration_s, contest.longest_rtt_ns(spec.lane.rtt_ns))
+    reports = flow_load.run(test, senders, receiver, observe_cell.address(spec, receiver))
     after, increase = appliance.status(), nstat.increase(counters, observe_cell.counters(hub, site))
     jitter_ns = spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns
     seen = FlowEvidence(
@@ -54,6 +60,7 @@ def _measure(
         machine=MachineUse(os.uname().release, increase, 0.0),
         memory_short=short,
         rtt_before_ns=rtt_ns,
+        rtts_ns=tuple(rtts_ns),
         rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns() + jitter_ns,
         cached_metrics=cached,
         drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
@@ -75,6 +82,12 @@ def _measure(
         result,
         {spec.workload.kind: raw, "machine": machine_facts.record(sender), "queues": machine_facts.queues()},
     )
+
+
+def _sender(spec: CellSpec, number: int, usual: Host) -> Host:
+    """The host from which the group with this number sends: the lane's end, or a further site."""
+    further = contest_of(spec).groups[number].rtt_ns is not None
+    return NamespaceHost(further_sites.name_of(number)) if further else usual
 
 
 def _figures(test: FlowTest, reports: FlowReports) -> FlowFigures:

@@ -11,6 +11,7 @@ from typing import Any
 from emulator import units
 from emulator.analysis import request_figures, tcp_path
 from emulator.errors import InputError, Mistake, no_such
+from emulator.experiment import further_sites
 from emulator.experiment.build_result import wanted_duration_s
 from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
 from emulator.experiment.flows_result import contest_of
@@ -113,9 +114,13 @@ def for_flows(axes: Axes) -> Axes:
 def _sharing(spec: CellSpec, axes: Axes) -> CellSpec:
     """The cell of groups of flows, long enough, and with room in the largest buffers for a window that overfills the
     queue: what each flow gets is the matter of its congestion control alone."""
+    try:
+        spec = further_sites.with_further_sites(spec)
+    except ValueError as error:
+        raise InputError.single(str(error), spec.id) from None
     least_s = min(flow_group.least_duration_s(contest_of(spec), spec.lane.rtt_ns), sweep_axes.LONGEST_S)
     if spec.profile.name == tcp_profiles.MAXIMUM:
-        path = spec.path
+        path = replace(spec.path, rtt_ns=contest_of(spec).longest_rtt_ns(spec.lane.rtt_ns))
         queue = 2 * (path.bdp_bytes + (path.bdp_bytes if path.buffer_bytes is None else path.buffer_bytes))
         roomy = tcp_profiles.maximum(path.rate_bps, path.rtt_ns, queue)
         spec = replace(spec, profile=replace(roomy, initcwnd=spec.profile.initcwnd))

@@ -73,9 +73,10 @@ def execute(
     """
     with resolve.reached(spec.topology) as hosts, lane_up(spec, appliance, instead):
         hub, site = (hosts[end.host] for end in spec.topology.ends(spec.lane.name))
-        with tcp_profiles.applied(_profile(spec), hub, site) as unset:
+        ends = [hosts[name] for name in dict.fromkeys(end.host for end in spec.topology.all_ends)]
+        with tcp_profiles.applied(_profile(spec), *ends) as unset:
             with Attempts().explained():
-                for host in (hub, site):
+                for host in ends:
                     observe_cell.forget_connections(host)
             measure = MEASURES.get(spec.workload.kind, measure_streams)
             if captures is None:
@@ -107,7 +108,7 @@ def _leased(spec: CellSpec, present: Topology | None, instead: bool) -> Topology
     if present is None:
         return spec.topology
     lane = spec.lane
-    if _is_same_lane(spec, present) and (instead or lane.ports):
+    if len(spec.topology.lanes) == 1 and _is_same_lane(spec, present) and (instead or lane.ports):
         schedule = present.schedule.sparing(lane.name, present.sites) if present.schedule else None
         return replace(present, schedule=schedule, seed=spec.topology.seed).with_lane(lane)
     if not instead:

@@ -13,7 +13,7 @@ from typing import Any
 
 from emulator import units
 from emulator.errors import no_such
-from emulator.model.sweep_axes import ALGORITHM_PATTERN, LARGEST_MESSAGE_BYTES, LONGEST_THINK_NS
+from emulator.model.sweep_axes import ALGORITHM_PATTERN, LARGEST_MESSAGE_BYTES, LONGEST_RTT_NS, LONGEST_THINK_NS
 
 MOST_FLOWS_OF_A_GROUP, MOST_GROUPS = 256, 8
 MOST_CONTESTS = 64
@@ -25,13 +25,15 @@ class FlowGroup:
     """`flows` TCP connections of one congestion control, which send from `start_ns` to `stop_ns` (None: to the end).
 
     Without `bytes` each sends as much as it can. With `bytes` each sends so many over a new connection, waits for the
-    receiver's answer, thinks for `think_ns`, and sends again; with `keeps` it does so over one connection.
+    receiver's answer, thinks for `think_ns`, and sends again; with `keeps` it does so over one connection. `rtt_ns`
+    None: the lane's; a longer RTT is that of a further site, whose flows cross the lane too.
     """
 
     congestion_control: str
     flows: int = 1
     start_ns: int = 0
     stop_ns: int | None = None
+    rtt_ns: int | None = None
     bytes: int | None = None
     think_ns: int = 0
     keeps: bool = False
@@ -43,6 +45,8 @@ class FlowGroup:
             raise ValueError(f"{self.flows} flows are not within 1..{MOST_FLOWS_OF_A_GROUP}")
         if self.stop_ns is not None and self.stop_ns <= self.start_ns:
             raise ValueError("a group stops after its start: use stop above start")
+        if self.rtt_ns is not None and not 0 < self.rtt_ns <= LONGEST_RTT_NS:
+            raise ValueError(f"an RTT is above 0 and up to {units.format_duration(LONGEST_RTT_NS)}")
         if self.bytes is None and (self.think_ns or self.keeps):
             raise ValueError("only transfers have pauses and keep a connection: add bytes, such as bytes=100KiB")
         if self.bytes is not None and not 1 <= self.bytes <= LARGEST_MESSAGE_BYTES:
@@ -84,6 +88,7 @@ class FlowGroup:
         return [
             *([f"start{mark}{units.format_duration(self.start_ns)}"] if self.start_ns else []),
             *([f"stop{mark}{units.format_duration(self.stop_ns)}"] if self.stop_ns is not None else []),
+            *([f"rtt{mark}{units.format_duration(self.rtt_ns)}"] if self.rtt_ns is not None else []),
             *([f"bytes{mark}{units.format_size(self.bytes)}"] if self.bytes is not None else []),
             *([f"think{mark}{units.format_duration(self.think_ns)}"] if self.think_ns else []),
             *([KEEP] if self.keeps else []),
@@ -99,6 +104,7 @@ KEEP = "keep"
 _READERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "start": ("start_ns", units.parse_duration_ns),
     "stop": ("stop_ns", units.parse_duration_ns),
+    "rtt": ("rtt_ns", units.parse_duration_ns),
     "bytes": ("bytes", units.parse_size_bytes),
     "think": ("think_ns", units.parse_duration_ns),
 }
@@ -153,6 +159,10 @@ class Contest:
         """The same as a part of a cell's name."""
         return "-vs-".join(group.part for group in self.groups)
 
+    def longest_rtt_ns(self, lane_rtt_ns: int) -> int:
+        """The longest RTT of a group over a lane of this RTT."""
+        return max(group.rtt_ns or lane_rtt_ns for group in self.groups)
+
     @property
     def alone(self) -> tuple[Contest, ...]:
         """Each different group of it without the others: what the harm to it is measured against."""
@@ -166,7 +176,7 @@ SHORTEST_NS, SHORTEST_ROUND_TRIPS = 60 * 10**9, 400
 def least_duration_s(contest: Contest, rtt_ns: int) -> int:
     """How long a measurement must last so that the groups come to share the lane, in whole s."""
     last_ns = max(max(group.start_ns, group.stop_ns or 0) for group in contest.groups)
-    return -(-(last_ns + max(SHORTEST_NS, SHORTEST_ROUND_TRIPS * rtt_ns)) // 10**9)
+    return -(-(last_ns + max(SHORTEST_NS, SHORTEST_ROUND_TRIPS * contest.longest_rtt_ns(rtt_ns))) // 10**9)
 
 
 def pairs(algorithms: Iterable[str]) -> tuple[Contest, ...]:

@@ -119,7 +119,7 @@ def _row(row: GroupRow) -> tuple[str, ...]:
     figures, result, contest = row.figures, row.result, row.result.contest
     mark = INVALID_MARK if result.judgement.invalid else ""
     shared, transfers = len(contest.groups) > 1, not row.group.is_endless
-    rtt_ns = result.delays.rtt_ns
+    rtt_ns = row.group.rtt_ns or result.delays.rtt_ns
     p95_ns = None if figures.trip_p95_ns is None else max(0, figures.trip_p95_ns - rtt_ns)
     after = NONE if figures.fair_after_ns is None else f"{figures.fair_after_ns / 1e9:.1f} s"
     return (

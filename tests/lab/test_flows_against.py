@@ -15,7 +15,7 @@ from support.lab_cells import run, spec
 
 from emulator.cli.main import main
 from emulator.control.appliance import Appliance
-from emulator.experiment import flows_cell, results
+from emulator.experiment import flows_cell, further_sites, results
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.flows_result import FlowsResult, path_of
 from emulator.experiment.run_folder import RunFolder
@@ -108,6 +108,19 @@ def test_a_lane_that_somebody_changes_is_no_valid_cell(appliance: Appliance) -> 
     assert result.judgement.invalid
 
 
+def test_reno_favours_the_shorter_rtt(appliance: Appliance) -> None:
+    """Two flows of reno with RTTs of 1 to 5, the queue not counted; a further site behind the hub has the longer one.
+    With windows that grow by a segment a round trip, the rates differ by the square of the RTTs (Lakshman and Madhow
+    1997), at the least by the ratio itself."""
+    one = further_sites.with_further_sites(cell("reno:1,reno:1:rtt=100ms", buffer=Buffer(ns=10 * MS), duration_s=120))
+    result = measured(appliance, one)
+    near, far = result.flows.groups
+    assert result.judgement.invalid == ()
+    assert (near.least_trip_ns, far.least_trip_ns) == (pytest.approx(20 * MS, abs=MS), pytest.approx(100 * MS, abs=MS))
+    assert 2 < near.bytes_per_s / far.bytes_per_s < 30
+    assert result.judgement.kind == "unequal shares"
+
+
 SWEEP = """
 name: two
 hub: hub
@@ -123,7 +136,7 @@ sweep:
   duration: 8s
   repeats: 2
   workload:
-    against: cubic:1,reno:1:start=1s
+    against: cubic:1,reno:1:start=1s:rtt=100ms
 """
 
 
@@ -148,7 +161,7 @@ def test_a_sweep_beside_a_schedule_is_kept_and_resumed(
     assert json.loads(spoilt.read_text())["spec"] == before["spec"]
     assert [one["spec"] for one in again["cells"]] == [one["spec"] for one in said["cells"]]
     table = (folder.path / "table.md").read_text()
-    assert "1 cubic against 1 reno start 1 s" in table and "harm" in table
+    assert "1 cubic against 1 reno start 1 s rtt 100 ms" in table and "harm" in table
 
 
 def test_the_share_of_bbr_against_cubic_grows_as_the_buffer_shrinks(appliance: Appliance) -> None:

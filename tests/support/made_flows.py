@@ -66,6 +66,7 @@ def evidence(contest: Contest, found: FlowFigures, **changes: Any) -> FlowEviden
         "aqm": "drop-tail",
         "memory_short": False,
         "rtt_before_ns": 80 * MS,
+        "rtts_ns": tuple(group.rtt_ns or 80 * MS for group in contest.groups),
         "rtt_tolerance_ns": 10_000,
         "cached_metrics": 0,
         "drift": (),

@@ -41,7 +41,8 @@ class RunForm(SweepRequest):
 
     def axes(self) -> Axes:
         """The axes; without TCP profiles and windows, the default profile. Raises ValueError."""
-        given = self.model_dump(exclude={"in_lab", "repeats", "workload"}, exclude_none=True)
+        apart = ("in_lab", "repeats", "workload")
+        given = {key: value for key, value in self if key not in apart and value is not None}
         if self.workload and (self.workload.against or self.workload.pairs):
             return grid.for_flows(Axes(**given))
         return Axes(**({} if given.get("window") else DEFAULTS) | given)

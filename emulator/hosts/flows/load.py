@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ _MODULES = (
 
 @dataclass(frozen=True)
 class FlowTest:
-    """One measurement: the groups, its duration, and the lane's RTT."""
+    """One measurement: the groups, its duration, and the longest RTT of a group."""
 
     contest: Contest
     duration_s: int
@@ -61,13 +61,14 @@ class FlowTest:
         """The time limit of both ends."""
         return (2 * self.patience_ns + self.give_up_ns) / 1e9 + _LATE_S
 
-    def wish(self, address: str) -> dict[str, Any]:
-        """The settings of both ends, in the program's words."""
+    def wish(self, address: str, senders: int = 1, only: Sequence[int] | None = None) -> dict[str, Any]:
+        """The settings of one end, in the program's words; a sender has `only` the groups with these numbers."""
+        every = range(len(self.contest.groups)) if only is None else only
         return {
             "address": address,
             "port": PORT,
-            "senders": 1,
-            "groups": [self._group(number, group) for number, group in enumerate(self.contest.groups)],
+            "senders": senders,
+            "groups": [self._group(number, self.contest.groups[number]) for number in every],
             "interval_ns": self.interval_ns,
             "intervals": self.intervals,
             "patience_ns": self.patience_ns,
@@ -102,16 +103,39 @@ def program_text() -> str:
     return carried_program.text(_MODULES)
 
 
-def run(test: FlowTest, sender: Host, receiver: Host, address: str) -> FlowReports:
-    """Measure between the hosts; the receiver has this address. Raises MissingError, MeasureError."""
-    text, wish = program_text(), json.dumps(test.wish(address))
+def run(test: FlowTest, senders: Sequence[Host], receiver: Host, address: str) -> FlowReports:
+    """Measure with a sender for each group; groups may share one. The receiver has this address.
+
+    Raises MissingError, MeasureError.
+    """
+    text, numbers = program_text(), dict[str, list[int]]()
+    for number, host in enumerate(senders):
+        numbers.setdefault(host.name, []).append(number)
+    hosts = {host.name: host for host in senders}
+    wish = json.dumps(test.wish(address, len(hosts)))
     with (
         _told_shortly(text),
         listening.server(receiver, ["python3", "-c", text, "receive", wish], PORT) as receiving,
-        sender.start(["python3", "-c", text, "send", wish]) as sending,
+        ExitStack() as stack,
     ):
-        sent = _report(sending.wait(test.longest_s), sender)
-        return FlowReports(sent, _report(receiving.wait(_LATE_S), receiver))
+        own = {name: json.dumps(test.wish(address, only=only)) for name, only in numbers.items()}
+        sending = {
+            name: stack.enter_context(host.start(["python3", "-c", text, "send", own[name]]))
+            for name, host in hosts.items()
+        }
+        sent = {name: _report(one.wait(test.longest_s), hosts[name]) for name, one in sending.items()}
+        return FlowReports(_joined(sent, numbers), _report(receiving.wait(_LATE_S), receiver))
+
+
+def _joined(sent: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Sequence[int]]) -> Mapping[str, Any]:
+    """The reports of all senders as one, with the groups in order; the CPU is that of the busiest."""
+    groups = [
+        (number, group)
+        for name, report in sent.items()
+        for number, group in zip(numbers[name], report["groups"], strict=True)
+    ]
+    busiest = max(sent.values(), key=lambda report: float(report["cpu_s"]))
+    return {**busiest, "groups": [group for _, group in sorted(groups, key=lambda pair: pair[0])]}
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.analysis.flow_figures import GroupFigures
 from emulator.experiment.flows_result import FlowsResult
+from emulator.model.flow_group import FlowGroup
 from emulator.report.figures import style
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def over_time(cell: FlowsResult, canvas: Canvas) -> None:
     handles = []
     for number, (group, figures) in enumerate(zip(cell.contest.groups, cell.flows.groups, strict=True)):
         look = {"color": style.COLOURS[number % len(style.COLOURS)], "linewidth": 1.2}
-        for chart, values in zip(charts, _lines(cell, figures), strict=True):
+        for chart, values in zip(charts, _lines(cell, group, figures), strict=True):
             (line,) = chart.plot(seconds[: len(values)], values, label=group.title, **look)
         handles.append(line)
     line_mib = cell.judgement.line_bytes_per_s / style.MIB
@@ -41,10 +42,10 @@ def over_time(cell: FlowsResult, canvas: Canvas) -> None:
     style.legend_below(canvas, handles)
 
 
-def _lines(cell: FlowsResult, group: GroupFigures) -> tuple[list[float], list[float], list[float]]:
+def _lines(cell: FlowsResult, group: FlowGroup, figures: GroupFigures) -> tuple[list[float], list[float], list[float]]:
     """Throughput in MiB/s, windows in MiB and queueing in ms, in each interval; a gap where nothing is known."""
-    rtt_ns, interval_s = cell.delays.rtt_ns, cell.flows.interval_ns / 1e9
-    rates = [count / interval_s / style.MIB for count in group.series_bytes]
-    windows = [math.nan if one is None else one / style.MIB for one in group.windows_bytes]
-    queueing = [math.nan if one is None else max(0.0, one / 1e3 - rtt_ns / 1e6) for one in group.trips_us]
+    rtt_ns, interval_s = group.rtt_ns or cell.delays.rtt_ns, cell.flows.interval_ns / 1e9
+    rates = [count / interval_s / style.MIB for count in figures.series_bytes]
+    windows = [math.nan if one is None else one / style.MIB for one in figures.windows_bytes]
+    queueing = [math.nan if one is None else max(0.0, one / 1e3 - rtt_ns / 1e6) for one in figures.trips_us]
     return rates, windows, queueing

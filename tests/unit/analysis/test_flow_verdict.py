@@ -56,13 +56,14 @@ def test_flows_that_do_not_fill_the_line() -> None:
         ([[0.5], [0.5]], {}, {"lost": ["Broken pipe"]}, "a flow of cubic ended too early: Broken pipe"),
         ([[1.0], [0.0]], {}, {}, "nothing of 1 bbr arrived"),
         ([[0.5], [0.5]], {}, {"least_trip_us": 79_000}, "a packet of cubic took 79.000 ms, less than the RTT"),
+        ([[0.5], [0.5]], {"rtts_ns": (80_000_000, 80_000_000)}, {}, "1 bbr rtt 90 ms: the RTT was 80.000 ms instead"),
         ([[0.5], [0.5]], {"drops_limit": 3}, {}, "the emulator's own queue dropped 3 packets"),
         ([[0.5], [0.5]], {"rtt_before_ns": 40_000_000}, {}, "the RTT was 40.000 ms instead"),
         ([[0.5], [0.5]], {"drift": ("delay",)}, {}, "something outside Longhaul changed the lane"),
     ],
 )
 def test_what_voids_a_cell(shares: list[list[float]], seen: dict[str, Any], changes: dict[str, Any], told: str) -> None:
-    found = judged(PAIR, shares, seen, **changes)
+    found = judged("cubic:1,bbr:1:rtt=90ms" if "rtts_ns" in seen else PAIR, shares, seen, **changes)
     assert any(told in reason for reason in found.invalid), found.invalid
 
 

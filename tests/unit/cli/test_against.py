@@ -11,6 +11,7 @@ import pytest
 from emulator.cli.main import main
 from emulator.config import loader
 from emulator.experiment import grid
+from emulator.experiment.cell_result import CellSpec
 from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.model.flow_group import Contest
 from emulator.model.sweep_axes import Axes
@@ -27,6 +28,7 @@ sweep:
   workload:
     against: [ "cubic:1, bbr:2", "reno:1:stop=10s" ]
 """
+MS = 10**6
 LAB = ("sweep", "--in-lab", "--rtt", "20", "--rate", "1Gbit")
 
 
@@ -85,6 +87,21 @@ def test_the_buffers_have_room_for_a_window_that_overfills_the_queue(text: str) 
     assert grid.for_flows(Axes(window=(10**6,))).tcp_profile == ()
 
 
+def test_a_group_with_an_rtt_of_its_own_has_a_further_site() -> None:
+    base = Topology("one", "hub", (Lane("first"), Lane("far")))
+    axes = Axes(rtt=(20 * MS,), rate=(10**9,), lane=("far",))
+    (spec,) = grid.cells(
+        base, grid.for_flows(axes), {}, loads=[FlowsWorkload(Contest.parse("reno:1,reno:1:rtt=346ms"))]
+    )
+    assert [(lane.name, lane.rtt_ns) for lane in spec.topology.lanes] == [("far", 20 * MS), ("group-2", 326 * MS)]
+    assert spec.topology.rtt_ns("group-2", "far") == 346 * MS
+    assert spec.lane.outbound.rate_bps == 10**9
+    assert spec.topology.lane("group-2").inbound.rate_bps is None, "only the lane that all share is a bottleneck"
+    assert spec.duration_s == 139
+    assert spec.buffers.receive_bytes > 2 * 10**9 * 0.346 / 8
+    assert CellSpec.from_json(spec.to_json()) == spec
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -97,6 +114,11 @@ def test_the_buffers_have_room_for_a_window_that_overfills_the_queue(text: str) 
         (["--against", "cubic:1", "--direction", "both"], "groups of flows have one direction"),
         (["--against", "cubic:1", "--connections", "2"], "--connections is there too: use one of them"),
         (["--pairs", "cubic", "--client", "true"], "--client is there too: use one of them"),
+        (
+            ["--against", "cubic:1:rtt=20ms"],
+            "its RTT is not above the lane's, which is 20 ms: use a longer one, or none",
+        ),
+        (["--against", "cubic:1:rtt=30ms", "--direction", "inbound"], "use direction outbound"),
         (["--against", "cubic:1:start=10s", "--duration", "10s"], "starts or stops after the end of the measurement"),
         (["--against", "cubic:1:stop=11s", "--duration", "10s"], "starts or stops after the end of the measurement"),
     ],
@@ -119,6 +141,15 @@ def test_mistakes_of_a_file_stand_at_their_line(
 ) -> None:
     (file := tmp_path / "one.yaml").write_text(FILE.split("  workload:")[0] + f"  workload: {workload}\n")
     assert told in refused(capsys, "sweep", "--in-lab", str(file))
+
+
+def test_the_axes_of_a_lane_stand_in_a_file_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (file := tmp_path / "one.yaml").write_text(
+        FILE.replace("sweep:", "sweep:\n  buffer: [0.25bdp, 100p]\n  aqm: codel")
+    )
+    cells = planned(capsys, "sweep", "--in-lab", str(file))
+    assert len(cells) == 16
+    assert [cell["id"].partition("1Gbit-")[2] for cell in cells[:8:4]] == ["buffer0.25bdp-codel", "buffer100p-codel"]
 
 
 def test_a_text_of_a_file_survives_reading(tmp_path: Path) -> None:

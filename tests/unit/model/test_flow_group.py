@@ -21,7 +21,10 @@ def groups(draw: st.DrawFn) -> FlowGroup:
     size = draw(st.none() | st.integers(1, 2**30))
     think_ns, keeps = (draw(st.integers(0, 10_000)) * MS, draw(st.booleans())) if size else (0, False)
     name = draw(st.sampled_from(["cubic", "bbr", "reno", "htcp", "tcp_x-1"]))
-    return FlowGroup(name, draw(st.integers(1, MOST_FLOWS_OF_A_GROUP)), start_ns, stop_ns, size, think_ns, keeps)
+    rtt_ns = draw(st.none() | st.integers(1, 3000).map(lambda ms: ms * MS))
+    return FlowGroup(
+        name, draw(st.integers(1, MOST_FLOWS_OF_A_GROUP)), start_ns, stop_ns, rtt_ns, size, think_ns, keeps
+    )
 
 
 @given(st.lists(groups(), min_size=1, max_size=MOST_GROUPS))
@@ -41,7 +44,7 @@ def test_different_groups_have_different_names(pair: list[FlowGroup]) -> None:
 def test_what_a_text_means() -> None:
     assert Contest.parse("cubic, bbr:4") == Contest((FlowGroup("cubic"), FlowGroup("bbr", 4)))
     group = FlowGroup.parse("reno:8:start=5s:stop=20s:bytes=100KiB:think=1s:keep")
-    assert group == FlowGroup("reno", 8, 5 * S, 20 * S, 102_400, S, keeps=True)
+    assert group == FlowGroup("reno", 8, 5 * S, 20 * S, None, 102_400, S, keeps=True)
     assert FlowGroup.parse("reno:keep:bytes=1B") == FlowGroup("reno", bytes=1, keeps=True)
     assert Contest.parse("cubic:2,bbr:1:start=5s").part == "cubic2-vs-bbr1-start5s"
 
@@ -52,10 +55,11 @@ def test_what_a_text_means() -> None:
         ("", "'' is not the name of a congestion control: use cubic or bbr"),
         ("cubic:0", "0 flows are not within 1..256"),
         ("cubic:257", "257 flows are not within 1..256"),
-        ("cubic:1:begin=5s", "there is no setting of a group 'begin': use start, stop, bytes, think or keep"),
+        ("cubic:1:begin=5s", "there is no setting of a group 'begin': use start, stop, rtt, bytes, think or keep"),
         ("cubic:1:start=5s:start=6s", "names start twice"),
         ("cubic:1:start=5s:stop=5s", "a group stops after its start"),
         ("cubic:1:think=1s", "only transfers have pauses and keep a connection: add bytes"),
+        ("cubic:1:rtt=0ms", "an RTT is above 0 and up to 3 s"),
         ("cubic:1:bytes=0", "0 bytes are not within"),
         ("cubic:1:bytes=1KiB:think=2h", "a pause is not longer than"),
         (",".join(["cubic"] * 9), "9 groups are not within 1..8"),
@@ -83,3 +87,4 @@ def test_a_measurement_is_long_enough_for_its_last_group_and_its_round_trips() -
     assert flow_group.least_duration_s(Contest.parse("cubic:1,bbr:1"), 20 * MS) == 60
     assert flow_group.least_duration_s(Contest.parse("cubic:1,bbr:1:start=5s:stop=20s"), 20 * MS) == 80
     assert flow_group.least_duration_s(Contest.parse("cubic:1"), 346 * MS) == 139
+    assert flow_group.least_duration_s(Contest.parse("cubic:1,reno:1:rtt=346ms"), 20 * MS) == 139

@@ -172,7 +172,7 @@ def test_the_figure_has_a_gap_where_nothing_is_known() -> None:
     cell = result(
         "cubic:1,bbr:1", [[0.5], [0.5]], windows=[None] * 5 + [2**20] * 5, trips_us=[None] * 5 + [100_000] * 5
     )
-    rates, windows, queueing = flows._lines(cell, cell.flows.groups[0])
+    rates, windows, queueing = flows._lines(cell, cell.contest.groups[0], cell.flows.groups[0])
     assert rates[0] == pytest.approx(LINE / 2 / 2**20)
     assert [math.isnan(one) for one in windows] == [True] * 5 + [False] * 5
     assert (windows[-1], queueing[-1]) == (1, pytest.approx(20))

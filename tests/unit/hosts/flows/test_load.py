@@ -28,7 +28,8 @@ KIB = 2**10
 class LocalHost:
     """This machine, as far as the flow program needs a host."""
 
-    name = "here"
+    def __init__(self, name: str = "here") -> None:
+        self.name = name
 
     def start(self, argv: Sequence[str]) -> Running:
         return process.start([sys.executable if argv[0] == "python3" else argv[0], *argv[1:]])
@@ -57,9 +58,11 @@ def free_ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return
 
 
-def run(text: str, duration_s: int = 1) -> FlowReports:
-    host: Any = LocalHost()
-    return flow_load.run(FlowTest(Contest.parse(text), duration_s, 0), host, host, "127.0.0.1")
+def run(text: str, duration_s: int = 1, senders: Sequence[str] = ()) -> FlowReports:
+    """Each group sends from the host of that name; from one host when there are no names."""
+    contest, receiver = Contest.parse(text), LocalHost()
+    hosts: list[Any] = [LocalHost(name) for name in senders or ["here"] * len(contest.groups)]
+    return flow_load.run(FlowTest(contest, duration_s, 0), hosts, receiver, "127.0.0.1")  # type: ignore[arg-type]
 
 
 def test_every_flow_is_counted_by_itself_and_ends_by_agreement() -> None:
@@ -72,6 +75,14 @@ def test_every_flow_is_counted_by_itself_and_ends_by_agreement() -> None:
         assert sent["windows"][-1] > 0
     assert [group["congestion_control"] for group in reports.sender["groups"]] == ["cubic", "reno"]
     assert reports.receiver["lost"] == 0
+
+
+def test_groups_of_several_senders_are_reported_in_their_order() -> None:
+    reports = run("cubic:1,reno:2,cubic:1:bytes=1KiB:think=100ms", senders=["one", "other", "one"])
+    assert [group["congestion_control"] for group in reports.sender["groups"]] == ["cubic", "reno", "cubic"]
+    assert [len(group["flows"]) for group in reports.receiver["groups"]] == [1, 2, 1]
+    assert [bool(group["times"]["count"]) for group in reports.sender["groups"]] == [False, False, True]
+    assert [group["lost"] for group in reports.sender["groups"]] == [[], [], []]
 
 
 def test_a_group_sends_from_its_start_to_its_stop() -> None:

@@ -1,0 +1,75 @@
+"""Runs of groups of flows by the API: what a request may say, which cells it makes, and what the answer tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import made_flows
+from support.web_daemon import House, problem, until
+
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.flows_result import contest_of
+from emulator.experiment.run_folder import Execution
+
+ASKED = {
+    "rtt": ["20ms"], "rate": "10Gbit", "in_lab": True, "workload": {"against": ["cubic:1,bbr:2", "reno:1"]},
+    "buffer": ["0.25bdp", "1bdp"],
+}  # fmt: skip
+
+
+def run(spec: CellSpec) -> Execution:
+    """Flows that share the line evenly."""
+    contest = contest_of(spec)
+    flows = sum(group.flows for group in contest.groups)
+    rows = made_flows.rows_of([[1 / flows] * group.flows for group in contest.groups], 60)
+    made = made_flows.result(str(contest), [[1 / flows] * group.flows for group in contest.groups], spec.lane.rtt_ns)
+    found = made_flows.figures(contest, rows, spec.lane.rtt_ns, least_trip_us=spec.lane.rtt_ns // 1000)
+    values: dict[str, Any] = {**vars(made), "spec": spec, "flows": found}
+    return Execution(type(made)(**values), {})
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path, runner=run)
+
+
+def mistakes(house: House, **said: Any) -> list[tuple[str, str]]:
+    told = problem(house.client.post("/api/runs?dry_run=1", json=ASKED | said), 422)
+    return [(one["path"], one["text"]) for one in told["mistakes"]]
+
+
+def test_a_run_tells_what_all_groups_got_and_who_got_what(house: House) -> None:
+    name = house.client.post("/api/runs", json=ASKED).json["id"]
+    done = until(house, name, lambda run: run["state"] == "done")
+    assert (done["total"], done["workload"], done["request_columns"], done["laws"]) == (8, None, [], [])
+    first = done["cells"][0]
+    assert first["id"] == "lane-20ms-max-cubic1-vs-bbr2-buffer0.25bdp"
+    assert first["column"] == "max, 1 cubic against 2 bbr, buffer 0.25 bdp"
+    assert first["steady_bytes_per_s"] == pytest.approx(made_flows.LINE)
+    assert (first["limiter"], first["settled"], first["invalid"]) == ("fair shares", True, [])
+    assert "of its fair share each group has: cubic 1.00, bbr 1.00" in first["evidence"]
+    assert "1 cubic against 2 bbr" in house.client.get(f"/api/runs/{name}/report").text
+
+
+def test_a_cell_over_time_has_no_streams(house: House) -> None:
+    name = house.client.post("/api/runs", json=ASKED).json["id"]
+    done = until(house, name, lambda run: run["state"] == "done")
+    for cell in done["cells"]:
+        answer = house.client.get(f"/api/runs/{name}/cells/{cell['id']}")
+        assert answer.status_code < 500, answer.text
+
+
+def test_pairs_and_what_is_refused(house: House) -> None:
+    planned = house.client.post("/api/runs?dry_run=1", json=ASKED | {"workload": {"pairs": ["cubic", "bbr", "reno"]}})
+    assert planned.json["total"] == 2 * 9
+    assert mistakes(house, workload={"against": "cubic:0"}) == [
+        ("workload.against", "'cubic:0': 0 flows are not within 1..256")
+    ]
+    ((path, text),) = mistakes(house, workload={"against": "cubic:1", "client": "true"})
+    assert (path, "beside against there is something else to run (client)" in text) == ("workload.against", True)
+    assert "there is no congestion control 'vegas'" in mistakes(house, workload={"pairs": "cubic,vegas"})[0][1]
+    many = [f"cubic:{n},bbr:{n}" for n in range(1, 40)]
+    assert "are too many: 64 at most" in mistakes(house, workload={"against": many})[0][1]
+    assert "remove streams" in mistakes(house, streams=["2"])[0][1]
