@@ -1,4 +1,4 @@
-"""Shell completion of lane names."""
+"""Shell completion of names: lanes, kernels."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
         names = topology.sites if topology else ()
         return [name for name in names if name.startswith(incomplete) and name not in taken]
     return []
+
+
+def kernel_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """The kernels that are built here; a list goes on after its last comma."""
+    from emulator.lab import kernel_store
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in kernel_store.names() if name.startswith(last)]
 
 
 def _up(ctx: click.Context) -> Topology | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from emulator.cli import kernel_options
 from emulator.cli.build_progress import build_progress
+from emulator.cli.kernel_options import build_options, build_own
 from emulator.cli.options import snap_option
 from emulator.cli.output import json_option
 from emulator.cli.root_options import COUNTED, chosen, clock_option, kernel_option, root_options, warn, with_option
@@ -34,31 +37,43 @@ def lab() -> None:
     epilog="\b\nExamples:\n"
     "  longhaul lab build\n"
     "  longhaul lab build --with rsync,nginx\n"
-    "  longhaul lab build --kernel-config full"
+    "  longhaul lab build --kernel-config full\n"
+    "  longhaul lab build --kernel 7.2\n"
+    "  longhaul lab build --kernel ../linux --config debug.config --name mine\n"
+    "  longhaul lab build --patch faster.patch --name faster\n"
+    "  longhaul lab build --cc-source mine.c"
 )
 @with_option
 @kernel_option
+@build_options
 @json_option
-def build(packages: str | None, kernel_config: str | None, as_json: bool) -> None:
+def build(packages: str | None, kernel_config: str | None, as_json: bool, **given: Any) -> None:
     """Build the kernel and the root image, both at the same time.
 
     Builds only what is missing. The first build takes about four minutes on two CPUs. Packages form a layer of their
-    own, one for each set.
+    own, one for each set. With --kernel, --patch, --config or --cc-source it builds a kernel of yours; the next one of
+    the same source compiles only what changed.
     """
     from emulator.lab import boot
 
     reader = boot_options.Reader()
     choice = lab_root.read(reader, packages, None, host=False, kernel_config=kernel_config)
-    reader.finish()
+    own = build_own(choice, given, reader, build_progress)
+    choice = replace(choice, kernel=own.folder.name) if own else choice
     with build_progress() as progress:
         root = boot.built(progress, choice)
     facts: dict[str, object] = {"kernel": str(root.linux), "image": str(root.image)}
     if root.layer:
         facts |= lab_facts.of_layer(root.layer.parent)
+    if own:
+        facts |= kernel_options.facts(own)
     if as_json:
         click.echo(json.dumps(facts))
         return
     click.echo(f"{root.linux}\n{root.image}")
+    if own:
+        controls = " ".join(own.record.congestion_controls)
+        click.echo(f"{', '.join(own.names)}: Linux {own.record.version}, {own.record.mode}, {controls}")
     if root.layer:
         click.echo(f"{root.layer}\n{lab_facts.packages_text(facts)}")
 
@@ -199,6 +214,9 @@ def shell(mem: str, **roots: Any) -> None:
     with build_progress() as progress:
         root = boot.built(progress, choice)
     sys.exit(boot.shell(folder, root, memory_bytes))
+
+
+lab.add_command(kernel_options.kernels)
 
 
 def _captured(command: tuple[str, ...], folder: str, snap_bytes: int) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from emulator.cli.kernel_options import own_kernel_options, with_kernel
 from emulator.lab import lab_root, landlock
 from emulator.lab.boot_options import Reader
 
@@ -48,9 +49,12 @@ def kernel_option(command: F) -> F:
     return click.option("--kernel-config", type=choice, help=f"The lab's kernel: {KERNEL_HELP}")(command)
 
 
-def root_options(command: F) -> F:
-    """All of them: --with, --root, --host-root and --kernel-config."""
-    command = kernel_option(command)
+def root_options(command: F, *, kernels: bool = False) -> F:
+    """All of them: --with, --root, --host-root, --kernel, --cc-source and --kernel-config.
+
+    With `kernels` --kernel takes several.
+    """
+    command = own_kernel_options(kernel_option(command), several=kernels)
     command = click.option(
         "--host-root", is_flag=True, help="This machine's own programs, seen read-only; needs no image."
     )(command)
@@ -76,6 +80,7 @@ def chosen(given: dict[str, Any], reader: Reader) -> RootChoice:
     choice = lab_root.read(
         reader, given.pop("packages"), given.pop("root_folder"), given.pop("host_root"), given.pop("kernel_config")
     )
+    choice = with_kernel(choice, given, reader)
     project = reader.read("--project", lab_root.parse_project, given.pop("project", None))
     return replace(choice, project=project or "")
 

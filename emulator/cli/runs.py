@@ -52,22 +52,26 @@ def report(run: str, form: str, as_json: bool) -> None:
 
 
 @click.command(epilog="\b\nExample:\n  longhaul compare runs/20260102-030405 runs/20260109-030405")
-@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN RUN...")
+@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN [RUN...]")
 @json_option
 @click.pass_context
 def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
     """Compare every run with the first: what changed by more than the uncertainty of both.
 
-    Exits with 8 when a cell became slower or invalid.
+    A single run that measured several kernels is compared with itself: every kernel with the first one. Exits with 8
+    when a cell became slower or invalid.
     """
     from emulator.experiment import compare_runs, results
     from emulator.experiment.run_folder import RunFolder
     from emulator.report import table_kinds
 
-    if len(runs) < 2:
-        raise InputError.single("a comparison needs two runs: name another one", "compare")
     first, *rest = [(run, (folder := RunFolder(Path(run))).measured(folder.asked())) for run in runs]
     compared = [(run, compare_runs.changes(first[1], found)) for run, found in rest]
+    if not rest:
+        compared = list(compare_runs.across_kernels(first[1]).items())
+        first = (next((result.spec.kernel for result in first[1].values()), ""), first[1])
+    if not compared:
+        raise InputError.single("a comparison needs two runs, or one of several kernels: name another one", "compare")
     if strangers := [run for run, changes in compared if not changes]:
         raise InputError.single(f"has no cell in common with {first[0]}", strangers[0])
     if as_json:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +80,7 @@ SNAP_BYTES = 128
     "--order-seed", type=click.IntRange(0, MOST_SEED), metavar="N", help="Seed of the cells' order; default: a new one."
 )
 @click.option("--in-lab", is_flag=True, help="Run each cell in its own lab, one lab per CPU.")
-@root_options
+@partial(root_options, kernels=True)
 @project_option
 @clock_option
 @click.option(
@@ -112,7 +114,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         _refuse_other_cells(ctx, asked)
         before = outputs.before(asked)
         _writable_by(given["scheduler"], asked)
-        _prepared(asked, given["scheduler"])
+        asked = _prepared(asked, given["scheduler"])
     else:
         base, asked = asked_for(ctx, given)
         if given["dry_run"]:
@@ -120,7 +122,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
             return
         before = outputs.before(asked)
         _writable_by(given["scheduler"], asked)
-        _prepared(asked, given["scheduler"])
+        asked = _prepared(asked, given["scheduler"])
         folder = _new_folder(Path(given["runs"]), base, asked)
     found, failures = folder.finished(asked), dict[str, str]()
     try:
@@ -153,21 +155,30 @@ def _writable_by(scheduler: str | None, asked: Asked) -> None:
     if scheduler and asked.snap_bytes is not None:
         text = "a cluster cannot write captures (--pcap) into the run folder; use --in-lab without --scheduler"
         raise InputError.single(text, "--scheduler", scheduler)
-    if scheduler and (asked.root.host or asked.root.folder or asked.root.project):
-        given = f"--project {asked.root.project}" if asked.root.project else asked.root.option
+    root = asked.root
+    if scheduler and (root.kernel or root.kernels or root.cc_sources):
+        text = f"{root.asked} is built on this machine, and a cluster has others: use --in-lab without --scheduler"
+        raise InputError.single(text, "--scheduler", scheduler)
+    if scheduler and (root.host or root.folder or root.project):
+        given = f"--project {root.project}" if root.project else root.option
         text = f"{given} is of this machine, and a cluster has others: use --with PACKAGE"
         raise InputError.single(text, "--scheduler", scheduler)
 
 
-def _prepared(asked: Asked, scheduler: str | None) -> None:
-    """Build what the labs of this machine lack, and refuse what names a program that is not there."""
+def _prepared(asked: Asked, scheduler: str | None) -> Asked:
+    """Build what the labs of this machine lack, and refuse what names a program that is not there.
+
+    Returns what is asked with the kernels that were built.
+    """
     from emulator.cli.build_progress import build_progress
     from emulator.experiment import lab_programs
 
     if asked.in_lab and not scheduler:
         warn(asked.root)
         with build_progress() as building:
+            asked = replace(asked, root=lab_programs.settled(asked.root, building))
             lab_programs.built(asked.specs, asked.root, building)
+    return asked
 
 
 def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
@@ -175,10 +186,18 @@ def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
     from emulator.experiment.run_folder import RunFolder
 
     now = datetime.now(UTC)
-    facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
+    facts = {"created": now.isoformat(timespec="seconds"), "version": __version__, **_kernel_facts(asked)}
     folder = RunFolder.create(runs / now.strftime("%Y%m%d-%H%M%S-%f")[:-3], facts, asked)
     folder.write("topology.yaml", loader.dumps(base))
     return folder
+
+
+def _kernel_facts(asked: Asked) -> dict[str, Any]:
+    """What the kernels of a user's own were built from, by name; empty without any."""
+    from emulator.lab import lab_facts
+
+    chosen = [(asked.root.kernel, asked.root.kernel)] if asked.root.kernel else asked.root.kernels
+    return {"kernels": {name: lab_facts.of_id(id) for name, id in chosen}} if chosen else {}
 
 
 @contextmanager
@@ -271,10 +290,11 @@ def _conclude(
 
 def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequence[str], folder: RunFolder) -> None:
     """Show the tables, what is to know about them, and where the results are."""
+    from emulator.experiment import compare_runs
     from emulator.experiment.cell_captures import FOLDER
-    from emulator.report.table_kinds import tables_of
+    from emulator.report import table_kinds
 
-    tables = tables_of(specs)
+    tables = table_kinds.tables_of(specs)
     for table in (tables.overview(specs, found), *tables.details(specs, found)):
         click.echo(f"{table.title}\n")
         emit_table(table.header, table.rows, left=table.left, most=width())
@@ -283,6 +303,11 @@ def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequ
             click.echo(textwrap.fill(line, width(), subsequent_indent="    "))
         if table.below:
             click.echo()
+    for kernel, changes in compare_runs.across_kernels(found).items():
+        compared = table_kinds.comparison(changes)
+        click.echo(f"kernel {kernel} against {specs[0].kernel}\n")
+        emit_table(compared.header, compared.rows, left=compared.left)
+        click.echo()
     click.echo(tables.LEGEND)
     for heading, lines in (
         (tables.ADVICE, tables.advice(specs, found)),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from emulator.cli import root_options
+from emulator.cli import kernel_options, root_options
 from emulator.cli.against_options import check_controls, contests_of
 from emulator.cli.complete import lane_names
 from emulator.cli.impairment_options import renamed
@@ -25,6 +25,7 @@ from emulator.model.sweep_axes import AXES, BY_KEY, OLD_WORDS, SweepAxis
 
 if TYPE_CHECKING:
     from emulator.experiment.run_folder import Asked
+    from emulator.lab.lab_root import RootChoice
     from emulator.model.sweep_axes import Axes
     from emulator.model.tcp_profile import Profile
     from emulator.model.topology import Topology
@@ -110,12 +111,15 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         placed = grid.placed(base, axes.lane, in_lab=given["in_lab"])
         known = tcp_profiles.load_profiles(given["profile_file"])
         named = [group.congestion_control for contest in contests for group in contest.groups]
-        algorithms = None if placed.hub_host else _algorithms(given, [*axes.cc, *named], axes, known)
+        wanted = [*axes.cc, *named]
+        algorithms = None if placed.hub_host else _algorithms(given, wanted, axes, known, choice)
         check_controls(contests, algorithms, given)
         one = ProgramWorkload(program) if program else workloads.STREAMS
         loads: tuple[Workload, ...] = (*map(RequestsWorkload, requests), *map(FlowsWorkload, contests))
         specs = grid.cells(placed, axes, known, _places(lines, given), algorithms, loads or (one,))
-        specs = [replace(spec, counted=given["clock"] == root_options.COUNTED) for spec in specs]
+        names = [name for name, _ in choice.kernels] or [""]
+        counted = given["clock"] == root_options.COUNTED
+        specs = [replace(spec, counted=counted, kernel=name) for spec in specs for name in names]
         choice = lab_programs.with_packages(specs, choice) if given["in_lab"] else choice
     order_seed = secrets.randbelow(2**32) if given["order_seed"] is None else given["order_seed"]
     snap_bytes = given["snap_bytes"] if given["pcap"] else None
@@ -141,7 +145,7 @@ def _places(lines: dict[str, str], given: dict[str, Any]) -> Callable[[str], tup
 
 
 def _algorithms(
-    given: dict[str, Any], wanted: Sequence[str], axes: Axes, known: Mapping[str, Profile]
+    given: dict[str, Any], wanted: Sequence[str], axes: Axes, known: Mapping[str, Profile], choice: RootChoice
 ) -> Sequence[str] | None:
     """The congestion controls of the kernel that measures, of which some are `wanted`; None in a dry run, which loads
     no kernel module."""
@@ -149,7 +153,7 @@ def _algorithms(
     from emulator.hosts.tools import machine_facts
 
     if given["in_lab"]:
-        return LAB_ALGORITHMS
+        return kernel_options.congestion_controls(choice, LAB_ALGORITHMS)
     named = (known[name].congestion_control for name in axes.tcp_profile if name in known)
     return None if given["dry_run"] else machine_facts.algorithms([*wanted, *(name for name in named if name)])
 

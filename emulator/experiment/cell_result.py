@@ -46,7 +46,8 @@ class CellSpec:
     """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, streams, direction and duration.
 
     `repeat` counts the measurements of the same cell from 0; each has its own seed (`again`). `counted`: the clock of
-    its lab counts computing, too. `varied` are settings of the lane that its name tells, as axes have them.
+    its lab counts computing, too. `varied` are settings of the lane that its name tells, as axes have them. `kernel` is
+    its lab's kernel by name, where a sweep compares several.
     """
 
     topology: Topology
@@ -59,6 +60,7 @@ class CellSpec:
     workload: Workload = workloads.STREAMS
     counted: bool = False
     varied: tuple[str, ...] = ()
+    kernel: str = ""
 
     @property
     def lane(self) -> Lane:
@@ -146,6 +148,7 @@ class CellSpec:
             *([units.format_rate(rate_bps)] if rate_bps else []),
             *([f"CPU{blank}counted"] if self.counted else []),
             *(one.replace(" ", blank) for one in self.varied),
+            *([f"kernel{blank}{self.kernel}"] if self.kernel else []),
             *([f"loss{blank}{loss_model.format_loss(way.loss_p32, way.loss_model)}"] if way.mean_loss else []),
         ]
 
@@ -176,6 +179,7 @@ class CellSpec:
             "workload": workloads.to_json(self.workload),
             **({"counted": True} if self.counted else {}),
             **({"varied": list(self.varied)} if self.varied else {}),
+            **({"kernel": self.kernel} if self.kernel else {}),
         }
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from emulator.analysis import statistics
 from emulator.experiment import results
@@ -66,3 +66,12 @@ def changes(before: Mapping[str, Result], after: Mapping[str, Result]) -> list[C
         for id, result in after.items()
         if id in before and type(before[id]) is type(result)
     ]
+
+
+def across_kernels(found: Mapping[str, Result]) -> dict[str, list[CellComparison]]:
+    """Every other kernel of a run with its cells against those of the first kernel; empty with one kernel."""
+    kernels = list(dict.fromkeys(result.spec.kernel for result in found.values()))
+    of_kernel: dict[str, dict[str, Result]] = {kernel: {} for kernel in kernels}
+    for result in found.values():
+        of_kernel[result.spec.kernel][replace(result.spec, kernel="").id] = result
+    return {kernel: changes(of_kernel[kernels[0]], of_kernel[kernel]) for kernel in kernels[1:]}

@@ -29,11 +29,18 @@ def with_packages(specs: Sequence[CellSpec], choice: RootChoice) -> RootChoice:
     return choice if choice.option else replace(choice, packages=tuple(sorted(names)))
 
 
+def settled(choice: RootChoice, progress: Progress) -> RootChoice:
+    """The choice with every kernel that it names built. Raises LabError."""
+    from emulator.lab import boot
+
+    return boot.settled(progress, choice)
+
+
 def built(specs: Sequence[CellSpec], choice: RootChoice, progress: Progress) -> LabRoot:
     """Build what the labs boot with. Raises LabError, and MissingError that names every program that is not there."""
     from emulator.lab import boot, programs
 
-    root = boot.built(progress, choice)
+    root = boot.built(progress, choice.of_kernel(specs[0].kernel) if specs else choice)
     own = needed_of_host(specs) if choice.host else ()
     programs.check([*own, *used(specs)], root)
     return root
@@ -56,11 +63,14 @@ def needed_of_host(specs: Sequence[CellSpec]) -> tuple[str, ...]:
 
 def environment(specs: Sequence[CellSpec], root: LabRoot) -> dict[str, str]:
     """What the lab of a cell is told: the kernel's source, where its programs are and came from."""
-    from emulator.lab import build_kernel, lab_facts, lab_root
+    from emulator.lab import build_kernel, kernel_store, lab_facts, lab_root
+
+    record = kernel_store.record_of(root.linux.parent) if root.choice.kernel else None
+    version = record.package_version or record.version if record else build_kernel.source_version(root.choice.config)
 
     facts = lab_facts.of_root(root, [*used(specs), *(needed_of_host(specs) if root.choice.host else ())])
     told = {
-        machine_facts.LAB_SOURCE: build_kernel.source_version(root.choice.config),
+        machine_facts.LAB_SOURCE: version,
         machine_facts.LAB_ROOT: json.dumps(facts),
     }
     if root.choice.project:

@@ -100,6 +100,7 @@ def lab_answer(
     """
     from emulator.lab import boot, lab_root
 
+    choice = choice.of_kernel(spec.kernel)
     # The lab can write only to its current folder.
     snap, folder = ([str(captures.snap_bytes)], captures.folder(spec)) if captures else ([], None)
     argv = [lab_root.own_python(choice), "-P", "-m", "emulator.experiment.run_cell", json.dumps(spec.to_json()), *snap]

@@ -21,12 +21,15 @@ from emulator.lab.boot_options import IN_LAB, MEMORY_BYTES, BootOptions, Sink
 from emulator.lab.boundary import Exchange
 from emulator.lab.build_cache import Progress
 from emulator.lab.cpu_usage import group_cpu_s
+from emulator.lab.kernel_version import SECCOMP
 from emulator.lab.lab_root import LabRoot, RootChoice
 from emulator.lab.landlock import Job
 from emulator.lab.reports import Reports
 from emulator.lab.runtime import cpu_of_its_own, runtime_folder
 from emulator.system.clock import COUNTED, EXACT
 
+SECCOMP_ON = ["seccomp=on"]
+"""Not `auto`, which would take the other mode unseen where this one fails."""
 POLL_MS = 50
 """The time between two checks for output of the lab."""
 IMAGE, DEFAULTS = RootChoice(), BootOptions()
@@ -77,6 +80,7 @@ def _boot(root: LabRoot, argv: Sequence[str], options: BootOptions) -> int:
         parameters = _prepare(root, Exchange(runtime), options.memory_bytes, _spec(root, argv, options))
         travel = COUNTED if options.counted else EXACT
         clock = [] if options.real_time else [travel, f"time-travel-start={options.start_ns}"]
+        clock += SECCOMP_ON if root.mode == SECCOMP else []
         lines = {} if options.serial is None else {8: str(options.serial[0]), 9: str(options.serial[1])}
         console = ["con0=null,fd:1", *(["ssl0=fd:8,fd:9"] if lines else [])]
         files = _allowed(root, runtime, options.cwd)
@@ -98,7 +102,7 @@ def shell(folder: Path, root: LabRoot, memory_bytes: int = MEMORY_BYTES) -> int:
     with runtime_folder() as runtime:
         spec = _spec(root, [name, "-i"], BootOptions(folder, real_time=True)) | {"terminal": True}
         parameters = _prepare(root, exchange := Exchange(runtime), memory_bytes, spec)
-        argv = (str(root.linux), *parameters, "con0=fd:0,fd:1")
+        argv = (str(root.linux), *parameters, *(SECCOMP_ON if root.mode == SECCOMP else []), "con0=fd:0,fd:1")
         job = Job(argv, os.getpid(), _allowed(root, runtime, folder))
         import termios
 
@@ -114,17 +118,22 @@ def shell(folder: Path, root: LabRoot, memory_bytes: int = MEMORY_BYTES) -> int:
 
 def built(progress: Progress = lambda *_: None, choice: RootChoice = IMAGE) -> LabRoot:
     """What a choice boots with, built if it is not there, and our own sources compiled for it. Raises LabError."""
-    root = build.build_lab(progress, choice, _script)
+    root = build.build_lab(progress, choice, script)
     if not choice.host:
         compile_pyc.compile_project(root.image, SOURCES)
     return root
 
 
-def _script(root: LabRoot, script: str, folder: Path) -> str:
+def settled(progress: Progress, choice: RootChoice) -> RootChoice:
+    """The choice with every kernel built, as ids. A run that keeps it measures the same kernels when it is resumed."""
+    return build.settle(progress, choice, script)
+
+
+def script(root: LabRoot, text: str, folder: Path) -> str:
     """Run a script of a build in a lab; see `build.Boot`."""
     said = bytearray()
     options = BootOptions(folder.resolve(), changes=True, stdout=said.extend, stderr=said.extend)
-    _boot(root, ["sh", "-c", script], options)
+    _boot(root, ["sh", "-c", text], options)
     return said.decode(errors="replace")
 
 

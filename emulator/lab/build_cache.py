@@ -57,8 +57,10 @@ def building(place: Path) -> Iterator[Path | None]:
         os.close(fd)
 
 
-def command(argv: Sequence[str | Path], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    """Run one step of a build. Raises LabError with the end of its output."""
+def command(
+    argv: Sequence[str | Path], cwd: Path | None = None, env: dict[str, str] | None = None, accept: Sequence[int] = (0,)
+) -> str:
+    """Run one step of a build. Raises LabError with the end of its output when its exit code is not in `accept`."""
     try:
         done = subprocess.run(
             argv, check=False, cwd=cwd, env={**os.environ, **(env or {})}, text=True, stdin=subprocess.DEVNULL,
@@ -66,7 +68,7 @@ def command(argv: Sequence[str | Path], cwd: Path | None = None, env: dict[str, 
         )  # fmt: skip
     except FileNotFoundError as error:
         raise LabError(f"{argv[0]} is missing: run scripts/install") from error
-    if done.returncode != 0:
+    if done.returncode not in accept:
         tail = "\n".join(done.stdout.splitlines()[-12:])
         raise LabError(f"`{' '.join(map(str, argv))}` failed ({done.returncode}):\n{tail}")
     return done.stdout

@@ -7,13 +7,15 @@ MPTCP, NFS and FUSE.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from emulator.errors import LabError
+from emulator.lab import kernel_config
 from emulator.lab.build_cache import Progress, building, command, entry, need
 from emulator.lab.runtime import runtime_folder, why_not
 
@@ -49,6 +51,8 @@ TOOLS = {
     "dpkg-deb": "dpkg",
 }  # fmt: skip
 
+_ERROR = re.compile(r"\berror: |\bundefined reference to |\bfatal: ")
+
 UNUSED = (
     "Documentation/*/*", "tools/testing/*", "samples/*.[chS]", "sound/*.[chS]", "arch/[!ux]*/*.[chS]", "arch/*.dts",
     "arch/*.dtsi",
@@ -75,6 +79,11 @@ def place(config: str = STANDARD) -> Path:
 def fragments(config: str) -> list[Path]:
     """The files of a configuration: each adds to the one before."""
     return [CONFIG] if config == STANDARD else [CONFIG, MORE_CONFIG]
+
+
+def congestion_controls(config: str) -> tuple[str, ...]:
+    """The congestion controls of a configuration."""
+    return kernel_config.congestion_controls("".join(file.read_text("utf-8") for file in fragments(config)))
 
 
 def series() -> list[Path]:
@@ -113,19 +122,19 @@ def build(progress: Progress, config: str = STANDARD) -> Path:
     with building(goal) as partial:
         if partial:
             need(TOOLS)
-            with _scratch(partial) as scratch:
+            with build_folder(partial) as scratch:
                 tree, version = _unpack(scratch, progress)
                 for patch in series():
                     apply(patch, tree)
                 _configure(tree, config, progress)
-                _compile(tree, LINES[config], progress)
+                compile_kernel(tree, LINES[config], progress)
                 command(["strip", "-o", partial / "linux", tree / "linux"])
                 (partial / RECORD).write_text(version, "utf-8")
     return goal / "linux"
 
 
 @contextmanager
-def _scratch(partial: Path) -> Iterator[Path]:
+def build_folder(partial: Path) -> Iterator[Path]:
     """A folder to build in: in memory if there is enough, because a slow disk takes minutes to write 40 000 files."""
     free = os.statvfs("/dev/shm").f_bavail * os.statvfs("/dev/shm").f_frsize if Path("/dev/shm").exists() else 0
     if not why_not() and min(free, _available_memory_bytes()) > 2 * SCRATCH_BYTES:
@@ -191,17 +200,27 @@ def check_config(asked: str, got: str) -> None:
         raise LabError(f"the kernel's configuration lost {', '.join(lost)}")
 
 
-def _compile(tree: Path, expected: int, progress: Progress) -> None:
-    argv = ["make", "ARCH=um", f"-j{len(os.sched_getaffinity(0))}", "linux"]
+def compile_kernel(tree: Path, expected: int, progress: Progress, objects: str = "") -> list[str]:
+    """Run make in a configured tree, or for the folder of `objects`. Returns what it printed. Raises LabError."""
+    output = [f"O={objects}"] if objects else []
+    argv = ["make", *output, "ARCH=um", f"-j{len(os.sched_getaffinity(0))}", "linux"]
     lines: list[str] = []
     with subprocess.Popen(
         argv, cwd=tree, env={**os.environ, **BUILD}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True,
+        stderr=subprocess.STDOUT, text=True, errors="replace",
     ) as make:  # fmt: skip
         assert make.stdout
         for line in make.stdout:
             lines.append(line.rstrip())
             progress("compile the kernel", min(len(lines), expected - 1), expected)
     if make.returncode != 0:
-        raise LabError("the kernel does not compile:\n" + "\n".join(lines[-12:]))
+        raise LabError("the kernel does not compile:\n" + "\n".join(why_not_compiled(lines)))
     progress("compile the kernel", expected, expected)
+    return lines
+
+
+def why_not_compiled(lines: Sequence[str], most: int = 12) -> list[str]:
+    """What a failed make said of the cause: the compiler's and linker's errors with what follows them, or the end."""
+    found = [n for n, line in enumerate(lines) if _ERROR.search(line)]
+    told = dict.fromkeys(n for at in found for n in range(at, min(at + 3, len(lines))))
+    return [lines[n] for n in told if "make[" not in lines[n]][:most] or list(lines[-most:])

@@ -38,6 +38,23 @@ def download(folder: Path, names: Sequence[str], status: Path | None = None) -> 
     return archives
 
 
+def fetch(folder: Path, package: str, suites: Sequence[str]) -> Path:
+    """Download one package into `folder`: from where this machine's apt has it, else from the first of Debian's suites.
+
+    Raises LabError when none has it.
+    """
+    if command(["apt-cache", "show", "--no-all-versions", package], accept=(0, 100)).startswith("Package:"):
+        command(["apt-get", "download", package], cwd=folder)
+        return next(folder.glob(f"{package}_*.deb"))
+    for suite in suites:
+        apt = _private_apt(folder / f"apt-{suite}", None, suite)
+        command([*apt, "update"])
+        if not _unknown(apt, [package]):
+            command([*apt, "download", package], cwd=folder)
+            return next(folder.glob(f"{package}_*.deb"))
+    raise LabError(f"neither this machine's apt nor Debian's {', '.join(suites)} have {package}")
+
+
 def unpack(archives: Sequence[Path], root: Path, progress: Progress) -> None:
     """Unpack archives into a root file system. Raises LabError."""
     for count, archive in enumerate(archives):
@@ -98,7 +115,7 @@ def _unknown(apt: Sequence[str], names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in known]
 
 
-def _private_apt(folder: Path, status: Path | None) -> list[str]:
+def _private_apt(folder: Path, status: Path | None, suite: str = SUITE) -> list[str]:
     """apt-get with private folders and the mirror that this machine uses. Raises LabError when apt knows no mirror."""
     for name in ("etc/apt.conf.d", "etc/preferences.d", "state/lists/partial", "cache/archives/partial", "dpkg"):
         (folder / name).mkdir(parents=True)
@@ -109,7 +126,7 @@ def _private_apt(folder: Path, status: Path | None) -> list[str]:
     mirror = next((m for m in mirrors if m.rstrip("/").endswith("/debian")), None)
     if mirror is None:
         raise LabError("apt knows no Debian mirror on this machine: run apt-get update, or check its sources")
-    (folder / "etc/sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror} {SUITE} main\n")
+    (folder / "etc/sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror} {suite} main\n")
     options: Mapping[str, object] = {
         "Dir::Etc": folder / "etc",
         "Dir::Etc::parts": folder / "etc/apt.conf.d",

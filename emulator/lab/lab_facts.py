@@ -7,7 +7,8 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from emulator.lab import build_image, build_layer, programs
+from emulator.lab import build_image, build_kernel, build_layer, kernel_store, programs
+from emulator.lab.kernel_store import KernelRecord
 from emulator.lab.lab_root import LabRoot, shown
 from emulator.system import bounded_file
 
@@ -39,6 +40,8 @@ def of_root(root: LabRoot, used: Iterable[str] = ()) -> dict[str, str]:
     """
     choice = root.choice
     facts = {"programs": choice.option or "the lab's image", "kernel": f"{root.linux.parent.name} ({choice.config})"}
+    if record := kernel_store.record_of(root.linux.parent) if choice.kernel else None:
+        facts |= of_kernel(root.linux.parent.name, record)
     if not choice.host:
         facts["image"] = build_image.place().name
     if root.layer:
@@ -50,6 +53,29 @@ def of_root(root: LabRoot, used: Iterable[str] = ()) -> dict[str, str]:
         files = {name: programs.found(name, root) for name in dict.fromkeys(used)}
         facts |= {f"program {name}": f"{file}, {digest(file)}" for name, file in files.items() if file}
     return facts
+
+
+def of_kernel(id: str, record: KernelRecord) -> dict[str, str]:
+    """A kernel of the user's own, one text for each fact."""
+    facts = {
+        "kernel": f"{id} (Linux {record.version}, {record.config})",
+        "kernel's mode": record.mode,
+        "kernel's source": f"{record.source} {record.package_version}".rstrip(),
+        "kernel's commit": f"{record.commit} {record.diff}".rstrip(),
+        "kernel's patches": ", ".join(record.patches),
+        "kernel's fragments": ", ".join(record.fragments),
+        "kernel's own congestion controls": ", ".join(record.sources),
+    }
+    return {name: text for name, text in facts.items() if text}
+
+
+def of_id(id: str) -> dict[str, str]:
+    """As `of_kernel`, by the id of a kernel that is there; "" is Longhaul's own."""
+    folder = kernel_store.folder_of(id) if id else build_kernel.place()
+    record = kernel_store.record_of(folder)
+    return (
+        of_kernel(id, record) if record else {"kernel": folder.name, "kernel's source": build_kernel.source_version()}
+    )
 
 
 def _of_foreign(root: Path) -> dict[str, str]:

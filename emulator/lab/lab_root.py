@@ -6,12 +6,13 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from emulator.lab import boot_options
 from emulator.lab.boot_options import Reader
 from emulator.lab.build_kernel import FULL, STANDARD
+from emulator.lab.kernel_version import PTRACE
 from emulator.model import debian_packages
 
 PROGRAMS = "/lab/programs"
@@ -41,7 +42,9 @@ class RootChoice:
     """What was asked for. `packages` are on top of the image, `folder` replaces it, `host` is this machine's own root.
 
     At most one of the three is given. `kernel_config` is one of CONFIGS; "" follows from the packages. `project` is a
-    folder of this machine that the programs may read besides, under its own name.
+    folder of this machine that the programs may read besides, under its own name. `kernel` is a kernel of the user's:
+    its id in the cache, or until it is built a name, a series, or a path; "" is Longhaul's. `cc_sources` are C files
+    to be built into it. `kernels` are those of a sweep's cells, each as (name, kernel).
     """
 
     packages: tuple[str, ...] = ()
@@ -49,6 +52,13 @@ class RootChoice:
     host: bool = False
     kernel_config: str = ""
     project: str = ""
+    kernel: str = ""
+    cc_sources: tuple[str, ...] = ()
+    kernels: tuple[tuple[str, str], ...] = ()
+
+    def of_kernel(self, name: str) -> RootChoice:
+        """The choice for a cell that names its kernel; the same where the cell names none."""
+        return replace(self, kernel=dict(self.kernels)[name], kernels=()) if name else self
 
     @property
     def config(self) -> str:
@@ -58,9 +68,11 @@ class RootChoice:
     @property
     def asked(self) -> str:
         """The option that differs from the usual, for a message; "" when none does."""
-        return self.option.partition(" ")[0] or next(
-            (f"--{name.replace('_', '-')}" for name in ("kernel_config", "project") if getattr(self, name)), ""
-        )
+        others: dict[str, object] = {
+            "--kernel-config": self.kernel_config, "--project": self.project, "--kernel": self.kernel or self.kernels,
+            "--cc-source": self.cc_sources,
+        }  # fmt: skip
+        return self.option.partition(" ")[0] or next((option for option, given in others.items() if given), "")
 
     @property
     def option(self) -> str:
@@ -77,7 +89,7 @@ class LabRoot:
     """What a lab boots with: the kernel's executable, the root of its own code, and what lies on top of it.
 
     `image` is "/" when the programs are this machine's. `layer` is the root of the added packages, `owners` the paths
-    in it that are not root's: (path, uid, gid).
+    in it that are not root's: (path, uid, gid). `mode`: how this kernel stops its processes (`kernel_version`).
     """
 
     choice: RootChoice
@@ -85,6 +97,7 @@ class LabRoot:
     image: Path
     layer: Path | None = None
     owners: tuple[tuple[str, int, int], ...] = ()
+    mode: str = PTRACE
 
     @property
     def folders(self) -> tuple[Path, ...]:

@@ -12,6 +12,7 @@ READERS = {"read_text", "read_bytes", "safe_load", "load_all"}
 KERNEL = "files of /proc and /sys, which the kernel writes"
 PACKAGE = "files of this package"
 LAB = "the lab's own folder, which only its launcher and its guest see"
+CACHE = "folders of the cache, which only its builder writes"
 
 OWN_WAYS = {
     "emulator.cli.doc_pages": PACKAGE,
@@ -27,9 +28,14 @@ OWN_WAYS = {
     "emulator.kernel.sysfs_affinity": KERNEL,
     "emulator.lab.boot": LAB,
     "emulator.lab.build_image": PACKAGE,
-    "emulator.lab.build_layer": "folders of the cache, which only its builder writes",
+    "emulator.lab.build_layer": CACHE,
     "emulator.lab.build_kernel": f"{PACKAGE}, and {KERNEL}",
     "emulator.lab.cpu_usage": KERNEL,
+    "emulator.lab.kernel_patches": f"{PACKAGE}; a user's patch, which was read with a bound before",
+    "emulator.lab.kernel_source": "the source of a kernel, which is compiled and run",
+    "emulator.lab.kernel_store": CACHE,
+    "emulator.lab.kernel_workspace": f"{CACHE}; the source of a kernel",
+    "emulator.lab.named_kernel": f"{PACKAGE}; {CACHE}; a user's files, which were read with a bound before",
     "emulator.lab.init": f"{LAB}; {KERNEL}",
     "emulator.lab.runtime": KERNEL,
     "emulator.record.recorder": "appends to the file that it created",
