@@ -179,7 +179,7 @@ def test_runs_are_listed_and_told_again(longhaul: Said, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["compare", "."], "compare: a comparison needs two runs: name another one"),
+        (["compare", "."], ".: is not a run folder: it has no run.json"),
         (["report", "."], ".: is not a run folder: it has no run.json"),
         (["sweep"], "sweep: there is nothing to measure: use a topology file, or RTTs such as --rtt 0,32,346"),
         (["sweep", "--rtt", "1", "--rate", "9"], "--rate: '9' has no unit: " + RATE),
