@@ -58,6 +58,7 @@ def _row(result: ProgramResult, *, named: bool) -> ProgramRow:
             "direction": spec.direction,
             "loss": path.loss,
             "rtt_measured_ns": result.delays.rtt_ns,
+            "kernel": spec.kernel or result.machine.kernel,
         },
     )
 

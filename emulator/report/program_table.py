@@ -197,7 +197,7 @@ CSV_COLUMNS = (
     "retransmits", "first_byte_ns", "quiet_share", "kind", "limiter", "evidence", "advice",
     *(_of_kind(kind) for kind in program_time.KINDS),
     "law_round_trips", "law_round_trips_half_width", "law_own_s", "law_own_half_width_s", "law_completion_s",
-    "left_out_completion_s", "invalid",
+    "left_out_completion_s", "kernel", "invalid",
 )  # fmt: skip
 
 

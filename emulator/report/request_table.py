@@ -191,7 +191,7 @@ CSV_COLUMNS = (
     "requests_per_s", "half_width_per_s", "round_trips_per_s", "line_per_s", "answered", "unanswered", "held",
     "mean_ns", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns", "service_p50_ns", "transfer_p50_ns",
     "transfer_p99_ns", "setup_p50_ns", "setup_max_ns", "overhead_ns", "retransmits", "drops_limit", "drops_buffer",
-    "drops_loss", "kind", "limiter", "evidence", "advice", "invalid",
+    "drops_loss", "kind", "limiter", "evidence", "advice", "kernel", "invalid",
 )  # fmt: skip
 
 
@@ -223,6 +223,7 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> 
             "setup_p50_ns": seen.setup.p50_ns,
             "setup_max_ns": seen.setup.max_ns,
             "retransmits": seen.retransmits,
+            "kernel": spec.kernel or result.machine.kernel,
             "invalid": "; ".join(result.judgement.invalid),
         }
         groups = (result.load, seen, seen.times, result.queues, result.judgement)

@@ -189,7 +189,7 @@ CSV_COLUMNS = (
     "predicted_mean_bytes_per_s", "predicted_limit", "kind", "limiter", "evidence", "advice", "window_bytes",
     "peer_window_bytes", "idle_p50_ns", "idle_p99_ns", "loaded_p50_ns", "loaded_p99_ns", "there_ns", "back_ns",
     "retransmits", "drops_limit", "drops_buffer", "drops_loss", "outbound_bytes_per_s",
-    "inbound_bytes_per_s", "settled", "invalid",
+    "inbound_bytes_per_s", "settled", "kernel", "invalid",
 )  # fmt: skip
 
 
@@ -232,6 +232,7 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> str:
             **{f"{way}_bytes_per_s": _of_way(result, way, str, "") for way in WAYS},
             "steady_gbit_per_s": round(result.steady_bytes_per_s * 8 / 1e9, 6),
             "window_bytes": result.sockets.in_flight_bytes if result.sockets else "",
+            "kernel": spec.kernel or result.machine.kernel,
             "invalid": "; ".join(result.judgement.invalid),
         }
         groups = (result.throughput, result.transfer, result.sockets, result.queues, result.judgement)

@@ -38,7 +38,8 @@ def test_markdown(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
 
 def test_csv(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
     specs, found = cells
-    assert tables.csv_text(specs, found) == (GOLDEN / "table.csv").read_text()
+    text = tables.csv_text(specs, found)
+    assert text == golden(GOLDEN / "table.csv", text)
 
 
 def test_rows_carry_the_lanes_names_where_several_are_compared() -> None:
