@@ -21,6 +21,7 @@ from emulator.lab.kernel_source import KernelOrigin, Stamps
 
 LAYOUT = "1"
 """Increase it when what lies in a workspace changes."""
+STATE = "state.json"
 
 
 class Workspace:
@@ -35,7 +36,7 @@ class Workspace:
         """Whether the user changed a Kconfig since the last build."""
         self.stamps: Stamps = {}
         self._own: dict[str, bytes | None] = {}
-        if (file := folder / "state.json").exists():
+        if (file := folder / STATE).exists():
             state = json.loads(file.read_text("utf-8"))
             self.version, self.stamps = state["version"], state["stamps"]
             self._own = {path: None if text is None else base64.b64decode(text) for path, text in state["own"].items()}
@@ -44,7 +45,7 @@ class Workspace:
         """Write down what is not in the tree itself."""
         own = {path: None if data is None else base64.b64encode(data).decode() for path, data in self._own.items()}
         state = {"version": self.version, "stamps": self.stamps, "own": own}
-        (self.folder / "state.json").write_text(json.dumps(state), "utf-8")
+        (self.folder / STATE).write_text(json.dumps(state), "utf-8")
 
     def read(self, path: str) -> bytes | None:
         """A file as it is without patches; None where there is none."""
@@ -140,6 +141,7 @@ def _pack(folder: Path, packed: Path, progress: Progress) -> None:
     progress("keep the build", 0, 1)
     draft = packed.with_suffix(".partial")
     # posix: other formats round the files' times to seconds.
-    command(["tar", "--format=posix", "-cf", draft, "-C", folder, "."])
+    # The folder's own lock stays out: unpacked, it would replace the lock of the next folder.
+    command(["tar", "--format=posix", "-cf", draft, "-C", folder, "tree", STATE])
     draft.rename(packed)
     progress("keep the build", 1, 1)

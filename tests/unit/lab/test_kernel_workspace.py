@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +78,11 @@ def test_a_tree_is_read_only_and_its_next_build_compiles_what_changed(tree: Path
     assert bool(record.diff) == git
     (tree / "net/ipv4/tcp_new.c").unlink()
     assert build(request) == (folder, []), "back at the first one"
+    os.utime(tree / "net/ipv4/tcp_reno.c")
+    assert build(request) == (folder, []), "touched, and the same"
+    (tree / "net/ipv4/tcp_reno.c").write_text("int changed;\n")
+    changed, compiled = build(request)
+    assert (compiled, changed != folder) == (["tcp_reno.c"], True)
 
 
 def test_a_congestion_control_is_compiled_alone_and_named_in_the_record(tree: Path) -> None:
@@ -131,8 +137,20 @@ def test_an_archive_is_built_too_and_its_patch_is_undone_by_the_next_build(tree:
     record = kernel_store.record_of(patched)
     assert record
     assert record.patches == ("third.patch",)
+    _, compiled = build(KernelRequest(origin, patches=(patch,), sources=(MINE,)))
+    assert compiled == ["lab_cc_mine.c"], "a file that is patched as before keeps its time"
+    _, compiled = build(KernelRequest(origin))
+    assert compiled == [], "it is there already"
     _, compiled = build(KernelRequest(origin, sources=(MINE,)))
-    assert sorted(compiled) == ["lab_cc_mine.c", "tcp_reno.c"]
+    assert compiled == ["tcp_reno.c"]
+
+
+def test_a_packed_workspace_holds_no_lock_of_the_folder_it_was_built_in(tree: Path) -> None:
+    """Unpacked, it would replace the next folder's own lock, and any launcher of a lab would remove that folder."""
+    request = KernelRequest(KernelOrigin(tree=str(tree)))
+    build(request)
+    with tarfile.open(kernel_workspace.place(request.origin, "")) as tar:
+        assert {name.partition("/")[0] for name in tar.getnames()} == {"tree", "state.json"}
 
 
 def test_a_failed_build_does_not_spoil_the_workspace(tree: Path) -> None:
