@@ -33,8 +33,8 @@ LAB_TIMEOUT_S = 3600.0
 LAB_STALL_CPU_S = STALL_CPU_S
 """CPU time of a lab whose clock stands still."""
 
-LAB_ALGORITHMS = ("reno", "cubic", "bbr", "htcp")
-"""The congestion controls of the lab's kernel (lab/kernel.config)."""
+LAB_ALGORITHMS = ("reno", "cubic", "bbr", "htcp", "bic", "westwood")
+"""The congestion controls of the lab's kernel (lab/kernel.config; Linux adds the last two by itself)."""
 
 IMAGE = RootChoice()
 Runner = Callable[[CellSpec], Execution]

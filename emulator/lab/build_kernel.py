@@ -31,6 +31,9 @@ PREBUILT = Path(__file__).with_name("prebuilt")
 RECIPE = "5"
 """Increase it when the steps below change: the cache then ignores older builds."""
 
+BUILT_IN_UNASKED = ("bic", "westwood")
+"""Congestion controls that Kconfig chooses by itself (default m) as soon as one may choose any."""
+
 RECORD = "source-version"
 """The file beside the kernel that holds the version of the source package."""
 
@@ -82,8 +85,9 @@ def fragments(config: str) -> list[Path]:
 
 
 def congestion_controls(config: str) -> tuple[str, ...]:
-    """The congestion controls of a configuration."""
-    return kernel_config.congestion_controls("".join(file.read_text("utf-8") for file in fragments(config)))
+    """The congestion controls of a configuration, with those that Linux builds in unless one says no."""
+    named = kernel_config.congestion_controls("".join(file.read_text("utf-8") for file in fragments(config)))
+    return tuple(sorted({*named, *BUILT_IN_UNASKED}))
 
 
 def series() -> list[Path]:

@@ -169,7 +169,8 @@ AXES: tuple[SweepAxis, ...] = (
     ),
     SweepAxis(
         "cc", _word, "a name", "NAME,...", "Congestion controls",
-        "Congestion controls: cubic, bbr, reno, htcp.", ("cubic", "bbr"), "the TCP profile's, else the kernel's",
+        "Congestion controls: cubic, bbr, reno, htcp, bic, westwood.", ("cubic", "bbr"),
+        "the TCP profile's, else the kernel's",
     ),
     SweepAxis(
         "initcwnd", units.parse_count, "a whole number", "N,...", "Initial congestion windows",

@@ -9,6 +9,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from emulator.experiment.sweep_runner import LAB_ALGORITHMS
+from emulator.lab import build_kernel
+
 
 def output(*argv: str) -> str:
     return subprocess.run(argv, check=True, text=True, capture_output=True).stdout
@@ -22,6 +25,11 @@ def test_an_hour_passes_in_an_instant_and_to_the_millisecond() -> None:
 
 def test_the_clock_starts_where_it_always_does() -> None:
     assert output("date", "-u", "+%Y-%m-%d").strip() == "2001-09-09"
+
+
+def test_the_kernel_has_the_congestion_controls_that_a_sweep_may_name() -> None:
+    there = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    assert sorted(there) == sorted(LAB_ALGORITHMS) == sorted(build_kernel.congestion_controls(build_kernel.STANDARD))
 
 
 def test_only_the_loopback_is_there() -> None:

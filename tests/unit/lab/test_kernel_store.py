@@ -64,7 +64,7 @@ def test_the_standard_kernel_is_listed_and_marked(capsys: pytest.CaptureFixture[
     assert main.main(["lab", "kernels", "--json"]) == 0
     own, seven = json.loads(capsys.readouterr().out)
     assert (own["default"], seven["default"], own["config"], own["congestion_controls"]) == (
-        True, False, "standard", ["bbr", "cubic", "htcp", "reno"],
+        True, False, "standard", ["bbr", "bic", "cubic", "htcp", "reno", "westwood"],
     )  # fmt: skip
     assert (seven["names"], seven["mode"], seven["obsolete"]) == (["seven"], "seccomp", {"0002-y": "gone"})
 
