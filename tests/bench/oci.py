@@ -49,6 +49,7 @@ QUIET = {"net.ipv6.conf.default.disable_ipv6": "1"} | {
 TOPOLOGY = """\
 name: office
 hub: new-york
+on_drift: restore
 defaults: {rate: 100Mbit}
 lanes: {tokyo: {rtt: 80ms, ports: {hub: eth1, site: eth2}}}
 """
