@@ -96,7 +96,8 @@ def test_every_block_is_run_or_says_why_not(page: Path) -> None:
 def commands_of(page: Path) -> list[str]:
     """Every line of ours in blocks that are not run, and between backticks."""
     text = page.read_text()
-    shells = [line for block in FENCE.finditer(text) if block["kind"] == "sh" for line in block["body"].splitlines()]
+    bodies = [block["body"].replace("\\\n", " ") for block in FENCE.finditer(text) if block["kind"] == "sh"]
+    shells = [line for body in bodies for line in body.splitlines()]
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
     return [

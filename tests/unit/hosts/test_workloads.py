@@ -15,7 +15,7 @@ def test_a_workload_is_a_value_in_json() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"kind": "carrier pigeon"}, "^there is no workload 'carrier pigeon': use iperf3, program or requests$"),
+        ({"kind": "carrier pigeon"}, "^there is no workload 'carrier pigeon': use flows, iperf3, program or requests$"),
         ({}, "^there is no workload 'None'"),
         ({"kind": "iperf3", "colour": 1}, "^Iperf3 has no colour$"),
     ],
