@@ -118,6 +118,7 @@ def test_the_keyboard_opens_reads_and_closes_a_cell(page: Page, site: Site) -> N
     expect(button).to_have_attribute("aria-expanded", "true")
     expect(page).to_have_url(f"{site.url}/runs?run={name}&cell={quote(LOSSY)}")
     table = page.get_by_role("region", name="The cell over time")
+    expect(page.locator("#cell summary")).to_be_visible()  # the figures come after the cell
     for _ in range(6):  # past the charts, which are pictures
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.tagName") == "SUMMARY":
