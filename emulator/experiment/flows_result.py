@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,10 +11,10 @@ from emulator.analysis.flow_verdict import FlowJudgement
 from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues
 from emulator.analysis.request_figures import RequestTimes
 from emulator.analysis.tcp_path import TcpPath
-from emulator.experiment.cell_result import FORMAT, CellSpec
+from emulator.experiment import repeated_result
+from emulator.experiment.cell_result import CellSpec
 from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.model.flow_group import Contest
-from emulator.system import dataclass_json
 
 
 def contest_of(spec: CellSpec) -> Contest:
@@ -63,15 +61,13 @@ class FlowsResult:
 
     def to_json(self) -> dict[str, Any]:
         """The whole result by groups, with the format's number."""
-        groups = {f.name: dataclass_json.to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)[1:]}
-        return {"format": FORMAT, "spec": self.spec.to_json(), **groups}
+        return repeated_result.to_json(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FlowsResult:
         """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
-        kinds = typing.get_type_hints(cls)
-        groups = {f.name: dataclass_json.read(kinds[f.name], value[f.name]) for f in dataclasses.fields(cls)[1:]}
-        return cls(CellSpec.from_json(value["spec"]), **groups)
+        read: FlowsResult = repeated_result.from_json(cls, value)
+        return read
 
 
 def merged(results: Sequence[FlowsResult]) -> FlowsResult:
@@ -79,11 +75,7 @@ def merged(results: Sequence[FlowsResult]) -> FlowsResult:
     middle = sorted(results, key=lambda one: one.figure)[(len(results) - 1) // 2]
     if len(results) == 1:
         return middle
-    invalid = dict.fromkeys(reason for result in results for reason in result.judgement.invalid)
-    findings: dict[str, str] = {}
-    for said in (said for result in (middle, *results) for said in result.judgement.findings):
-        # One for each check: the numbers in it differ from repeat to repeat.
-        findings.setdefault(said.partition(": ")[0], said)
+    judgements = [one.judgement for one in (middle, *results)]
     groups = tuple(
         replace(group, times=RequestTimes.joined([one.flows.groups[n].times for one in results]))
         for n, group in enumerate(middle.flows.groups)
@@ -91,7 +83,11 @@ def merged(results: Sequence[FlowsResult]) -> FlowsResult:
     return replace(
         middle,
         flows=replace(middle.flows, groups=groups),
-        judgement=replace(middle.judgement, invalid=tuple(invalid), findings=tuple(findings.values())),
+        judgement=replace(
+            middle.judgement,
+            invalid=repeated_result.reasons(one.judgement for one in results),
+            findings=repeated_result.findings(judgements),
+        ),
         repeats=tuple(result.figure for result in results),
         captures=tuple(file for result in results for file in result.captures),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +9,11 @@ from typing import Any
 from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues
 from emulator.analysis.request_figures import RequestFigures, RequestPaths
 from emulator.analysis.request_verdict import RequestJudgement
-from emulator.experiment.cell_result import FORMAT, CellSpec
+from emulator.experiment import repeated_result
+from emulator.experiment.cell_result import CellSpec
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.model.request_load import RequestLoad
 from emulator.model.sweep_axes import INBOUND, OUTBOUND
-from emulator.system import dataclass_json
 
 
 def load_of(spec: CellSpec) -> RequestLoad:
@@ -60,15 +58,13 @@ class RequestsResult:
 
     def to_json(self) -> dict[str, Any]:
         """The whole result by groups, with the format's number."""
-        groups = {f.name: dataclass_json.to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)[1:]}
-        return {"format": FORMAT, "spec": self.spec.to_json(), **groups}
+        return repeated_result.to_json(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RequestsResult:
         """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
-        kinds = typing.get_type_hints(cls)
-        groups = {f.name: dataclass_json.read(kinds[f.name], value[f.name]) for f in dataclasses.fields(cls)[1:]}
-        return cls(CellSpec.from_json(value["spec"]), **groups)
+        read: RequestsResult = repeated_result.from_json(cls, value)
+        return read
 
 
 def merged(results: Sequence[RequestsResult]) -> RequestsResult:
@@ -76,15 +72,15 @@ def merged(results: Sequence[RequestsResult]) -> RequestsResult:
     middle = sorted(results, key=lambda one: one.figure)[(len(results) - 1) // 2]
     if len(results) == 1:
         return middle
-    invalid = dict.fromkeys(reason for result in results for reason in result.judgement.invalid)
-    findings: dict[str, str] = {}
-    for said in (said for result in (middle, *results) for said in result.judgement.findings):
-        # One for each check: the numbers in it differ from repeat to repeat.
-        findings.setdefault(said.partition(": ")[0], said)
+    judgements = [one.judgement for one in (middle, *results)]
     return replace(
         middle,
         requests=middle.requests.with_times_of([result.requests for result in results]),
-        judgement=replace(middle.judgement, invalid=tuple(invalid), findings=tuple(findings.values())),
+        judgement=replace(
+            middle.judgement,
+            invalid=repeated_result.reasons(one.judgement for one in results),
+            findings=repeated_result.findings(judgements),
+        ),
         repeats=tuple(result.figure for result in results),
         captures=tuple(file for result in results for file in result.captures),
     )

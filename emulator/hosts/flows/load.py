@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.errors import MeasureError
 from emulator.hosts.host import Host
-from emulator.hosts.tools import carried_program, listening
-from emulator.hosts.tools.process import Completed
+from emulator.hosts.tools import listening
+from emulator.hosts.tools.carried_program import CarriedProgram
 from emulator.model.flow_group import Contest, FlowGroup
 
 PORT = 5401
@@ -22,10 +20,8 @@ SETUP_ROUND_TRIPS = 20
 LEAST_PATIENCE_NS = 30 * 10**9
 INTERVALS, LEAST_INTERVAL_NS, ROUND_INTERVAL_NS = 300, 10**8, 10**7
 _LATE_S = 60.0
-_MODULES = (
-    *(f"emulator.hosts.requests.{name}" for name in ("wire", "server", "client")),
-    *(f"{__package__}.{name}" for name in ("receiver", "sender")),
-)
+_SHARED = [f"emulator.hosts.requests.{name}" for name in ("wire", "server", "client")]
+PROGRAM = CarriedProgram("flow program", [*_SHARED, *(f"{__package__}.{name}" for name in ("receiver", "sender"))])
 
 
 @dataclass(frozen=True)
@@ -98,23 +94,18 @@ class FlowReports:
     receiver: Mapping[str, Any]
 
 
-def program_text() -> str:
-    """The program for `python3 -c`."""
-    return carried_program.text(_MODULES)
-
-
 def run(test: FlowTest, senders: Sequence[Host], receiver: Host, address: str) -> FlowReports:
     """Measure with a sender for each group; groups may share one. The receiver has this address.
 
     Raises MissingError, MeasureError.
     """
-    text, numbers = program_text(), dict[str, list[int]]()
+    text, numbers = PROGRAM.text, dict[str, list[int]]()
     for number, host in enumerate(senders):
         numbers.setdefault(host.name, []).append(number)
     hosts = {host.name: host for host in senders}
     wish = json.dumps(test.wish(address, len(hosts)))
     with (
-        _told_shortly(text),
+        PROGRAM.told_shortly(),
         listening.server(receiver, ["python3", "-c", text, "receive", wish], PORT) as receiving,
         ExitStack() as stack,
     ):
@@ -123,8 +114,8 @@ def run(test: FlowTest, senders: Sequence[Host], receiver: Host, address: str) -
             name: stack.enter_context(host.start(["python3", "-c", text, "send", own[name]]))
             for name, host in hosts.items()
         }
-        sent = {name: _report(one.wait(test.longest_s), hosts[name]) for name, one in sending.items()}
-        return FlowReports(_joined(sent, numbers), _report(receiving.wait(_LATE_S), receiver))
+        sent = {name: PROGRAM.report(one.wait(test.longest_s), hosts[name]) for name, one in sending.items()}
+        return FlowReports(_joined(sent, numbers), PROGRAM.report(receiving.wait(_LATE_S), receiver))
 
 
 def _joined(sent: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Sequence[int]]) -> Mapping[str, Any]:
@@ -136,25 +127,3 @@ def _joined(sent: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Sequenc
     ]
     busiest = max(sent.values(), key=lambda report: float(report["cpu_s"]))
     return {**busiest, "groups": [group for _, group in sorted(groups, key=lambda pair: pair[0])]}
-
-
-@contextmanager
-def _told_shortly(text: str) -> Iterator[None]:
-    """Leave the program's text out of messages, which name the whole command, and the JSON of its report."""
-    try:
-        yield
-    except MeasureError as error:
-        said = str(error).replace(text, "FLOW-PROGRAM")
-        raise MeasureError(re.sub(r'\{"error": "(.*)"\}', r"\1", said)) from None
-
-
-def _report(done: Completed, host: Host) -> Mapping[str, Any]:
-    """What one end printed. Raises MeasureError with its own words when it failed."""
-    try:
-        report: dict[str, Any] = json.loads(done.stdout)
-    except ValueError:
-        lines = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()
-        raise MeasureError(f"the flow program on {host.name} printed no report, but: {lines[-1]}") from None
-    if "error" in report:
-        raise MeasureError(f"the flow program on {host.name}: {report['error']}")
-    return report

@@ -6,15 +6,14 @@ The program's text travels as an argument of python3, so that a host needs Pytho
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from emulator.errors import MeasureError
 from emulator.hosts.host import Host
-from emulator.hosts.tools import carried_program, listening
+from emulator.hosts.tools import listening
+from emulator.hosts.tools.carried_program import CarriedProgram
 from emulator.hosts.tools.process import Completed, Running
 from emulator.model.request_load import RequestLoad
 
@@ -22,7 +21,7 @@ PORT = 5301
 SETUP_ROUND_TRIPS = 20
 LEAST_PATIENCE_NS = 30 * 10**9
 _LATE_S = 60.0
-_MODULES = tuple(f"{__package__}.{name}" for name in ("wire", "server", "client"))
+PROGRAM = CarriedProgram("request program", [f"{__package__}.{name}" for name in ("wire", "server", "client")])
 
 
 @dataclass(frozen=True)
@@ -78,21 +77,16 @@ class RequestReports:
     server: Mapping[str, Any]
 
 
-def program_text() -> str:
-    """The program for `python3 -c`."""
-    return carried_program.text(_MODULES)
-
-
 def run(test: RequestTest, client: Host, server: Host, address: str) -> RequestReports:
     """Measure between the hosts; the server has this address. Raises MissingError, MeasureError."""
-    text, wish = program_text(), json.dumps(test.wish(address))
+    text, wish = PROGRAM.text, json.dumps(test.wish(address))
     with (
-        _told_shortly(text),
+        PROGRAM.told_shortly(),
         listening.server(server, ["python3", "-c", text, "serve", wish], PORT) as serving,
         client.start(["python3", "-c", text, "ask", wish]) as asking,
     ):
-        asked = _report(asking.wait(test.longest_s), client)
-        return RequestReports(asked, _report(_ended(serving, asked, server), server))
+        asked = PROGRAM.report(asking.wait(test.longest_s), client)
+        return RequestReports(asked, PROGRAM.report(_ended(serving, asked, server), server))
 
 
 def _ended(serving: Running, asked: Mapping[str, Any], server: Host) -> Completed:
@@ -104,25 +98,3 @@ def _ended(serving: Running, asked: Mapping[str, Any], server: Host) -> Complete
             f"{asked['unanswered']} requests were not answered, and the end of the connections did not reach "
             f"{server.name} within {_LATE_S:g} s: the lane carries nothing"
         ) from None
-
-
-@contextmanager
-def _told_shortly(text: str) -> Iterator[None]:
-    """Leave the program's text out of messages, which name the whole command, and the JSON of its report."""
-    try:
-        yield
-    except MeasureError as error:
-        said = str(error).replace(text, "REQUEST-PROGRAM")
-        raise MeasureError(re.sub(r'\{"error": "(.*)"\}', r"\1", said)) from None
-
-
-def _report(done: Completed, host: Host) -> Mapping[str, Any]:
-    """What one end printed. Raises MeasureError with its own words when it failed."""
-    try:
-        report: dict[str, Any] = json.loads(done.stdout)
-    except ValueError:
-        lines = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()
-        raise MeasureError(f"the request program on {host.name} printed no report, but: {lines[-1]}") from None
-    if "error" in report:
-        raise MeasureError(f"the request program on {host.name}: {report['error']}")
-    return report

@@ -142,7 +142,7 @@ def test_a_receiver_that_closes_too_early_is_a_lost_flow() -> None:
     thread = threading.Thread(target=spoil, args=(listeners,))
     thread.start()
     with LocalHost().start(
-        ["python3", "-c", flow_load.program_text(), "send", json.dumps(test.wish("127.0.0.1"))]
+        ["python3", "-c", flow_load.PROGRAM.text, "send", json.dumps(test.wish("127.0.0.1"))]
     ) as sending:
         report = json.loads(sending.wait(30).stdout)
     thread.join()

@@ -123,7 +123,7 @@ def test_a_server_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_program_that_cannot_run_says_why() -> None:
     broken = Completed(("python3",), "", "Traceback:\nImportError: no module named _ctypes\n", 1)
     with pytest.raises(MeasureError, match="on here printed no report, but: ImportError: no module named _ctypes"):
-        request_load._report(broken, LocalHost())  # type: ignore[arg-type]
+        request_load.PROGRAM.report(broken, LocalHost())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["wire", "server", "client"])
@@ -137,13 +137,13 @@ def test_the_program_needs_nothing_but_an_old_python(name: str) -> None:
     ]
     carried = {f"emulator.hosts.requests.{one}" for one in ("wire", "server")}
     assert {name.partition(".")[0] for name in {*modules} - carried} <= sys.stdlib_module_names
-    assert len(request_load.program_text()) < 100_000, "an argument of a program has at most 128 KiB"
+    assert len(request_load.PROGRAM.text) < 100_000, "an argument of a program has at most 128 KiB"
 
 
 @pytest.mark.parametrize("users", [3000, 10**7])
 def test_more_connections_than_open_files_are_allowed(users: int) -> None:
     """1024 by default, the hard limit by anybody, any number by root: up to the kernel's fs.nr_open."""
-    text = request_load.program_text().removesuffix("sys.exit(module.main(sys.argv[1:]))\n")
+    text = request_load.PROGRAM.text.removesuffix("sys.exit(module.main(sys.argv[1:]))\n")
     show = f"import resource\nmodule.allow_files({users})\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
     done = process.run([sys.executable, "-c", text + show], 30)
     if users == 3000:
