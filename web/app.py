@@ -5,7 +5,19 @@ from __future__ import annotations
 from flask import Flask
 
 from web import pages
-from web.api import cell_over_time, lane_set, lanes, live, matrix, places, problems, programs, proposal, schedule
+from web.api import (
+    cell_over_time,
+    changed,
+    lane_set,
+    lanes,
+    live,
+    matrix,
+    places,
+    problems,
+    programs,
+    proposal,
+    schedule,
+)
 from web.auth import who
 from web.auth.guard import Guard
 from web.context import ServerContext
@@ -13,7 +25,7 @@ from web.service import OPTIONAL
 
 LARGEST_BODY_BYTES = 256 * 1024
 TABLES = tuple(
-    one.table for one in (lanes, lane_set, proposal, schedule, matrix, live, cell_over_time, programs, places)
+    one.table for one in (lanes, changed, lane_set, proposal, schedule, matrix, live, cell_over_time, programs, places)
 )
 """The tables of endpoints, in the order of the documentation."""
 

@@ -82,6 +82,9 @@ class UseCases:
         self._asked: tuple[Lane, ...] | None = None
         """What the last status asked of the lanes; None after a change."""
 
+        self._logged: tuple[object, Sequence[LoggedChange]] | None = None
+        """The stamp of the intent, and the history at that moment."""
+
         self.changes = 0
         """Counts changes, made here, by others or by a schedule, so that watchers notice them."""
 
@@ -270,6 +273,16 @@ class UseCases:
         """The last changes, newest first."""
         with self._lock:
             return self._appliance.history()
+
+    def last_changes(self) -> Sequence[LoggedChange]:
+        """As `history`, read once for all who ask until the intent changes; empty where there is no history."""
+        if "history" not in self.can:
+            return ()
+        with self._lock:
+            stamp = self._store.stamp()
+            if self._logged is None or self._logged[0] != stamp:
+                self._logged = stamp, self._appliance.history()
+            return self._logged[1]
 
     def nics(self, sessions: Collection[str] = ()) -> list[NicRow]:
         """The machine's interfaces; `sessions` as for `up`."""

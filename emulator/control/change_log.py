@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from emulator.control.intent_store import UnreadableError, read_value, write_json
-from emulator.model.topology import Topology
+from emulator.model.topology import Lane, Topology
 from emulator.system import atomic_file
 from emulator.system.dataclass_json import to_plain
 
@@ -68,8 +68,11 @@ class LoggedChange:
 
     @property
     def lanes(self) -> list[str]:
-        """The names of the lanes that it changed, added or removed; none for a repair."""
-        old, new = ({lane.name: lane for lane in one.lanes} if one else {} for one in (self.before, self.after))
+        """The names of the lanes that it changed, added or removed; none for a repair.
+
+        An address that is only spelled out, as beside a removed lane, is no change.
+        """
+        old, new = _lanes(self.before), _lanes(self.after)
         return [name for name in {**old, **new} if old.get(name) != new.get(name)]
 
     @property
@@ -143,6 +146,13 @@ def here(command: str) -> Author:
     except KeyError:
         user = str(uid)
     return Author(user, uid, os.getpid(), command)
+
+
+def _lanes(topology: Topology | None) -> dict[str, Lane]:
+    """The lanes by name, each with the address that it has."""
+    if topology is None:
+        return {}
+    return {lane.name: replace(lane, address=topology.address(lane.name).ip) for lane in topology.lanes}
 
 
 def _yaml(topology: Topology | None) -> list[str]:

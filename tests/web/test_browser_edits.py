@@ -36,6 +36,7 @@ def test_an_edit_stays_when_somebody_else_changes_the_lane_and_the_page_says_who
     expect(page.get_by_text(said)).to_be_visible()
     expect(page.get_by_label("RTT", exact=True)).to_have_value("50")
     expect(page.get_by_label(f"{OUT} Loss", exact=True)).to_have_value("2")
+    page.get_by_role("button", name="Reload and keep my edits").click()
     page.get_by_role("button", name="Apply", exact=True).click()
     expect(page.locator("#notes")).to_contain_text("california is at 50ms")
     expect(page.get_by_text("Not applied yet")).to_be_hidden()

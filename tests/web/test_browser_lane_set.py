@@ -48,7 +48,7 @@ def dialog(page: Page) -> Locator:
 
 def names(page: Page) -> Locator:
     """The names of the lanes in the table."""
-    return page.locator("#table tbody th")
+    return page.locator("#table tbody th .name")
 
 
 def test_a_place_and_an_access_network_become_a_lane_by_mouse(page: Page, site: Site) -> None:

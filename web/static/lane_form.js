@@ -3,6 +3,7 @@
 
 import { el, mayWrite } from './api.js';
 import { Choice, Loss, Whole } from './choices.js';
+import { describe } from './mistakes.js';
 import { plain } from './number_field.js';
 import { Quantity } from './quantity.js';
 import { OCTETS, RATE, SHARE, SIZE, TIME } from './units.js';
@@ -29,7 +30,8 @@ function control(key, side, disabled) {
 export class LaneForm {
   // `keys` is the daemon's table, what is set every day first; `edit` is called after every edit.
   constructor(keys, edit) {
-    Object.assign(this, { keys, edit, first: null });
+    // `both`: by name the fields that somebody else has changed, too, since they were edited ({was, theirs}); `other` names whom.
+    Object.assign(this, { keys, edit, first: null, asked: null, both: new Map(), other: 'somebody else' });
     const disabled = !mayWrite;
     this.rtt = new Quantity({ name: 'rtt', label: 'RTT', units: TIME, high: 4e8, disabled });
     this.rtt.changed = () => this.spread();
@@ -62,8 +64,7 @@ export class LaneForm {
     return this.fields.get(`${side}.${name}`);
   }
 
-  // Shows what is asked: of everything at first, then of all that nobody has edited or is about to. Returns the names of
-  // the fields in which it is something else than before.
+  // Shows what is asked: of everything at first, then of all that nobody has edited or is about to.
   fill(settings, rttNs) {
     const before = this.first;
     const held = before ? this.#held : [];
@@ -81,7 +82,42 @@ export class LaneForm {
     for (const name of held) this.first[name] = this.fields.get(name).text;
     if (marked[0] !== null) here.setSelectionRange(...marked); // setting a value, and setting it back, moves the caret
     if (!before) for (const box of Object.values(this.boxes)) box.querySelector('.more').open = box.querySelector('.more').dataset.set !== '0';
-    return before ? this.#names.filter((name) => !held.includes(name) && before[name] !== this.first[name]) : [];
+  }
+
+  // What the fields would say of these settings; they show what they showed.
+  #texts(settings) {
+    const drafts = new Map([...this.fields].map(([name, one]) => [name, one.draft]));
+    const [even, alike] = [this.even.checked, this.alike.checked];
+    const here = document.activeElement;
+    const marked = [here?.selectionStart ?? null, here?.selectionEnd];
+    this.#set(settings, null);
+    const { said } = this;
+    this.even.checked = even;
+    this.alike.checked = alike;
+    for (const [name, draft] of drafts) this.fields.get(name).draft = draft;
+    this.#show();
+    if (marked[0] !== null) here.setSelectionRange(...marked);
+    return said;
+  }
+
+  // These settings are asked for now, whatever a schedule shows meanwhile. Notes the fields that somebody else has changed
+  // as well as we; returns what is different, in words.
+  meet(settings) {
+    const before = this.asked;
+    this.asked = this.#texts(settings);
+    if (!before) return [];
+    const { edits } = this;
+    const held = this.#held;
+    const others = this.#names.filter((name) => !held.includes(name) && before[name] !== this.asked[name]);
+    for (const name of others) if (edits.includes(name)) this.both.set(name, { was: this.both.get(name)?.was ?? before[name], theirs: this.asked[name] });
+    this.#sift();
+    return this.sentences(others, before, this.asked);
+  }
+
+  // Both have changed a field only while we say something else than they, and they something else than was there.
+  #sift() {
+    const { edits } = this;
+    for (const [name, { was, theirs }] of this.both) if (was === theirs || !edits.includes(name)) this.both.delete(name);
   }
 
   #set(settings, rttNs) {
@@ -200,6 +236,8 @@ export class LaneForm {
   // What the form said when it was sent is asked for now; what was edited since is an edit still.
   settle(said) {
     this.first = said;
+    this.asked = null;
+    this.both.clear();
   }
 
   // Tells what is wrong in every field that somebody can see; whether there is anything.
@@ -231,7 +269,24 @@ export class LaneForm {
   // Marks the rows of what has been edited, but not applied.
   mark() {
     const { edits } = this;
-    for (const [name, one] of this.fields) one.row.classList.toggle('changed', edits.includes(name));
+    this.#sift();
+    for (const [name, one] of this.fields) {
+      one.row.classList.toggle('changed', edits.includes(name));
+      this.#markBoth(name, one);
+    }
+  }
+
+  // Puts both values at a field that somebody else has changed, too: a screen reader reads them with it.
+  #markBoth(name, field) {
+    const found = this.both.get(name) ?? (this.alike.checked ? this.both.get(name.replace('outbound', 'inbound')) : undefined);
+    if (!found && !field.twice) return;
+    const input = field.row.querySelector('input:not([type=range]), select');
+    field.twice ??= field.row.appendChild(el('span', { class: 'twice', id: `${input.id}-twice` }));
+    const word = (value) => (typeof value === 'object' && value ? 'a table of its own' : value ?? 'none');
+    field.twice.textContent = found ? `You: ${word(field.text)}. ${this.other}: ${word(found.theirs)}. Before: ${word(found.was)}.` : '';
+    field.twice.hidden = !found;
+    field.row.classList.toggle('clash', Boolean(found));
+    describe(input, field.twice.id, Boolean(found));
   }
 
   // A field's value before and after, for each of these fields, as people read it: "Outbound Rate none → 1Gbit".

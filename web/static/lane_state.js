@@ -23,3 +23,13 @@ export function stateOf(lane, status, look) {
   if (look?.scheduled[lane.name]) return ['schedule', 'a schedule changes this lane'];
   return ['on', 'as asked'];
 }
+
+// The minute of a change, and the day if it is not today.
+function clockOf(when) {
+  const [at, today] = [new Date(when), new Date()];
+  const time = at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+  return at.toDateString() === today.toDateString() ? `at ${time}` : `on ${at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short' })} at ${time}`;
+}
+
+// Who changed a lane last, and when; '' where no change is known.
+export const changedBy = (change) => (change ? `changed by ${change.author.user} ${clockOf(change.when)}` : '');

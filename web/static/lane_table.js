@@ -1,7 +1,7 @@
 // The lanes as a table: a switch, the state, what is asked and measured, the last minute. Above it, one switch for all.
 
 import { $, ask, el } from './api.js';
-import { stateOf } from './lane_state.js';
+import { changedBy, stateOf } from './lane_state.js';
 import { Spark } from './spark.js';
 import { drops, exactly, mbit, ms } from './units.js';
 
@@ -66,7 +66,7 @@ export class LaneTable {
     const row = { spark: new Spark(), cells: {} };
     row.turn = switchButton({ 'aria-label': `Latency of ${name}`, onclick: () => this.turn([name], row.turn.ariaChecked === 'true') });
     row.root = el('tr', { 'data-lane': name }, el('td', { 'data-of': 'switch' }, row.turn),
-      el('th', { scope: 'row' }, el('button', { type: 'button', class: 'name', onclick: () => this.pick(name) }, name)));
+      el('th', { scope: 'row' }, el('button', { type: 'button', class: 'name', onclick: () => this.pick(name) }, name), row.changed = el('span', { class: 'changed-by' })));
     for (const [of, label] of Object.entries(COLUMNS)) {
       row.cells[of] = el('td', { 'data-of': of, 'data-label': label }, of === 'minute' ? row.spark.root : '–');
       row.root.append(row.cells[of]);
@@ -86,6 +86,8 @@ export class LaneTable {
   fill(status, look) {
     for (const lane of status.lanes) {
       const row = this.rows.get(lane.name);
+      const change = lane.changed;
+      if (row) by(row.changed, change);
       if (row) this.#fill(row, lane, stateOf(lane, status, look), look?.lanes[lane.name]);
     }
     const off = status.lanes.filter((lane) => lane.off).length;
@@ -118,6 +120,14 @@ export class LaneTable {
     this.missed?.push(look);
     for (const [name, row] of this.rows) row.spark.add(look.lanes[name]?.asked_ns ?? null, look.lanes[name]?.median_ns ?? null);
   }
+}
+
+// Who changed a lane last. Where the table is narrow, the first word is for screen readers only.
+function by(cell, change) {
+  const text = changedBy(change);
+  if (cell.textContent === text) return;
+  cell.replaceChildren(...(text ? [el('span', { class: 'word' }, 'changed '), text.replace('changed ', '')] : []));
+  if (change) cell.title = `${change.summary}, by ${change.author.user} (${change.author.command})`;
 }
 
 function set(cell, text) {

@@ -20,7 +20,7 @@ const page = { get status() { return status; }, refresh, changed: shown };
 const remove = (name) => removeLane(page, name).catch(sayFailure);
 const flows = new FlowDialog(page);
 const panel = new Panel($('lane'), {
-  changed, remove, editFlow: (lane, name, added) => flows.open(lane, name, added), removeFlow: (lane, name) => removeFlow(page, lane, name).catch(sayFailure),
+  changed, refresh, remove, editFlow: (lane, name, added) => flows.open(lane, name, added), removeFlow: (lane, name) => removeFlow(page, lane, name).catch(sayFailure),
 });
 const table = new LaneTable($('table'), { pick, remove, turn: (names, off) => turn(names, off).catch(sayFailure) });
 const newLane = new LaneDialog(page);
@@ -38,12 +38,14 @@ function refresh() {
 async function refreshed(mine) {
   const before = look;
   const answer = await ask('GET', '/api/status');
+  const own = (await ask('GET', '/api/changed')).lanes; // afterwards: it is never older
   if (mine !== asking) {
     await refreshing;
     return;
   }
   status = answer;
-  for (const lane of status.lanes) lane.requested = lane.settings; // a schedule asks for something else meanwhile
+  // A lane's own settings, apart from what a schedule asks for, and who changed them last.
+  for (const lane of status.lanes) Object.assign(lane, { requested: own[lane.name]?.settings ?? lane.settings, changed: own[lane.name]?.last ?? null });
   // While somebody changes the lanes, what they lack of the new state is no drift.
   if (status.changing) Object.assign(status, { drift: [], blocked: {} });
   const up = status.topology !== null;

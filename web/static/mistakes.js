@@ -12,7 +12,7 @@ export function clear(form) {
 }
 
 // Few screen readers read aria-errormessage: the mistake is a description of its field, too, beside others that it has.
-function describe(field, id, wrong) {
+export function describe(field, id, wrong) {
   const others = (field.getAttribute('aria-describedby') || '').split(' ').filter((one) => one && one !== id);
   const all = wrong ? [...others, id] : others;
   if (all.length) field.setAttribute('aria-describedby', all.join(' '));

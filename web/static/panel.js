@@ -7,13 +7,14 @@ import { known } from './impairment_keys.js';
 import { LaneForm } from './lane_form.js';
 import { around, PLACES } from './places.js';
 import { showPlan } from './plan_dialog.js';
+import { changedBy } from './lane_state.js';
 import { drops, ms, rate } from './units.js';
 
 export class Panel {
-  // `changed` is called with the answer to a change. Of the lane in the panel somebody wants to remove it (`remove`), to add
+  // `changed` is called with the answer to a change, and `refresh` asks for what is up. Of the lane in the panel somebody wants to remove it (`remove`), to add
   // a flow or edit one (`editFlow`, with the lane and the flow's name), or to remove a flow (`removeFlow`).
-  constructor(root, { changed, remove, editFlow, removeFlow }) {
-    Object.assign(this, { root, changed, remove, editFlow, removeFlow, lane: null, flow: '', live: {}, forms: new Map(), saying: 0, applying: false });
+  constructor(root, { changed, refresh, remove, editFlow, removeFlow }) {
+    Object.assign(this, { root, changed, refresh, remove, editFlow, removeFlow, lane: null, flow: '', live: {}, forms: new Map(), saying: 0, applying: false });
     root.addEventListener('submit', (event) => event.preventDefault());
     addEventListener('beforeunload', (event) => [...this.forms.values()].some((form) => form.edits.length) && event.preventDefault());
   }
@@ -25,6 +26,7 @@ export class Panel {
     Object.assign(this, { etag: status.etag, hub: status.hub, leased: status.leased, lane: structuredClone(lane) });
     this.forms.forEach((_, key) => status.lanes.some((one) => key.startsWith(`${one.name}/`)) || this.forms.delete(key));
     $('panel-title').textContent = `Lane ${lane.name}`;
+    $('panel-changed').textContent = changedBy(lane.changed);
     if (frame !== this.frame) this.#build();
     this.frame = frame;
     this.#fill();
@@ -35,6 +37,7 @@ export class Panel {
     Object.assign(this, { lane: null, flow: '', live: {}, frame: '' });
     this.forms.clear();
     $('panel-title').textContent = 'Lane';
+    $('panel-changed').textContent = '';
     this.root.replaceChildren(el('p', { class: 'nothing' }, 'No lane is up. Add one, or undo the last change.'), mayWrite ? this.#undo() : '');
   }
 
@@ -94,6 +97,7 @@ export class Panel {
     this.form = this.forms.get(key);
     this.wrong = el('p', { class: 'wrong', role: 'alert' });
     this.others = el('p', { class: 'told', role: 'status' });
+    this.rebase = el('div', { class: 'row', hidden: true }, el('button', { type: 'button', class: 'quiet', onclick: () => this.#rebase() }, 'Reload and keep my edits'));
     this.edited = el('div', { class: 'row edited unseen' });
     this.scheduled = el('p', { class: 'hint', hidden: true }, 'A schedule changes this lane: what it sets follows here, and replaces what you set.');
     this.off = el('p', { class: 'told', role: 'status', hidden: true }, 'Latency of this lane is off: these settings are kept and act when it is on again. A new delay switches it on.');
@@ -102,7 +106,7 @@ export class Panel {
       el('fieldset', {}, el('legend', {}, 'Round trip'), this.form.rtt.row, this.#places(),
         el('label', { class: 'check' }, this.form.even, 'split evenly over both directions')),
       ...this.form.rows, this.scheduled,
-      el('p', { class: 'hint', 'data-leased': '', hidden: true }, 'A measurement has the lanes: nothing can be set until it has ended.'), this.others, this.wrong,
+      el('p', { class: 'hint', 'data-leased': '', hidden: true }, 'A measurement has the lanes: nothing can be set until it has ended.'), this.others, this.rebase, this.wrong,
     ];
     if (mayWrite) parts.push(el('div', { class: 'act' }, this.edited, this.#buttons()), this.#undo());
     this.root.replaceChildren(el('fieldset', { class: 'all', 'data-changes': '' }, ...parts));
@@ -114,20 +118,26 @@ export class Panel {
     const { form } = this;
     if (this.leased && form.first && form.edits.length) return;
     const settings = this.flow ? this.lane.settings.flows[this.flow] : this.lane.settings;
-    const [before, since] = [form.first, form.etag];
-    const others = form.fill(settings, this.flow || this.lane.off ? null : this.lane.rtt_ns);
+    const since = form.etag;
+    form.fill(settings, this.flow || this.lane.off ? null : this.lane.rtt_ns);
     this.off.hidden = !this.lane.off;
     form.etag = this.leased ? '' : this.etag;
+    if (since && since === form.etag && form.asked) {
+      this.#edits();
+      return;
+    }
+    const { requested } = this.lane;
+    const own = this.flow ? requested.flows?.[this.flow] : requested;
+    const texts = own ? form.meet(own) : [];
     this.#edits();
-    if (!since || since === form.etag || !form.edits.length) return;
-    const texts = form.sentences(others, before, form.first);
-    if (texts.length) this.#say(texts, since).catch(sayFailure);
+    if (since && form.edits.length && texts.length) this.#say(texts, since).catch(sayFailure);
   }
 
   // Names and marks what has been edited, but not applied.
   #edits() {
     const { edits } = this.form;
     this.form.mark();
+    this.rebase.hidden = !this.form.both.size;
     this.edited.classList.toggle('unseen', !edits.length); // it keeps its room: a shift would end the drag of a slider
     if (!edits.length) {
       this.others.textContent = '';
@@ -155,8 +165,31 @@ export class Panel {
     const entries = can.has('history') ? (await ask('GET', '/api/history')).entries : [];
     const known = entries.findIndex((entry) => entry.etag === since);
     const newer = (known < 0 ? entries : entries.slice(0, known)).filter((entry) => entry.lanes.includes(lane.name));
-    const who = [...new Set(newer.reverse().map(({ author }) => `${author.user} (${author.command})`))].join(' and ') || 'Somebody else';
-    if (form === this.form && mine === this.saying && form.edits.length) this.others.textContent = `${who} changed this lane meanwhile: ${others.join(', ')}. Your edits are kept.`;
+    newer.reverse();
+    const who = [...new Set(newer.map(({ author }) => `${author.user} (${author.command})`))].join(' and ') || 'Somebody else';
+    if (form !== this.form || mine !== this.saying || !form.edits.length) return;
+    form.other = [...new Set(newer.map(({ author }) => author.user))].join(' and ') || 'somebody else';
+    form.mark();
+    this.others.textContent = `${who} changed this lane meanwhile: ${others.join(', ')}. Your edits are kept.`;
+  }
+
+  // What somebody else asked for is what our edits are about from now on.
+  async #rebase() {
+    this.form.both.clear();
+    this.others.textContent = '';
+    this.wrong.textContent = '';
+    this.#edits();
+    $('preview').focus();
+    await this.refresh().catch(sayFailure);
+  }
+
+  // Whether somebody else has changed what we have edited, and nobody has said yet what holds.
+  #clash() {
+    const { both, other } = this.form;
+    if (!both.size) return false;
+    this.wrong.textContent = `${other} has changed ${[...both.keys()].map((name) => this.form.words(name)).join(', ')}, too: reload and keep your edits, or discard them.`;
+    this.rebase.firstChild.focus();
+    return true;
   }
 
   // Presets: as far as some place is from the hub.
@@ -209,7 +242,7 @@ export class Panel {
   // Sends the edits, unless a field says why it cannot be; then returns nothing.
   async #send(query) {
     this.wrong.textContent = '';
-    if (this.form.refuse()) return null;
+    if (this.form.refuse() || this.#clash()) return null;
     const path = `/api/lanes/${encodeURIComponent(this.lane.name)}${query}`;
     const patch = this.flow ? { flows: { [this.flow]: this.form.patch } } : this.form.patch;
     return ask('PATCH', path, patch, 'application/json', { 'If-Match': this.etag });
@@ -260,5 +293,6 @@ export class Panel {
     const left = this.form.tell(mistakes);
     if (!mistakes.length) left.push(problem.message);
     this.wrong.textContent = left.join(' ');
+    if (problem.status === 412) this.refresh().catch(sayFailure); // who it was, and what, is told then
   }
 }

@@ -3,6 +3,7 @@
 // or null for nothing.
 
 import { el } from './api.js';
+import { describe } from './mistakes.js';
 import { numberField, plain, typed } from './number_field.js';
 import { best, spelled, split, usual } from './units.js';
 
@@ -103,8 +104,7 @@ export class Quantity {
     this.wrong.textContent = text;
     this.wrong.hidden = !text;
     this.number.setAttribute('aria-invalid', String(Boolean(text)));
-    if (text) this.number.setAttribute('aria-describedby', this.wrong.id);
-    else this.number.removeAttribute('aria-describedby');
+    describe(this.number, this.wrong.id, Boolean(text));
   }
 
   focus() {
