@@ -42,7 +42,8 @@ log = logging.getLogger("longhaul.web")
 class Run:
     """The state of a run: its cells, and the results and failures so far. `trouble` is the error that ended it.
 
-    `building` is what is built for its labs at present; "" when nothing is.
+    `building` is what is built for its labs at present; "" when nothing is. `name` is what a user
+    calls it, if anything.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Run:
     failures: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
     building: str = ""
+    name: str = ""
 
     @property
     def left_s(self) -> float:
@@ -98,7 +100,7 @@ class Runs:
         self._lock = threading.Lock()
         self._work: _Work | None = None
         self._ended: dict[str, tuple[Mapping[str, str], str]] = {}
-        self._drawing, self._drawn = threading.Lock(), dict[str, tuple[int, int]]()
+        self._drawing, self._drawn = threading.Lock(), dict[str, tuple[int, int, str]]()
 
     def grid(self, form: RunForm) -> list[CellSpec]:
         """The cells of a request. Raises InputError."""
@@ -117,7 +119,7 @@ class Runs:
             name = dated_names.free(self._folder, now)
             facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
             asked = _asked(specs, form, self._order_seed())
-            folder = RunFolder.create(self._folder / name, facts, asked)
+            folder = RunFolder.create(self._folder / name, facts, asked, form.name)
             self._begin(folder)
         return self.get(name)
 
@@ -134,6 +136,18 @@ class Runs:
         found = self._folder.iterdir() if self._folder.is_dir() else ()
         return sorted((p.name for p in found if (p / "run.json").exists()), reverse=True)
 
+    def titles(self) -> dict[str, str]:
+        """By id, the names of those runs that have one, the newest first."""
+        named = {id: RunFolder(self._folder / id).name() for id in self.names()}
+        return {id: name for id, name in named.items() if name}
+
+    def rename(self, name: str, title: str) -> Run:
+        """Give a run another name, also while it is active; an empty one removes it. Raises KeyError, MissingError."""
+        with self._lock:
+            self._at(name).rename(title)
+        self._report(name)
+        return self.get(name)
+
     def get(self, name: str) -> Run:
         """One run. Raises KeyError."""
         folder = self._at(name)
@@ -141,11 +155,11 @@ class Runs:
         work = self._work
         failures, trouble = self._ended.get(name, ({}, ""))
         asked = folder.asked()
-        specs, in_lab, found = asked.specs, asked.in_lab, folder.finished(asked)
+        specs, in_lab, found, title = asked.specs, asked.in_lab, folder.finished(asked), folder.name()
         if work and work.id == name:
-            return Run(name, RUNNING, in_lab, specs, found, dict(work.failures), building=work.building)
+            return Run(name, RUNNING, in_lab, specs, found, dict(work.failures), building=work.building, name=title)
         state = DONE if len(found) + len(failures) >= len(specs) and not trouble else STOPPED
-        return Run(name, state, in_lab, specs, found, failures, trouble)
+        return Run(name, state, in_lab, specs, found, failures, trouble, name=title)
 
     def cancel(self, name: str) -> Run:
         """Cancel a run; its running cells finish first. One that has ended stays as it is. Raises KeyError."""
@@ -179,7 +193,7 @@ class Runs:
 
     def _page(self, run: Run) -> str:
         """report.html, drawn again only when there are new results."""
-        folder, key = self._at(run.id), (len(run.found), len(run.failures))
+        folder, key = self._at(run.id), (len(run.found), len(run.failures), run.name)
         with self._drawing:
             if self._drawn.get(run.id) != key:
                 write.page(folder, run.specs, run.found, _objections(run))

@@ -56,6 +56,7 @@ class LazyGroup(click.Group):
         "report": ("emulator.cli.runs:report", "Show a run's results: tables, HTML with figures, CSV, JSON."),
         "compare": ("emulator.cli.runs:compare", "Compare runs; fail when a cell became slower."),
         "runs": ("emulator.cli.runs:runs", "List the runs."),
+        "rename": ("emulator.cli.runs:rename", "Give a run a name."),
         "bdp": ("emulator.cli.paths:bdp", "Compute BDP, windows and expected throughput."),
         "advise": ("emulator.cli.paths:advise", "Print the settings that hosts need for a path."),
         "serve": ("emulator.cli.serve:serve", "Serve the API and the web pages."),

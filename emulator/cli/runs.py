@@ -1,4 +1,4 @@
-"""The commands for earlier runs: report, compare, runs."""
+"""The commands for earlier runs: report, compare, runs, rename."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.cli.output import count, emit_json, emit_table, json_option
+from emulator.cli.types import RUN_NAME
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError
+from emulator.model import run_name
 
 if TYPE_CHECKING:
     from emulator.experiment.run_folder import RunFolder
@@ -83,7 +85,7 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
         emit_json({"baseline": first[0], "changes": rows})
     else:
         for run, changes in compared:
-            click.echo(f"{first[0]} -> {run}\n")
+            click.echo(f"{_title(first[0])} -> {_title(run)}\n")
             table = table_kinds.comparison(changes)
             emit_table(table.header, table.rows, left=table.left)
             click.echo("\n± at 99 % confidence")
@@ -91,37 +93,72 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
         ctx.exit(EXIT_NOT_AS_ASKED)
 
 
-@click.command(epilog="\b\nExamples:\n  longhaul runs\n  longhaul runs --runs other/folder")
+def _title(run: str) -> str:
+    from emulator.experiment.run_folder import RunFolder
+
+    return run_name.titled(RunFolder(Path(run)).name(), run)
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  longhaul rename runs/20260102-030405 'before the new kernel'\n"
+    "  longhaul rename runs/20260102-030405 ''     no name any more"
+)
+@click.argument("run", type=RUN)
+@click.argument("name", type=RUN_NAME)
+@json_option
+def rename(run: str, name: str, as_json: bool) -> None:
+    """Give RUN another name; an empty one removes it.
+
+    The name is for people. Two runs may have the same one: the run's folder identifies it.
+    """
+    from emulator.experiment.run_folder import RunFolder
+
+    folder = RunFolder(Path(run))
+    folder.facts()
+    folder.rename(name)
+    if as_json:
+        emit_json({"run": run, "name": name})
+    else:
+        click.echo(f"{run} is named {name!r}" if name else f"{run} has no name")
+
+
+@click.command(
+    epilog="\b\nExamples:\n  longhaul runs\n  longhaul runs --search kernel\n  longhaul runs --runs other/folder"
+)
 @click.option(
     "--runs", "folder", type=click.Path(file_okay=False), default="runs", show_default=True,
     help="The folder that holds the run folders.",
 )  # fmt: skip
+@click.option("--search", default="", metavar="TEXT", help="Only runs whose name or folder contains these words.")
 @json_option
-def runs(folder: str, as_json: bool) -> None:
-    """List the runs: their start, and the numbers of finished and invalid cells.
+def runs(folder: str, search: str, as_json: bool) -> None:
+    """List the runs: their name, their start, and the numbers of finished and invalid cells.
 
     The list includes runs that cannot be read, each with the reason.
     """
     from emulator.experiment.run_folder import run_folders
 
-    rows = [_listed(run) for run in run_folders(Path(folder))]
+    found = [(run, run.name()) for run in run_folders(Path(folder))]
+    rows = [_listed(run, name) for run, name in found if run_name.matches(search, name, run.path.name)]
     if as_json:
         emit_json(rows)
         return
     if not rows:
-        click.echo(f"no runs in {folder}: longhaul sweep makes them")
+        hint = f"no run in {folder} has {search!r} in its name or folder"
+        click.echo(hint if found else f"no runs in {folder}: longhaul sweep makes them")
         return
-    names = ("run", "created", "cells", "measured", "invalid")
+    names = ("run", "name", "created", "cells", "measured", "invalid")
     table = [tuple("-" if row[name] is None else str(row[name]) for name in names) for row in rows]
-    emit_table(names, table, left=("run", "created"))
+    emit_table(names, table, left=("run", "name", "created"))
     for row in rows:
         if row["trouble"]:
             click.echo(row["trouble"], err=True)
 
 
-def _listed(run: RunFolder) -> dict[str, Any]:
+def _listed(run: RunFolder, name: str) -> dict[str, Any]:
     """One run of the list; `trouble` is the reason why it cannot be read."""
-    row: dict[str, Any] = dict.fromkeys(("created", "cells", "measured", "invalid"))
+    row: dict[str, Any] = {"name": name} | dict.fromkeys(("created", "cells", "measured", "invalid"))
     try:
         facts, asked = run.facts(), run.asked()
         row |= {"created": str(facts.get("created", "")), "cells": len(asked.specs)}

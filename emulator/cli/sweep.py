@@ -24,7 +24,7 @@ from emulator.cli.program_options import program_options
 from emulator.cli.request_options import request_options
 from emulator.cli.root_options import clock_option, project_option, root_options, warn
 from emulator.cli.sweep_options import asked_for, axis_options
-from emulator.cli.types import progress
+from emulator.cli.types import RUN_NAME, progress
 from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MissingError
 from emulator.lab.boot_options import MOST_SEED
 
@@ -89,6 +89,7 @@ SNAP_BYTES = 128
     help="Like --in-lab, on a Dask cluster: tcp://HOST:8786, or local for a cluster in this process.",
 )
 @click.option("--runs", type=click.Path(file_okay=False), default="runs", show_default=True, help="Run folders.")
+@click.option("--name", "run_name", default="", type=RUN_NAME, metavar="NAME", help="A name for the run, for people.")
 @click.option("--resume", type=click.Path(exists=True, file_okay=False), help="Resume the run in this folder.")
 @gate_options
 @click.option("--pcap", is_flag=True, help="Write the frames of every cell to RUN/pcap, for Wireshark.")
@@ -123,7 +124,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
         before = outputs.before(asked)
         _writable_by(given["scheduler"], asked)
         asked = _prepared(asked, given["scheduler"])
-        folder = _new_folder(Path(given["runs"]), base, asked)
+        folder = _new_folder(Path(given["runs"]), base, asked, given["run_name"])
     found, failures = folder.finished(asked), dict[str, str]()
     try:
         _run(asked, folder, given["scheduler"], found, failures)
@@ -181,13 +182,13 @@ def _prepared(asked: Asked, scheduler: str | None) -> Asked:
     return asked
 
 
-def _new_folder(runs: Path, base: Topology, asked: Asked) -> RunFolder:
+def _new_folder(runs: Path, base: Topology, asked: Asked, name: str) -> RunFolder:
     from emulator.config import loader
     from emulator.experiment.run_folder import RunFolder
 
     now = datetime.now(UTC)
     facts = {"created": now.isoformat(timespec="seconds"), "version": __version__, **_kernel_facts(asked)}
-    folder = RunFolder.create(runs / now.strftime("%Y%m%d-%H%M%S-%f")[:-3], facts, asked)
+    folder = RunFolder.create(runs / now.strftime("%Y%m%d-%H%M%S-%f")[:-3], facts, asked, name)
     folder.write("topology.yaml", loader.dumps(base))
     return folder
 
@@ -281,7 +282,7 @@ def _conclude(
     if as_json:
         cells = [result.to_json() for result in found.values()]
         judged = {"baseline": gate_report.to_json(gate)} if gate.compared else {}
-        emit_json({"run": str(folder.path), "cells": cells, "failures": failures} | judged)
+        emit_json({"run": str(folder.path), "name": folder.name(), "cells": cells, "failures": failures} | judged)
     else:
         _emit_tables(specs, found, said, folder)
     if gate.compared:
@@ -292,6 +293,7 @@ def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequ
     """Show the tables, what is to know about them, and where the results are."""
     from emulator.experiment import compare_runs
     from emulator.experiment.cell_captures import FOLDER
+    from emulator.model import run_name
     from emulator.report import table_kinds
 
     tables = table_kinds.tables_of(specs)
@@ -317,6 +319,6 @@ def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequ
             click.echo(text)
     for text in said:
         click.echo(text)
-    click.echo(f"results: {folder.path}")
+    click.echo(f"results: {run_name.titled(folder.name(), str(folder.path))}")
     if files := [file for result in found.values() for file in result.captures]:
         click.echo(f"captured frames: {count(len(files), 'file')} in {folder.path / FOLDER}")

@@ -13,7 +13,7 @@ import click
 from emulator import units
 from emulator.cli.options import Quantity
 from emulator.errors import Mistake
-from emulator.model import sweep_axes
+from emulator.model import run_name, sweep_axes
 from emulator.model.sweep_axes import LEAST_RATE_BPS
 
 
@@ -80,6 +80,7 @@ RTT = Quantity("RTT", _rtt_ns)
 SECONDS = Quantity("TIME", partial(sweep_axes.parse, "duration"))
 ADDRESS = Quantity("ADDRESS", lambda text: str(ipaddress.IPv4Address(text)))
 SIZE = Quantity("SIZE", _window_bytes)
+RUN_NAME = Quantity("NAME", run_name.parse)
 
 
 @contextmanager

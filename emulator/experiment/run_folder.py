@@ -4,6 +4,7 @@ RUN/run.json          the request: axes, time, version, order
 RUN/topology.yaml     the topology to measure
 RUN/cells/ID.N.json   one measurement, written as soon as it is complete; N counts the repeats of cell ID
 RUN/raw/ID.N.json     output of the tools: the workload's JSON, the queues before and after, the machine
+RUN/name.txt         the name that a user gave the run, if any; it may be given and changed at any time
 RUN/machine.json      kernel, sysctls, queues, offloads and versions where the first cell was measured
 RUN/files/ID.N/       files that a program left and the user wanted to keep
 RUN/pcap/ID.N/        its captured frames, if the run was asked to keep them
@@ -26,10 +27,12 @@ from emulator.experiment import results
 from emulator.experiment.cell_result import FORMAT, CellSpec
 from emulator.experiment.results import Result
 from emulator.lab.lab_root import RootChoice
+from emulator.model import run_name
 from emulator.model.program import check_path
 from emulator.system import atomic_file, bounded_file, dataclass_json, kept_file
 
 log = logging.getLogger("longhaul")
+NAME = "name.txt"
 
 
 class NewerFormatError(InputError):
@@ -78,8 +81,8 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path, facts: Mapping[str, Any], asked: Asked) -> RunFolder:
-        """Create the folder and save the request; `facts` holds further information."""
+    def create(cls, path: Path, facts: Mapping[str, Any], asked: Asked, name: str = "") -> RunFolder:
+        """Create the folder and save the request; `facts` holds further information, `name` is for people."""
         try:
             for part in ("cells", "raw"):
                 (path / part).mkdir(parents=True)
@@ -95,8 +98,26 @@ class RunFolder:
             "root": dataclass_json.to_plain(asked.root),
             "cells": [spec.to_json() for spec in asked.specs],
         }
+        # The name comes first: a folder with run.json is a run.
+        if name:
+            cls(path).rename(name)
         write_atomically(path / "run.json", json.dumps(value, indent=1) + "\n")
         return cls(path)
+
+    def name(self) -> str:
+        """The name that a user gave the run; empty for none, and where its file is spoilt, which is logged."""
+        file = self.path / NAME
+        try:
+            return run_name.parse(kept_file.read(file, bounded_file.RUN_NAME).decode())
+        except FileNotFoundError:
+            return ""
+        except (OSError, ValueError) as error:
+            log.warning("%s is skipped: %s", file, error)
+            return ""
+
+    def rename(self, name: str) -> None:
+        """Give the run another name; an empty one removes it. Raises MissingError."""
+        write_atomically(self.path / NAME, name + "\n", clearing=True)
 
     def facts(self) -> dict[str, Any]:
         """The content of run.json. Raises InputError when this is not a run folder."""

@@ -13,6 +13,7 @@ from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
+from emulator.model import run_name
 from emulator.report import published_results, summary, svg_theme, tables
 from emulator.report.figures.style import BAD, COLOURS, INK, PAPER, RULE
 from emulator.report.table_kinds import tables_of
@@ -75,8 +76,10 @@ def page(
     said: Sequence[str],
     figures: Sequence[Figure],
 ) -> str:
-    """The whole report. `facts` is run.json, `machine` is machine.json."""
+    """The whole report. `facts` is run.json with the run's name and id, `machine` is machine.json."""
     name = specs[0].topology.name if specs else "no cells"
+    if facts.get("name"):
+        name = f"{run_name.titled(facts['name'], facts['id'])}, {name}"
     kind, streams = tables_of(specs), results.of_kind(CellResult, found)
     title = f"Longhaul: {kind.TITLE[:1].lower()}{kind.TITLE[1:]}, {name}"
     overview, advice, findings = kind.overview(specs, found), kind.advice(specs, found), kind.findings(specs, found)

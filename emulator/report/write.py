@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from emulator.errors import MissingError
 from emulator.experiment import results
@@ -59,8 +60,13 @@ def write_all(
             path = folder.path / "figures" / f"{figure.name}.{suffix}"
             path.write_bytes(content)
             written.append(path)
-    folder.write("report.html", html.page(folder.facts(), folder.machine(), specs, found, said, figures))
+    folder.write("report.html", html.page(_facts(folder), folder.machine(), specs, found, said, figures))
     return [folder.path / "report.html", *written]
+
+
+def _facts(folder: RunFolder) -> dict[str, Any]:
+    """run.json, with the run's name and id."""
+    return {**folder.facts(), "name": folder.name(), "id": folder.path.name}
 
 
 def page(folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, Result], said: Sequence[str]) -> str:
@@ -71,6 +77,6 @@ def page(folder: RunFolder, specs: Sequence[CellSpec], found: Mapping[str, Resul
         return bounded_file.read_text(write_all(folder, specs, found, said)[0], bounded_file.RUN)
     except MissingError as error:
         lacking = [*said, f"This report has no figures: {error}"]
-        text = html.page(folder.facts(), folder.machine(), specs, found, lacking, [])
+        text = html.page(_facts(folder), folder.machine(), specs, found, lacking, [])
         folder.write("report.html", text)
         return text

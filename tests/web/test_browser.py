@@ -241,7 +241,7 @@ def test_a_click_on_cancel_in_the_moment_a_run_ends_deletes_nothing(page: Page, 
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#notes")).to_contain_text(f"Run {name} had ended before: its results stay.")
     expect(page.locator("#left")).to_have_text("2 of 2 cells, done")
-    assert house.client.get("/api/runs").json == {"runs": [name]}
+    assert house.client.get("/api/runs").json == {"runs": [name], "names": {}}
 
 
 def test_cells_that_failed_are_measured_again_and_say_that_they_were_tried_twice(

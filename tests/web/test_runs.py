@@ -65,7 +65,7 @@ def begin(house: House, **said: Any) -> str:
 
 def test_a_run_from_its_start_to_its_tables(house: House, gate: Gate) -> None:
     name = begin(house)
-    assert house.client.get("/api/runs").json == {"runs": [name]}
+    assert house.client.get("/api/runs").json == {"runs": [name], "names": {}}
     gate.open(1)
     half = until(house, name, lambda run: run["finished"] == 1)
     assert (half["state"], half["total"], half["left_s"] > 9) == ("running", 4, True)
@@ -125,7 +125,7 @@ def test_what_is_planned_is_told_before(house: House, gate: Gate) -> None:
     assert (planned["state"], planned["total"], planned["left_s"]) == ("planned", 4, 4 * (10 + 6))
     assert house.client.post("/api/runs?dry_run=1", json=ASKED | {"in_lab": True}).json["left_s"] < 4 * 4
     assert [round(cell["expected_bytes_per_s"] / 2**20, 1) for cell in planned["cells"]] == [11.4] * 4
-    assert (gate.begun, house.client.get("/api/runs").json) == ([], {"runs": []})
+    assert (gate.begun, house.client.get("/api/runs").json) == ([], {"runs": [], "names": {}})
 
 
 def test_one_run_at_a_time(house: House, gate: Gate) -> None:
@@ -182,7 +182,7 @@ def test_a_run_at_work_is_not_deleted_and_one_that_has_ended_is_not_cancelled(ho
     gate.open(4)
     done = until(house, name, lambda run: run["state"] == "done")
     assert house.client.post(f"/api/runs/{name}/cancel").json == done
-    assert house.client.get("/api/runs").json == {"runs": [name]}
+    assert house.client.get("/api/runs").json == {"runs": [name], "names": {}}
 
 
 def test_a_done_run_measures_its_failed_cells_again_and_no_other(tmp_path: Path) -> None:

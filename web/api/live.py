@@ -12,9 +12,10 @@ from werkzeug.exceptions import NotFound, ServiceUnavailable
 from emulator.errors import InputError, no_such
 from emulator.experiment import cell_captures, grid
 from emulator.experiment.cell_result import CellSpec
+from emulator.model import run_name
 from web.api import programs
 from web.api.routing import DRY_RUN, JSON, EndpointTable, Query, form_body, whole
-from web.api.run_form import MOST_CELLS, OLD_WORDS, AxesAnswer, RunForm, axes_answer, program_mistakes
+from web.api.run_form import MOST_CELLS, OLD_WORDS, AxesAnswer, RenameForm, RunForm, axes_answer, program_mistakes
 from web.api.run_schemas import ComparisonAnswer, RunAnswer, RunsAnswer, comparison_answer, run_answer
 from web.api.schemas import Answer
 from web.context import here
@@ -131,10 +132,22 @@ def axes() -> AxesAnswer:
     return axes_answer()
 
 
-@table("GET", "/api/runs", RunsAnswer)
-def runs() -> RunsAnswer:
-    """All test runs, the newest first."""
-    return RunsAnswer(runs=here().runs.names())
+SEARCH = {"search": Query(str, {"type": "string"}, "only runs whose name or id contains these words")}
+
+
+@table("GET", "/api/runs", RunsAnswer, query=SEARCH)
+def runs(search: str = "") -> RunsAnswer:
+    """All test runs, the newest first, with their names."""
+    titles = here().runs.titles()
+    found = [id for id in here().runs.names() if run_name.matches(search, titles.get(id, ""), id)]
+    return RunsAnswer(runs=found, names={id: titles[id] for id in found if id in titles})
+
+
+@table("PATCH", "/api/runs/<name>", RunAnswer, body=RenameForm, problems=(503,))
+def rename_run(name: str) -> RunAnswer:
+    """Give a test run another name, also while it is active; an empty one removes it."""
+    _found(name)
+    return run_answer(here().runs.rename(name, form_body(RenameForm).name))
 
 
 @table("GET", "/api/runs/<name>", RunAnswer)

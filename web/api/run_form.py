@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from emulator.config import program_schema
-from emulator.config.field_types import Switch
+from emulator.config.field_types import Switch, text_field
 from emulator.config.program_schema import ProgramForm
 from emulator.config.sweep_schema import SweepRequest
 from emulator.errors import InputError, Mistake
@@ -19,13 +19,18 @@ from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools import workloads
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import Workload
-from emulator.model import flow_group, program, request_load, sweep_axes
+from emulator.model import flow_group, program, request_load, run_name, sweep_axes
 from emulator.model.flow_group import Contest
 from emulator.model.program import ProgramError
 from emulator.model.sweep_axes import AXES, BOTH, REQUEST_AXES, Axes, SweepAxis
 from web.api.schemas import Answer
 
 MOST_CELLS = 1000
+RunName = Annotated[
+    str,
+    text_field(run_name.parse, "a run's name"),
+    WithJsonSchema({"type": "string", "examples": ["before the new kernel"]}),
+]
 DEFAULTS = {"tcp_profile": ("default",)}
 """The default of requests that name neither TCP profiles nor windows."""
 OLD_WORDS = {
@@ -34,14 +39,22 @@ OLD_WORDS = {
 """The old names of axes in requests, which the API reads for one more release."""
 
 
+class RenameForm(BaseModel):
+    """Another name for a run; an empty one removes it."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: RunName
+
+
 class RunForm(SweepRequest):
     """A grid of cells: every combination of the axes, which are those of a topology file's sweep section."""
 
     in_lab: Switch = Field(default=False, description="run each cell in its own lab")
+    name: RunName = Field(default="", description="a name for people; two runs may have the same")
 
     def axes(self) -> Axes:
         """The axes; without TCP profiles and windows, the default profile. Raises ValueError."""
-        apart = ("in_lab", "repeats", "workload")
+        apart = ("in_lab", "name", "repeats", "workload")
         given = {key: value for key, value in self if key not in apart and value is not None}
         if self.workload and (self.workload.against or self.workload.pairs):
             return grid.for_flows(Axes(**given))

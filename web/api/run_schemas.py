@@ -102,6 +102,7 @@ class RunAnswer(Answer):
     """
 
     id: str
+    name: str = Field(default="", description="what a user calls the run; empty for none")
     state: str
     trouble: str
     building: str = Field(default="", description="what is built for the run's labs at present; empty when nothing is")
@@ -178,9 +179,10 @@ def _change(change: CellComparison) -> ChangeAnswer:
 
 
 class RunsAnswer(Answer):
-    """The ids of all runs, the newest first."""
+    """The ids of all runs, the newest first, and by id the names of those that have one."""
 
     runs: list[str]
+    names: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -215,8 +217,9 @@ def run_answer(run: Run) -> RunAnswer:
     requests = bool(run.specs) and isinstance(run.specs[0].workload, RequestsWorkload)
     finished = sum(cell.state != "waiting" for cell in cells)
     return RunAnswer(
-        id=run.id, state=run.state, trouble=run.trouble, building=run.building, in_lab=run.in_lab, total=len(cells),
-        finished=finished, left_s=round(run.left_s, 1), workload=_workload(run.specs[0]) if run.specs else None,
+        id=run.id, name=run.name, state=run.state, trouble=run.trouble, building=run.building, in_lab=run.in_lab,
+        total=len(cells), finished=finished, left_s=round(run.left_s, 1),
+        workload=_workload(run.specs[0]) if run.specs else None,
         request_columns=list(REQUEST_COLUMNS) if requests else [], legend=request_table.LEGEND if requests else "",
         cells=cells, laws=list(programs.laws), savings=list(programs.savings),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 // theory, what the pointer is at, and the same as a table.
 
 import { $, ask, el, sayFailure } from './api.js';
+import { titled } from './run_names.js';
 import { TimeCharts } from './time_charts.js';
 import { ms, size, throughput } from './units.js';
 
@@ -15,7 +16,7 @@ const steps = ({ start_s: starts, end_s: ends }, values) => [[starts[0], values[
 // What was measured of one direction of one run: its name, if there are several, and how it is drawn.
 function curvesOf(answers) {
   const all = answers.flatMap((answer, nth) => answer.directions.map((way) => ({ answer, way, dash: nth ? [2, 3] : undefined })));
-  const named = ({ answer, way }) => [answers.length > 1 ? `run ${answer.run}` : '', answer.directions.length > 1 ? way.direction : ''].filter(Boolean).join(', ') || 'measured';
+  const named = ({ answer, way }) => [answers.length > 1 ? `run ${titled(answer.run)}` : '', answer.directions.length > 1 ? way.direction : ''].filter(Boolean).join(', ') || 'measured';
   return all.map((one, nth) => ({ ...one, label: named(one), tone: TONES[nth % TONES.length], several: all.length > 1 }));
 }
 
@@ -68,13 +69,13 @@ export class CellOverTime {
   // Shows a cell of a run, and of the other one if it is measured there; it asks again when either is measured anew.
   async show(run, cell, other) {
     const beside = other?.cells.find(({ id }) => id === cell.id);
-    const wanted = JSON.stringify([run.id, cell.id, cell.state, cell.steady_bytes_per_s, other?.id, beside?.state]);
+    const wanted = JSON.stringify([titled(run.id), cell.id, cell.state, cell.steady_bytes_per_s, other && titled(other.id), beside?.state]);
     if (wanted === this.asked) return;
     this.asked = wanted;
     const ofRun = (id) => ask('GET', `/api/runs/${id}/cells/${encodeURIComponent(cell.id)}`);
     try {
       const answers = await Promise.all([ofRun(run.id), ...(beside ? [ofRun(other.id)] : [])]);
-      if (this.asked === wanted) this.#fill(answers, other && !beside ? [`Run ${other.id} has no such cell.`] : []);
+      if (this.asked === wanted) this.#fill(answers, other && !beside ? [`Run ${titled(other.id)} has no such cell.`] : []);
     } catch (problem) {
       this.asked = '';
       sayFailure(problem);
@@ -85,7 +86,7 @@ export class CellOverTime {
     this.curves = curvesOf(answers);
     this.shown = this.curves.length ? chartsOf(this.curves) : [];
     const untold = [...answers.map(({ run, untold: text }) => [run, text]), ...this.curves.map(({ answer, way }) => [answer.run, way.untold])].filter(([, text]) => text);
-    const told = untold.map(([run, text]) => (answers.length > 1 ? `Run ${run}: ${text}` : text));
+    const told = untold.map(([run, text]) => (answers.length > 1 ? `Run ${titled(run)}: ${text}` : text));
     const repeats = answers[0].repeats > 1 && this.curves.length ? [`The median one of ${answers[0].repeats} measurements is drawn.`] : [];
     $('cell-untold').replaceChildren(...[...new Set([...repeats, ...told, ...notes])].map((text) => el('p', {}, text)));
     $('cell-times').hidden = !this.curves.length;

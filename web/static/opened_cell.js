@@ -2,6 +2,7 @@
 
 import { $, el, say } from './api.js';
 import { CellOverTime } from './cell_over_time.js';
+import { titled } from './run_names.js';
 import { ms, seconds, throughput } from './units.js';
 
 const half = (cell) => (cell.half_width_bytes_per_s ? ` ± ${throughput(cell.half_width_bytes_per_s)}` : '');
@@ -51,7 +52,7 @@ export class OpenedCell {
     const cell = run.cells.find(({ id }) => id === this.id);
     $('cell').hidden = !cell;
     if (!cell) {
-      if (this.id) say(`Run ${run.id} has no cell ${this.id}.`, true);
+      if (this.id) say(`Run ${titled(run.id)} has no cell ${this.id}.`, true);
       this.id = '';
       return;
     }

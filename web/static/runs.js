@@ -6,6 +6,7 @@ import { clear, show as showMistakes } from './mistakes.js';
 import { OpenedCell } from './opened_cell.js';
 import { buildProgram, kindOfRun, program } from './program.js';
 import { showComparison } from './run_comparison.js';
+import * as runNames from './run_names.js';
 import { figures, fill } from './run_table.js';
 import { ThroughputChart } from './throughput_chart.js';
 import { ms, seconds, span, throughput } from './units.js';
@@ -37,6 +38,7 @@ function asked() {
     if (values.length) said[key] = values;
   }
   if ($('in_lab')?.checked) said.in_lab = true;
+  if ($('run-name').value.trim()) said.name = $('run-name').value;
   if (kindOfRun() === 'program') said.workload = program();
   if (kindOfRun() === 'requests') said.workload = { requests: requests() };
   return said;
@@ -109,16 +111,13 @@ function told(problem) {
 }
 
 async function names(select = '') {
-  const { runs } = await ask('GET', '/api/runs');
+  const answer = await ask('GET', '/api/runs');
+  const { runs } = answer;
   $('none').hidden = runs.length > 0;
   $('pick').hidden = !runs.length;
   $('shown').hidden = runs.length === 0;
-  const options = () => runs.map((name) => el('option', { value: name }, name));
-  $('run').replaceChildren(...options());
-  const other = wanted || $('other').value;
+  runNames.keep(answer, wanted);
   wanted = '';
-  $('other').replaceChildren(el('option', { value: '' }, '–'), ...options());
-  $('other').value = runs.includes(other) ? other : '';
   if (runs.length) await choose(runs.includes(select) ? select : runs.includes(shown) ? shown : runs[0]);
 }
 
@@ -134,7 +133,7 @@ async function choose(name) {
   if (name !== shown) opened.id = wantedCell;
   wantedCell = '';
   shown = name;
-  $('run').value = name;
+  runNames.choose(name);
   const base = `/api/runs/${name}`;
   $('report').href = `${base}/report?format=html`;
   for (const kind of ['html', 'md', 'csv', 'json']) {
@@ -167,6 +166,7 @@ async function show(run) {
   current = run;
   const other = await compared();
   if (current !== run) return;
+  showTitle(run);
   $('progress').max = run.total;
   $('progress').value = run.finished;
   const left = run.state === 'running' ? `, about ${span(run.left_s)} left` : '';
@@ -184,6 +184,13 @@ async function show(run) {
   showComparison(run, other?.id).catch(sayFailure);
   showProgram(run);
   showCaptures(run);
+}
+
+// The name stands in its field, unless somebody is changing it there.
+function showTitle(run) {
+  const said = JSON.stringify([run.id, run.name]);
+  if ($('title').dataset.of !== said) $('title').value = run.name;
+  $('title').dataset.of = said;
 }
 
 // The table of cells, and the one that is opened.
@@ -214,16 +221,17 @@ function showProgram(run) {
 
 onClick('start', async () => {
   const run = await ask('POST', '/api/runs', asked());
-  say(`Run ${run.id} has begun.`);
+  $('run-name').value = '';
+  say(`Run ${runNames.titled(run.id, run.name)} has begun.`);
   await names(run.id);
 });
 onClick('cancel', async () => {
   const run = await ask('POST', `/api/runs/${shown}/cancel`);
-  say(run.state === 'running' ? 'Cancelled: cells at work end first.' : `Run ${run.id} had ended before: its results stay.`);
+  say(run.state === 'running' ? 'Cancelled: cells at work end first.' : `Run ${runNames.titled(run.id, run.name)} had ended before: its results stay.`);
   await refresh();
 });
 onClick('forget', async () => {
-  if (!confirm(`Delete run ${shown} and its results?`)) return;
+  if (!confirm(`Delete run ${runNames.titled(shown)} and its results?`)) return;
   await ask('DELETE', `/api/runs/${shown}`);
   shown = '';
   await names();
@@ -232,17 +240,27 @@ onClick('resume', async () => {
   await ask('POST', `/api/runs/${shown}/resume`);
   await refresh();
 });
+onClick('rename-run', async () => {
+  const run = await ask('PATCH', `/api/runs/${shown}`, { name: $('title').value });
+  $('title').dataset.of = '';
+  runNames.renamed(run.id, run.name);
+  await show(run);
+  say(run.name ? `Run ${run.id} is named ${run.name}.` : `Run ${run.id} has no name.`);
+});
+$('search').addEventListener('input', runNames.fill);
 $('run').addEventListener('change', (event) => choose(event.target.value).catch(sayFailure));
+$('other').addEventListener('change', () => runNames.beside($('other').value));
 $('other').addEventListener('change', () => current && show(current).catch(sayFailure));
 form.addEventListener('input', predict);
 listen('run', (run) => {
   events += 1;
+  if (runNames.renamed(run.id, run.name) && run.id !== shown && current) show(current).catch(sayFailure);
   if (run.id === shown) show(run).catch(sayFailure);
 });
 listen('back', () => names().catch(sayFailure));
 
 async function start() {
-  for (const id of ['start', 'cancel', 'forget', 'resume']) $(id).disabled = !mayWrite;
+  for (const id of ['start', 'cancel', 'forget', 'resume', 'rename-run', 'title']) $(id).disabled = !mayWrite;
   await build();
   await buildProgram(predict);
   const status = await ask('GET', '/api/status');

@@ -2,6 +2,7 @@
 // cells with their uncertainty; of a second run, which it is compared with, hollow points.
 
 import { el } from './api.js';
+import { titled } from './run_names.js';
 import { mib, throughput } from './units.js';
 
 const TONES = ['out', 'in', 'violet', 'green', 'red'];
@@ -60,7 +61,7 @@ export class ThroughputChart {
     const told = done.map((cell) => `${cell.column} at ${cell.rtt_ns / 1e6} ms: ${throughput(cell.steady_bytes_per_s)}`).join('; ');
     const place = el('div', { class: 'plot', role: 'img', 'aria-label': `Throughput against RTT, ${done.length} of ${this.run.cells.length} cells measured. ${told}` });
     const keys = this.columns.map((column) => el('span', { class: `key ${this.#tone(column)}` }, column));
-    const caption = `Lines: what theory expects. Points: measured, with 99 % of uncertainty where there are repeats${this.other ? `; hollow: run ${this.other.id}` : ''}. Choose a point, or a cell of the table, to open it.`;
+    const caption = `Lines: what theory expects. Points: measured, with 99 % of uncertainty where there are repeats${this.other ? `; hollow: run ${titled(this.other.id)}` : ''}. Choose a point, or a cell of the table, to open it.`;
     this.root.replaceChildren(el('h3', {}, 'Throughput in MiB/s against RTT in ms', ...keys), place, el('figcaption', {}, caption));
     const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { stroke: color('line'), width: 1 } };
     const series = this.columns.flatMap((column) => {
