@@ -1,20 +1,23 @@
 """Builds kernels of a user's own and measures on them: how long the first build and the next ones take.
 
-    timeout 3h .venv/bin/python tests/bench/kernels.py [--kernel 6.12] [--changes 2]
-
 A first build compiles a kernel with the congestion control of the documents; then the file is changed and built again,
 and a sweep measures it beside Reno and CUBIC, twice, which must give the same bytes. Uses the cache of $XDG_CACHE_HOME.
+Takes a quarter of an hour on two CPUs, most of it the first build.
+
+Example:
+  timeout 3h .venv/bin/python tests/bench/kernels.py --kernel 6.12 --changes 2
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import helped
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "emulator/docs/tcp_gentle.c"
@@ -54,7 +57,7 @@ def sweep(source: Path, kernel: str, cwd: Path) -> list[tuple[str, bytes, float]
 
 def main() -> None:
     """Build, change, build, measure twice."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = helped.parser(__doc__)
     parser.add_argument("--kernel", default="6.12")
     parser.add_argument("--changes", type=int, default=2)
     asked = parser.parse_args()
