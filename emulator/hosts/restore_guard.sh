@@ -81,6 +81,8 @@ keep() {
   while [ ! -e "$result" ] && kill -0 "$guard" 2>/dev/null; do sleep 0.2; done
   if [ -e "$result" ]; then
     answer=$(cat "$result")
+    # The next measurement may begin as soon as it reads the answer: by then the guard has let the lock go.
+    wait "$guard"
   else
     # The guard was killed. A free lock shows that no other measurement restored and started meanwhile.
     exec 9>"$here.lock"

@@ -23,5 +23,10 @@ def test_whatever_dies_the_next_measurement_starts_from_the_settings_of_before()
     assert (sum(deaths["keep"].values()) > 20, sum(deaths["guard"].values()) > 10) == (True, True)
 
 
+def test_a_measurement_may_follow_the_answer_of_the_one_before() -> None:
+    """Though the guard that wrote the answer is slow to end."""
+    assert session()["slow"] == [[["ready", "restored"], 0]] * 2
+
+
 def test_without_room_to_save_the_settings_no_measurement_begins() -> None:
     assert session()["full"] == [[], 1, True]

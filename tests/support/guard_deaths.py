@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -97,6 +98,22 @@ def on_a_full_disk() -> tuple[list[str], int, bool]:
     return said, code, VALUE.read_text().strip() == BEFORE
 
 
+def after_a_slow_guard() -> list[tuple[list[str], int]]:
+    """Two measurements, the second at once after the answer of the first, whose guard takes a second to end."""
+    slow = FOLDER / "bin" / "mv"
+    slow.parent.mkdir()
+    slow.write_text('#!/bin/sh\n/bin/mv "$@"\nsleep 1\n')
+    slow.chmod(0o755)
+    before = os.environ["PATH"]
+    os.environ["PATH"] = f"{slow.parent}:{before}"
+    try:
+        return [keep("5"), keep("5")]
+    finally:
+        os.environ["PATH"] = before
+        shutil.rmtree(slow.parent)
+
+
 if __name__ == "__main__":
     FOLDER.mkdir()
-    print(json.dumps({"keep": of_keep(), "guard": of_guard(), "full": on_a_full_disk()}))  # noqa: T201
+    found = {"slow": after_a_slow_guard(), "keep": of_keep(), "guard": of_guard(), "full": on_a_full_disk()}
+    print(json.dumps(found))  # noqa: T201
