@@ -74,7 +74,9 @@ def test_a_cell_is_measured_and_judged(appliance: Appliance, direction: str) -> 
 
 
 def test_the_line_of_the_answers_direction_limits(appliance: Appliance) -> None:
-    one = cell(RequestLoad(16, answer_bytes=100 * KIB), rtt_ms=20, rate_mbit=100, duration_s=5)
+    """The buffer holds whatever is in flight: which segments a full one drops is chance, and may cost a fifth."""
+    load = RequestLoad(16, answer_bytes=100 * KIB)
+    one = cell(load, rtt_ms=20, rate_mbit=100, duration_s=5, buffer=Buffer(8 * MIB))
     slow = replace(one.lane, inbound=replace(one.lane.inbound, rate_bps=10 * MBIT))
     result = measured(appliance, replace(one, topology=one.topology.alone(slow)))
     assert result.judgement.kind == "line"
