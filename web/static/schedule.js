@@ -3,19 +3,19 @@
 import { $, ask, can, el, listen, lock, mayWrite, onClick, say, sayDone, sayFailure, Problem } from './api.js';
 import { SCHEDULE, dropDraft, keepDraft, readDraft } from './draft.js';
 import { clear, show } from './mistakes.js';
-import { cleaned, Tracks, WORDS } from './schedule_tracks.js';
 import { Player } from './schedule_player.js';
+import { TimeRange } from './schedule_range.js';
+import { askedNow, firstValue, settingsOf } from './schedule_settings.js';
 import { TracePicker } from './schedule_traces.js';
-import { clock, roundStep, timeOf, timeText, valueText } from './schedule_values.js';
+import { cleaned, Tracks, WORDS } from './schedule_tracks.js';
+import { clock, timeOf, timeText } from './schedule_values.js';
 
-const SPANS = [['', 'all of it'], ['1e10', '10 s'], ['6e10', '1 min'], ['6e11', '10 min'], ['3.6e12', '1 h'], ['2.16e13', '6 h'], ['8.64e13', '24 h']];
-const NEW_SPAN = 6e10; // without a loop a minute is shown at least: there is room for more keys
 const form = $('editor');
 const tracks = new Tracks($('tracks'), {
   label: (setting) => WORDS[setting] ?? keys.find((key) => key.name === setting)?.label ?? setting,
   lanes: () => state?.lanes ?? [],
-  settings: (direction) => settings(direction),
-  first: (track, setting) => firstValue(track, setting),
+  settings: (direction) => settingsOf(keys, direction),
+  first: (track, setting) => firstValue(keys, status, track, setting),
   changed,
 });
 let state = null; // what is up
@@ -30,7 +30,7 @@ let kept = true;
 let busy = false;
 let changes = -1;
 const player = new Player();
-let from = 0;
+const range = new TimeRange(() => check().catch(sayFailure));
 
 function empty() {
   return { start: 'now', loop: '', step: '1s', tracks: [] };
@@ -99,20 +99,6 @@ function fill() {
   lock();
 }
 
-function settings(direction) {
-  const every = keys.filter((key) => key.schedulable).map((key) => key.name);
-  return direction === 'both' ? ['rtt', ...every, 'down'] : [...every, 'down'];
-}
-
-// What a lane of a new track has now, in one direction.
-function firstValue(track, setting) {
-  const lane = status.lanes.find((one) => one.name === [track.lanes].flat()[0]) ?? status.lanes[0];
-  if (setting === 'down') return 'no';
-  if (setting === 'rtt') return valueText('ns', lane.rtt_ns);
-  const way = lane.settings[track.direction === 'inbound' ? 'inbound' : 'outbound'] ?? {};
-  return String(way[setting] ?? keys.find((key) => key.name === setting).at_rest);
-}
-
 function choices() {
   const set = (id, options) => {
     const before = $(id).value;
@@ -121,7 +107,7 @@ function choices() {
   };
   set('new-lane', [...state.lanes.map((name) => [name, name]), ['all', 'all lanes']]);
   set('new-direction', [['both', 'both directions'], ['outbound', 'outbound (hub to site)'], ['inbound', 'inbound (site to hub)']]);
-  set('new-setting', settings($('new-direction').value).map((one) => [one, tracks.page.label(one)]));
+  set('new-setting', settingsOf(keys, $('new-direction').value).map((one) => [one, tracks.page.label(one)]));
 }
 
 // Something was edited. `built`: the tables are another; `dragging`: more of the same comes at once.
@@ -171,14 +157,14 @@ async function checked() {
   const order = [...draft.tracks];
   if (!order.length) {
     mistakes(null);
-    window_({ span_ns: 0, loop_ns: null, curves: [] });
+    fit({ span_ns: 0, loop_ns: null, curves: [] });
     tracks.shown({ span_ns: 0, loop_ns: null, curves: [] }, order);
     return;
   }
   try {
     const drawing = mayWrite ? await ask('POST', '/api/schedule/drawing', sent()) : await ask('GET', '/api/schedule/drawing');
     mistakes(null);
-    window_(drawing);
+    fit(drawing);
     tracks.shown(drawing, order);
   } catch (problem) {
     if (!problem.mistakes?.length) throw problem;
@@ -199,30 +185,13 @@ function mistakes(problem) {
   $('mistakes').replaceChildren(...left.map((one) => el('li', {}, one.text)));
 }
 
-// The part of the time that the charts show. Without a loop it does not shrink, nor move, while keys are added.
-function window_(drawing) {
-  const whole = drawing.loop_ns ? drawing.span_ns : Math.max(drawing.span_ns, NEW_SPAN, tracks.view && !tracks.view.loop ? tracks.view.whole : 0);
-  const chosen = Number($('shown').value) || 0;
-  const span = chosen || whole;
-  const most = Math.max(0, whole - span);
-  from = Math.min(from, most);
-  $('from').hidden = most === 0;
-  $('from').max = String(most);
-  $('from').step = String(roundStep(span / 20));
-  $('from').value = String(from);
-  $('from').setAttribute('aria-valuetext', clock(from));
-  tracks.view = { from, to: from + span, whole, step: roundStep(span / 6), loop: Boolean(drawing.loop_ns) };
+function fit(drawing) {
+  tracks.view = range.fit(drawing);
   play();
 }
 
 function zoom(direction) {
-  const spans = SPANS.slice(1).map(([value]) => Number(value));
-  const { view } = tracks;
-  const now = view.to - view.from;
-  const middle = player.now(state) ?? (view.from + view.to) / 2;
-  const next = direction > 0 ? spans.findLast((one) => one < now) ?? spans[0] : spans.find((one) => one > now);
-  $('shown').value = next === undefined || (view.loop && next >= view.whole) ? '' : String(SPANS.find(([value]) => Number(value) === next)[0]);
-  from = Math.max(0, middle - (Number($('shown').value) || view.whole) / 2);
+  range.zoom(direction, player.now(state));
   check().catch(sayFailure);
 }
 
@@ -237,17 +206,9 @@ function play() {
 function now(look) {
   for (const { track, setting, now: place } of tracks.charts) {
     const lanes = track.lanes === 'all' ? state.lanes : [track.lanes].flat();
-    const texts = new Set(lanes.map((name) => asked(look, name, track.direction, setting)));
-    place.textContent = texts.size === 1 && !texts.has('') ? `asked now: ${[...texts][0]}` : '';
+    const said = askedNow(keys, status, look, lanes, track.direction, setting);
+    place.textContent = said && `asked now: ${said}`;
   }
-}
-
-function asked(look, name, direction, setting) {
-  if (setting === 'rtt') return look.lanes[name] ? `${Number((look.lanes[name].asked_ns / 1e6).toFixed(3))} ms` : '';
-  const own = look.scheduled[name] ?? status.lanes.find((lane) => lane.name === name)?.settings;
-  const way = own?.[direction === 'inbound' ? 'inbound' : 'outbound'] ?? {};
-  if (setting === 'down') return way.loss === '100%' ? 'down' : 'up';
-  return String(way[setting] ?? keys.find((key) => key.name === setting)?.at_rest ?? '');
 }
 
 async function change(query) {
@@ -345,12 +306,6 @@ for (const name of ['start', 'loop', 'step']) {
     changed(false);
   });
 }
-$('shown').replaceChildren(...SPANS.map(([value, label]) => el('option', { value }, label)));
-$('shown').addEventListener('change', () => check().catch(sayFailure));
-$('from').addEventListener('input', () => {
-  from = Number($('from').value);
-  check().catch(sayFailure);
-});
 $('zoom-in').addEventListener('click', () => zoom(1));
 $('zoom-out').addEventListener('click', () => zoom(-1));
 $('new-direction').addEventListener('change', choices);
@@ -361,7 +316,7 @@ const picker = new TracePicker((name) => {
 });
 onClick('add-track', () => {
   const track = newTrack();
-  track.keys = [{ at: '0s', [$('new-setting').value]: firstValue(track, $('new-setting').value) }];
+  track.keys = [{ at: '0s', [$('new-setting').value]: firstValue(keys, status, track, $('new-setting').value) }];
   draft.tracks.push(track);
   changed(true);
   tracks.pick(track.keys[0], true);
