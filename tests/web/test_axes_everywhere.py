@@ -37,7 +37,7 @@ def file(folder: Path, sweep_section: str) -> Path:
 def test_every_axis_is_everywhere() -> None:
     assert [field.name for field in fields(Axes)] == [key for key in KEYS if key != "repeats"]
     assert [key for key in SweepForm.model_fields if key != "workload"] == KEYS
-    assert [key for key in RunForm.model_fields if key not in ("workload", "in_lab")] == KEYS
+    assert [key for key in RunForm.model_fields if key not in ("workload", "in_lab", "name")] == KEYS
     assert [axis.key for axis in axes_answer().axes] == KEYS
     options = {param.name: param for param in sweep.params if isinstance(param, click.Option)}
     assert [options[key].opts for key in KEYS] == [[axis.option] for axis in AXES]

@@ -78,9 +78,9 @@ def test_one_spoilt_run_does_not_hide_the_others(run: RunFolder, capsys: pytest.
     assert (code, out.splitlines()) == (
         0,
         [
-            "run       created     cells  measured  invalid",
-            "runs/one  2026-01-02      2         1        0",
-            "runs/two  -               -         -        -",
+            "run       name  created     cells  measured  invalid",
+            "runs/one        2026-01-02      2         1        0",
+            "runs/two        -               -         -        -",
         ],
     )
     assert err.startswith("runs/two/run.json: has format 7")
