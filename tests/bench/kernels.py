@@ -2,7 +2,7 @@
 
 A first build compiles a kernel with the congestion control of the documents; then the file is changed and built again,
 and a sweep measures it beside Reno and CUBIC, twice, which must give the same bytes. Uses the cache of $XDG_CACHE_HOME.
-Takes a quarter of an hour on two CPUs, most of it the first build.
+Takes six minutes on two CPUs, five of them the first build.
 
 Example:
   timeout 3h .venv/bin/python tests/bench/kernels.py --kernel 6.12 --changes 2
