@@ -4,7 +4,7 @@ RUN/run.json          the request: axes, time, version, order
 RUN/topology.yaml     the topology to measure
 RUN/cells/ID.N.json   one measurement, written as soon as it is complete; N counts the repeats of cell ID
 RUN/raw/ID.N.json     output of the tools: the workload's JSON, the queues before and after, the machine
-RUN/name.txt         the name that a user gave the run, if any; it may be given and changed at any time
+RUN/name.txt          the name that a user gave the run, if any; it may be given and changed at any time
 RUN/machine.json      kernel, sysctls, queues, offloads and versions where the first cell was measured
 RUN/files/ID.N/       files that a program left and the user wanted to keep
 RUN/pcap/ID.N/        its captured frames, if the run was asked to keep them
