@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from playwright.sync_api import APIResponse, Browser, Page, Route, sync_playwright
 
@@ -15,6 +16,7 @@ from support.web_daemon import TOKENS, House
 from web.server import Server
 
 LIMIT_MS = PATIENCE_S * 1000
+Scheme = Literal["light", "dark"]
 
 
 @dataclass
@@ -156,3 +158,13 @@ def log_in(page: Page, url: str, token: str = TOKENS.write) -> None:
     page.goto(url)
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Log in").click()
+
+
+@contextmanager
+def visit(browser: Browser, site: Site, width: int = 1280, scheme: Scheme = "light") -> Iterator[Page]:
+    """The first page, logged in, in a window of this width and with these colours."""
+    with browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme) as context:
+        context.set_default_timeout(LIMIT_MS)
+        page = context.new_page()
+        log_in(page, site.url + "/")
+        yield page

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from support.browser_visit import LIMIT_MS, Site, fits, log_in, served
+from support.browser_visit import Scheme, Site, fits, served, visit
 from support.playing_house import PlayingHouse
 from support.web_daemon import STAR, House, asked, star
 
@@ -196,10 +196,7 @@ def test_a_run_that_leases_the_lanes_meanwhile_keeps_the_flows(page: Page, site:
 
 
 def test_a_flow_of_a_lane_that_a_schedule_moves(browser: Browser, tmp_path: Path) -> None:
-    with served(PlayingHouse(tmp_path, DAY.read_text())) as site:
-        page = browser.new_context().new_page()
-        page.set_default_timeout(LIMIT_MS)
-        log_in(page, site.url + "/")
+    with served(PlayingHouse(tmp_path, DAY.read_text())) as site, visit(browser, site) as page:
         site.look()
         before = asked(site.house)
         box = dialog(page, "london")
@@ -211,21 +208,16 @@ def test_a_flow_of_a_lane_that_a_schedule_moves(browser: Browser, tmp_path: Path
         voice, lane = flows(site.house, "london")["voice"], before.lane("london")
         assert (voice.outbound.delay_ns, voice.inbound.delay_ns) == (lane.outbound.delay_ns, lane.inbound.delay_ns)
         assert asked(site.house).schedule == before.schedule
-        page.context.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1920, "dark")])
-def test_the_dialog_fits(browser: Browser, site: Site, width: int, scheme: str) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    context.set_default_timeout(LIMIT_MS)
-    page = context.new_page()
+def test_the_dialog_fits(browser: Browser, site: Site, width: int, scheme: Scheme) -> None:
     give(site)
-    log_in(page, site.url + "/")
-    expect(page.get_by_role("row", name="voice")).to_be_visible()
-    fits(page, width)
-    box = dialog(page, button="Edit flow voice")
-    box.locator("summary").first.click()
-    fits(page, width)
-    page.wait_for_function("box => box.scrollWidth <= box.clientWidth", arg=box.element_handle())
-    accessible(page)
-    context.close()
+    with visit(browser, site, width, scheme) as page:
+        expect(page.get_by_role("row", name="voice")).to_be_visible()
+        fits(page, width)
+        box = dialog(page, button="Edit flow voice")
+        box.locator("summary").first.click()
+        fits(page, width)
+        page.wait_for_function("box => box.scrollWidth <= box.clientWidth", arg=box.element_handle())
+        accessible(page)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from support.browser_visit import LIMIT_MS, Held, Site, fits, log_in, served
+from support.browser_visit import LIMIT_MS, Held, Scheme, Site, fits, log_in, served, visit
 from support.fake_machines import appliance_box
 from support.playing_house import PlayingHouse
 from support.web_daemon import STAR, TOKENS, House, asked, star
@@ -340,29 +340,22 @@ def sound(page: Page, box: Locator, width: int) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1920, "dark")])
-def test_the_dialogs_fit(browser: Browser, site: Site, width: int, scheme: str) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    context.set_default_timeout(LIMIT_MS)
-    page = context.new_page()
-    log_in(page, site.url + "/")
-    expect(names(page)).to_have_count(3)
-    new = dialog(page)
-    new.get_by_label("Place").fill("tokyo")
-    new.get_by_label("Hub port").select_option("eth1")
-    sound(page, new, width)
-    new.get_by_label("Hub port").select_option("")
-    new.get_by_label("Name of the site").press("Enter")
-    expect(page.locator("#plan")).to_be_visible()
-    sound(page, page.locator("#plan"), width)
-    context.close()
+def test_the_dialogs_fit(browser: Browser, site: Site, width: int, scheme: Scheme) -> None:
+    with visit(browser, site, width, scheme) as page:
+        expect(names(page)).to_have_count(3)
+        new = dialog(page)
+        new.get_by_label("Place").fill("tokyo")
+        new.get_by_label("Hub port").select_option("eth1")
+        sound(page, new, width)
+        new.get_by_label("Hub port").select_option("")
+        new.get_by_label("Name of the site").press("Enter")
+        expect(page.locator("#plan")).to_be_visible()
+        sound(page, page.locator("#plan"), width)
 
 
 def test_a_scheduled_lane_goes_with_its_track_and_an_undo_returns_both(browser: Browser, tmp_path: Path) -> None:
-    with served(PlayingHouse(tmp_path, DAY.read_text())) as site:
-        page = browser.new_context().new_page()
-        page.set_default_timeout(LIMIT_MS)
+    with served(PlayingHouse(tmp_path, DAY.read_text())) as site, visit(browser, site) as page:
         before = asked(site.house)
-        log_in(page, site.url + "/")
         page.get_by_role("button", name="Remove london").click()
         plan = page.locator("#plan")
         expect(plan.locator("#plan-warnings")).to_have_text("the schedule loses 1 track, which changed only london")
@@ -375,4 +368,3 @@ def test_a_scheduled_lane_goes_with_its_track_and_an_undo_returns_both(browser: 
         page.get_by_role("button", name="Undo the last change").click()
         expect(page.get_by_role("button", name="london", exact=True)).to_be_visible()
         assert asked(site.house) == before
-        page.context.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from support.browser_visit import LIMIT_MS, Site, fits, log_in, served
+from support.browser_visit import Scheme, Site, fits, served, visit
 from support.playing_house import PlayingHouse
 from support.web_daemon import STAR, asked, star
 
@@ -182,10 +182,7 @@ def test_a_run_that_leases_the_lanes_leaves_the_edits(page: Page, site: Site) ->
 
 
 def test_what_a_schedule_moves_is_nobodys_change(browser: Browser, tmp_path: Path) -> None:
-    with served(PlayingHouse(tmp_path, DAY.read_text())) as site:
-        page = browser.new_context().new_page()
-        page.set_default_timeout(LIMIT_MS)
-        log_in(page, site.url + "/")
+    with served(PlayingHouse(tmp_path, DAY.read_text())) as site, visit(browser, site) as page:
         site.look()
         page.get_by_role("button", name="london", exact=True).click()
         expect(page.locator("#panel-title")).to_have_text("Lane london")
@@ -199,18 +196,13 @@ def test_what_a_schedule_moves_is_nobodys_change(browser: Browser, tmp_path: Pat
         expect(both(page)).to_have_count(0)
         other(site, "bob", {"rtt": "77ms"}, "london")
         expect(both(page)).to_contain_text(re.compile("You: 50ms. bob: 77ms. Before: "))
-        page.context.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1920, "dark")])
-def test_marked_fields_fit(browser: Browser, site: Site, width: int, scheme: str) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    context.set_default_timeout(LIMIT_MS)
-    page = context.new_page()
-    log_in(page, site.url + "/")
-    rtt(page).fill("50")
-    other(site, "a-person-with-a-long-name-of-sixty-four-letters-as-the-login-lets-in", {"rtt": "90ms"})
-    expect(both(page)).to_have_count(1)
-    fits(page, width)
-    accessible(page)
-    context.close()
+def test_marked_fields_fit(browser: Browser, site: Site, width: int, scheme: Scheme) -> None:
+    with visit(browser, site, width, scheme) as page:
+        rtt(page).fill("50")
+        other(site, "a-person-with-a-long-name-of-sixty-four-letters-as-the-login-lets-in", {"rtt": "90ms"})
+        expect(both(page)).to_have_count(1)
+        fits(page, width)
+        accessible(page)
