@@ -1,8 +1,8 @@
 """By hand: what a task costs on the page, in presses of a mouse button, keys and seconds.
 
 Each task begins on an open page. Presses and keys are the browser's own events, as a user causes them; a choice in a
-list counts as two presses. The seconds are a practised user's: one for each press, 0.15 for each key (the page itself
-answers faster than a second). The daemon is the real one over the kernel in memory. Takes about a minute.
+list counts as two presses. The seconds are reckoned, not measured: one for each press, 0.15 for each key. The
+daemon is the real one over the kernel in memory. Takes about a minute.
 
 Example:
   .venv/bin/python tests/bench/tasks.py

@@ -5,14 +5,15 @@ import { $, ask, can, el, lock, mayWrite, sayFailure } from './api.js';
 import { matchWords } from './flow_dialog.js';
 import { known } from './impairment_keys.js';
 import { LaneForm } from './lane_form.js';
+import { changedBy } from './lane_state.js';
 import { around, PLACES } from './places.js';
 import { showPlan } from './plan_dialog.js';
-import { changedBy } from './lane_state.js';
 import { drops, ms, rate } from './units.js';
 
 export class Panel {
-  // `changed` is called with the answer to a change, and `refresh` asks for what is up. Of the lane in the panel somebody wants to remove it (`remove`), to add
-  // a flow or edit one (`editFlow`, with the lane and the flow's name), or to remove a flow (`removeFlow`).
+  // `changed` is called with the answer to a change, and `refresh` asks for what is up. Of the lane in the panel somebody
+  // wants to remove it (`remove`), to add a flow or edit one (`editFlow`, with the lane and the flow's name), or to remove
+  // a flow (`removeFlow`).
   constructor(root, { changed, refresh, remove, editFlow, removeFlow }) {
     Object.assign(this, { root, changed, refresh, remove, editFlow, removeFlow, lane: null, flow: '', live: {}, forms: new Map(), saying: 0, applying: false });
     root.addEventListener('submit', (event) => event.preventDefault());
