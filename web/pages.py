@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from urllib.parse import quote
 
@@ -116,6 +117,7 @@ def _denied(denied: Denied) -> AnyResponse | Response:
     return problems.of(denied)
 
 
-def _inside(path: str) -> str:
-    """The local path to continue at; never another site's address, whatever was sent."""
-    return path if path.partition("?")[0] in PAGES else "/"
+def _inside(asked: str) -> str:
+    """The page to continue at, with its query and fragment; never another site's address, whatever was sent."""
+    path = re.split("[?#]", asked, maxsplit=1)[0]
+    return asked if path in PAGES else "/"

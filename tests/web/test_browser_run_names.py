@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from support.browser_visit import Site, fits, log_in
-from support.web_daemon import House, until
+from support.web_daemon import TOKENS, House, until
 
 AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 
@@ -80,3 +80,17 @@ def test_the_longest_name_fits_and_is_accessible(browser: Browser, site: Site, w
     assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in found["violations"]] == []
     fits(page, width)
     context.close()
+
+
+def test_whoever_logs_in_again_comes_back_to_the_same_two_runs(page: Page, site: Site) -> None:
+    first, second = ran(site.house, "one"), ran(site.house, "two")
+    shown = f"{site.url}/runs?run={second}&with={first}&cell=lane-1ms-default-1-1Gbit"
+    page.goto(shown)
+    expect(page.locator("#comparison-table th").nth(1)).to_have_text(f"one ({first})")
+    page.context.clear_cookies()
+    page.get_by_role("textbox", name="Name", exact=True).fill("three")
+    page.get_by_role("textbox", name="Name", exact=True).press("Enter")
+    page.get_by_label("Token").fill(TOKENS.write)
+    page.get_by_role("button", name="Log in").click()
+    expect(page).to_have_url(shown)
+    expect(page.locator("#comparison-table th").nth(1)).to_have_text(f"one ({first})")

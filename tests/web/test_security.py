@@ -248,6 +248,11 @@ def test_after_the_login_one_stays_here(house: House, goal: str) -> None:
     assert house.someone().post("/login", data={"token": TOKENS.write, "next": goal}).location == "/"
 
 
+@pytest.mark.parametrize("goal", ["/runs?run=a&with=b&cell=c", "/#london", "/schedule?lane=japan#key"])
+def test_after_the_login_one_sees_what_one_asked_for(house: House, goal: str) -> None:
+    assert house.someone().post("/login", data={"token": TOKENS.write, "next": goal}).location == goal
+
+
 def test_the_unix_socket_needs_no_token_and_no_header_can_pretend_to_be_it(house: House) -> None:
     assert house.someone().get("/api/status", environ_overrides={"longhaul.trusted": True}).status_code == 200
     assert house.someone().get("/api/status", headers={"longhaul.trusted": "True"}).status_code == 401

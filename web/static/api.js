@@ -16,6 +16,9 @@ export class Problem extends Error {
   }
 }
 
+// The session is over: whoever logs in comes back to what this page shows.
+const logIn = () => location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search + location.hash)}`);
+
 export async function ask(method, path, body, kind = 'application/json', headers = {}) {
   const options = { method, headers: { 'X-CSRF-Token': csrf, ...headers } };
   if (body !== undefined) {
@@ -30,9 +33,7 @@ export async function ask(method, path, body, kind = 'application/json', headers
   } catch {
     throw new Problem({ status: 0, detail: 'The daemon does not answer.' });
   }
-  if (response.status === 401) {
-    location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
-  }
+  if (response.status === 401) logIn();
   const type = response.headers.get('Content-Type') ?? '';
   const value = type.includes('json') && text ? JSON.parse(text) : text;
   if (!response.ok) throw new Problem(typeof value === 'object' ? value : { status: response.status, detail: text });
@@ -125,7 +126,7 @@ function connect() {
 async function again() {
   try {
     const response = await fetch('/api/runs', { method: 'GET' });
-    if (response.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+    if (response.status === 401) logIn();
   } catch {
     // the daemon is still gone: connect again below
   }
