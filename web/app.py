@@ -16,6 +16,7 @@ from web.api import (
     problems,
     programs,
     proposal,
+    recordings,
     schedule,
 )
 from web.auth import who
@@ -25,7 +26,20 @@ from web.service import OPTIONAL
 
 LARGEST_BODY_BYTES = 256 * 1024
 TABLES = tuple(
-    one.table for one in (lanes, changed, lane_set, proposal, schedule, matrix, live, cell_over_time, programs, places)
+    one.table
+    for one in (
+        lanes,
+        changed,
+        lane_set,
+        proposal,
+        schedule,
+        recordings,
+        matrix,
+        live,
+        cell_over_time,
+        programs,
+        places,
+    )
 )
 """The tables of endpoints, in the order of the documentation."""
 

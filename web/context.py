@@ -13,6 +13,7 @@ from emulator.control.status import Status
 from emulator.experiment import sweep_runner
 from web.certificates import Certificates
 from web.live import Live
+from web.recordings import Recordings
 from web.runs import Runs
 from web.service import UseCases
 from web.traces import Traces
@@ -29,6 +30,7 @@ class ServerContext:
     certificates: Certificates
     verifications: Verifications
     traces: Traces
+    recordings: Recordings
     lab: bool = True
     demo: bool = False
     clock: Callable[[], float] = time.monotonic
@@ -48,6 +50,7 @@ class ServerContext:
         self.live.stop()
         self.runs.stop()
         self.verifications.stop()
+        self.recordings.end()
 
 
 def here() -> ServerContext:

@@ -23,6 +23,7 @@ PAGES = {
     "/": ("lanes", "Lanes", ""),
     "/matrix": ("matrix", "Matrix", ""),
     "/schedule": ("schedule", "Schedule", ""),
+    "/recordings": ("recordings", "Recordings", ""),
     "/runs": ("runs", "Test runs", ""),
     "/topology": ("topology", "Topology", ""),
     "/history": ("history", "History", "history"),

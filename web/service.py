@@ -21,7 +21,7 @@ from emulator.control.machine_context import Phase
 from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
 from emulator.control.status_document import etag_of
-from emulator.errors import InputError, RefusedError
+from emulator.errors import InputError, RefusedError, no_such
 from emulator.model import lane_set
 from emulator.model.schedule_diff import differences
 from emulator.model.topology import Lane, Topology
@@ -174,15 +174,31 @@ class UseCases:
         with self._changing(if_match, dry_run):
             topology, hints = self._need_up(min(patches)), list[str]()
             changed = lane_patch.all_patched(topology, patches, hints)
-            if dry_run:
-                done = self._up(changed, dry_run, confirm_s)
-                hints += of_change(topology, changed)
-            else:
-                lanes = [changed.lane(name) for name in patches]
-                steps = self._appliance.set_lanes(lanes, **self._unless_confirmed(confirm_s))
-                what = f"{lanes[0].name} is changed" if len(lanes) == 1 else f"{len(lanes)} lanes are changed"
-                done = self._done(what, steps, False)
+            done = self._set(topology, changed, [*patches], dry_run, confirm_s)
             return replace(done, warnings=[*hints, *done.warnings])
+
+    def replace_lane(
+        self, name: str, change: Callable[[Lane], Lane], *, if_match: str = "", dry_run: bool = False,
+        confirm_s: float | None = None,
+    ) -> Performed:  # fmt: skip
+        """Change one lane in use as `change` does. Raises InputError without that lane, and what `change` raises."""
+        with self._changing(if_match, dry_run):
+            topology = self._need_up(name)
+            if name not in topology.sites:
+                raise InputError.single(no_such("lane", name, topology.sites), "query", "lane")
+            changed = topology.with_lane(change(topology.lane(name)))
+            return self._set(topology, changed, [name], dry_run, confirm_s)
+
+    def _set(
+        self, old: Topology, new: Topology, names: Sequence[str], dry_run: bool, confirm_s: float | None
+    ) -> Performed:
+        if dry_run:
+            done = self._up(new, dry_run, confirm_s)
+            return replace(done, warnings=[*of_change(old, new), *done.warnings])
+        lanes = [new.lane(name) for name in names]
+        steps = self._appliance.set_lanes(lanes, **self._unless_confirmed(confirm_s))
+        what = f"{lanes[0].name} is changed" if len(lanes) == 1 else f"{len(lanes)} lanes are changed"
+        return self._done(what, steps, False)
 
     def schedule(
         self,

@@ -13,12 +13,14 @@ from emulator.control.rtt_monitor import Echoes
 from emulator.control.watchdog_thread import Watchdog
 from emulator.system import event_log
 from web.api.matrix import verification_answer
+from web.api.recordings import recording_answer
 from web.api.run_schemas import run_answer
 from web.app import create_app
 from web.auth.guard import Guard
 from web.certificates import Certificates
 from web.context import ServerContext
 from web.live import Channel, Live
+from web.recordings import Recording, Recordings
 from web.runs import Run, Runs, local_runners
 from web.server import Server
 from web.service import UseCases
@@ -41,8 +43,12 @@ def daemon(appliance: Appliance, state: Path, *, lab: bool = True, demo: bool = 
     def tell(verification: Verification) -> None:
         live.channel.send("verification", verification_answer(verification).model_dump(mode="json"))
 
+    def told(recording: Recording) -> None:
+        live.channel.send("recording", recording_answer(recording).model_dump(mode="json"))
+
     verifications = Verifications(usecases, certificates, tell)
-    return ServerContext(usecases, live, runs, certificates, verifications, Traces(state / "traces"), lab, demo)
+    kept = Traces(state / "traces"), Recordings(state / "recordings", usecases, told)
+    return ServerContext(usecases, live, runs, certificates, verifications, *kept, lab, demo)
 
 
 def reporting(log: event_log.Log, channel: Channel) -> event_log.Log:

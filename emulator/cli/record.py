@@ -16,13 +16,13 @@ from emulator.cli.complete import lane_names
 from emulator.cli.options import TIME, appliance_of, need_up
 from emulator.cli.output import emit_json, emit_table, json_option
 from emulator.cli.types import progress
-from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MeasureError
+from emulator.errors import EXIT_NOT_AS_ASKED, InputError, MeasureError, Mistake
 
 if TYPE_CHECKING:
     from emulator.record.compare_profiles import Likeness
     from emulator.record.path_profile import Direction, PathProfile
     from emulator.record.probes import RecordedProbe
-    from emulator.record.recording import Target
+    from emulator.record.recording import RecordingPlan, Target
 
 FOUND = ("direction", "least", "median", "99 %", "jitter", "lost", "in a row", "loss model", "fit (p)", "rate")
 LIKE = ("direction", "figure", "recorded", "there", "apart at most", "verdict")
@@ -59,28 +59,24 @@ def record(
     with ping, which measures only round trips. Ctrl-C ends the recording early and keeps it; --again computes the
     profile of a recording that a crash interrupted. `longhaul replay` plays the profile on a lane.
     """
-    from emulator.model.schedule import MOST_KEYS
     from emulator.record import file, recording
+    from emulator.record.recording import RecordingPlan
 
     if sum(1 for given in (host, lane, again) if given) != 1:
         raise click.UsageError("name a HOST, a --lane, or a folder for --again", ctx)
-    if not again and for_ns // step_ns > MOST_KEYS // 2:
-        raise InputError.single(
-            f"{for_ns // step_ns} steps are too many for a trace: {MOST_KEYS // 2} at most", "--step"
-        )
+    plan = RecordingPlan(by, every_ns, for_ns, step_ns)
+    if not again:
+        _check(str(host or lane), plan)
     reference = file.load(against) if against else None
-    if step_ns < every_ns and not again:
-        raise InputError.single("a step of the trace must be at least the interval (--every)", "--step")
     if again:
         _finish(ctx, again, step_ns, reference, as_json)
         return
     label = str(host or lane)
     folder = output or Path("recordings") / re.sub(r"[^A-Za-z0-9._-]", "-", label)
-    _check(label, every_ns, for_ns)
     try:
         with _ends(ctx, host, lane, by) as ends:
             with _bar(label, for_ns) as reported:
-                recording.record(ends, label, _now(), folder, by, every_ns, for_ns, reported)
+                recording.record(ends, label, _now(), folder, plan, reported)
             if rate:
                 recording.measure_rates(ends, folder)
     except (KeyboardInterrupt, MeasureError):
@@ -91,22 +87,14 @@ def record(
     _finish(ctx, folder, step_ns, reference, as_json)
 
 
-def _check(label: str, every_ns: int, for_ns: int) -> None:
-    from emulator.record.probes import MOST_PROBES
-    from emulator.record.recorder import FASTEST_NS
+def _check(label: str, plan: RecordingPlan) -> None:
+    from emulator.record.recording import is_address
 
-    if label.startswith("-"):
-        raise InputError.single("use a host's name or address", "HOST", label)
-    if every_ns < FASTEST_NS:
-        raise InputError.single(
-            f"use at least {units.format_duration(FASTEST_NS)}: more probes would load the path", "--every"
-        )
-    if for_ns // every_ns > MOST_PROBES:
-        raise InputError.single(
-            f"{for_ns // every_ns} probes are too many, {MOST_PROBES} at most: use a longer --every", "--for"
-        )
-    if for_ns < every_ns:
-        raise InputError.single("this duration is too short for one probe", "--for")
+    wrong = [Mistake(f"--{name}", "", text) for name, text in plan.mistakes]
+    if not is_address(label):
+        wrong.append(Mistake("HOST", label, "use a host's name or address"))
+    if wrong:
+        raise InputError(wrong)
 
 
 @contextlib.contextmanager

@@ -64,16 +64,26 @@ def load(path: str | Path) -> PathProfile:
 
 def load_trace(path: str | Path, direction: str) -> tuple[Keyframe, ...]:
     """The keyframes of a direction's trace. Raises InputError when the profile has none."""
+    trace = _trace_file(path, direction)
+    try:
+        return traces.read_csv(_text(trace, bounded_file.TRACE))
+    except ValueError as error:
+        raise InputError.single(str(error), str(trace)) from None
+
+
+def trace_text(path: str | Path, direction: str) -> str:
+    """The file of a direction's trace. Raises InputError when the profile has none."""
+    return _text(_trace_file(path, direction), bounded_file.TRACE)
+
+
+def _trace_file(path: str | Path, direction: str) -> Path:
     file = _file(path)
     tree = yaml_source.read(_text(file, bounded_file.PATH_PROFILE), str(file)).tree
     said = tree.get(direction) if isinstance(tree, dict) else None
     name = said.get("trace") if isinstance(said, dict) else None
     if not isinstance(name, str):
         raise InputError.single("the profile has no trace for this direction", str(file), direction)
-    try:
-        return traces.read_csv(_text(file.parent / name, bounded_file.TRACE))
-    except ValueError as error:
-        raise InputError.single(str(error), str(file.parent / name)) from None
+    return file.parent / name
 
 
 def _file(path: str | Path) -> Path:
@@ -241,6 +251,11 @@ def recorded(folder: Path) -> tuple[RecordingSource, list[RecordedProbe], tuple[
         return source, probes.parse(_text(folder / PROBES, bounded_file.PROBES)), rates_bps
     except ValueError as error:
         raise InputError.single(str(error), str(folder / PROBES)) from None
+
+
+def source(folder: Path) -> RecordingSource:
+    """What a folder's recording was made of, even an interrupted one. Raises InputError."""
+    return _facts(folder / RECORDING)[0]
 
 
 def _facts(path: Path) -> tuple[RecordingSource, tuple[int | None, int | None]]:

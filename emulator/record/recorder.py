@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from emulator.record.probes import BACK, SOMEWHERE, THERE, RecordedProbe
 FASTEST_NS = 10_000_000
 """The shortest interval between two probes: 100 probes/s add no relevant load to a path."""
 
-SERIES_NS = 60 * 10**9
-"""irtt prints its results when it ends, so each series lasts one minute."""
+SERIES_NS = 10 * 10**9
+"""irtt prints its results when it ends, and none when it is interrupted: whoever stops a recording loses one series."""
 
 _PATIENCE_S = 30.0
 _LOST = {"true_up": THERE, "true_down": BACK, "true": SOMEWHERE}
@@ -57,6 +58,38 @@ class Notebook:
         self._file.close()
 
 
+class RecordingStopped(Exception):
+    """Somebody stopped the recording before its time was over."""
+
+
+class Stoppable:
+    """A host whose programs another thread may end early."""
+
+    def __init__(self, host: ProgramHost) -> None:
+        self._host, self._turn = host, threading.Lock()
+        self._programs: list[Running] = []
+        self.stopped = False
+
+    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+        """Run a program to its end. Raises MissingError, MeasureError."""
+        return self._host.run(argv, timeout_s)
+
+    def start(self, argv: Sequence[str]) -> Running:
+        """Start a program. Raises RecordingStopped once somebody has stopped the host."""
+        with self._turn:
+            if self.stopped:
+                raise RecordingStopped
+            self._programs.append(program := self._host.start(argv))
+            return program
+
+    def stop(self) -> None:
+        """Interrupt what runs; nothing starts any more."""
+        with self._turn:
+            self.stopped = True
+            for program in self._programs:
+                program.interrupt()
+
+
 @dataclass(frozen=True)
 class Task:
     """What to probe: the sending end, the address, the interval and the duration, in ns."""
@@ -94,12 +127,14 @@ def by_ping(task: Task, notebook: Notebook) -> None:
 
 
 def by_irtt(task: Task, notebook: Notebook) -> None:
-    """Record with irtt, one series a minute. Raises MeasureError when the first series fails; a later failure counts as
-    an outage."""
+    """Record with irtt, series by series. Raises MeasureError when the first fails; a later failure counts as an
+    outage. RecordingStopped or KeyboardInterrupt end it: the series that runs then is lost."""
     begin_ns: int | None = None
     started_ns, run = time.monotonic_ns(), 0
     while (passed_ns := time.monotonic_ns() - started_ns) < task.for_ns:
-        said, stopped = _series(task, min(SERIES_NS, task.for_ns - passed_ns))
+        said = _series(task, min(SERIES_NS, task.for_ns - passed_ns))
+        if not said.stdout and isinstance(task.end, Stoppable) and task.end.stopped:
+            raise RecordingStopped
         if said.exit_code and begin_ns is None:
             said.checked()
         trips = [] if said.exit_code else irtt.parse_trips(said.stdout)
@@ -109,8 +144,6 @@ def by_irtt(task: Task, notebook: Notebook) -> None:
             notebook.add(
                 RecordedProbe(run, number, trip.sent_ns - begin_ns, trip.rtt_ns, trip.there_ns, trip.back_ns, lost)
             )
-        if stopped:
-            raise KeyboardInterrupt
         if not trips:
             # irtt could not connect: probes would have been lost. A refused connection returns at once, so wait.
             time.sleep(1)
@@ -119,15 +152,11 @@ def by_irtt(task: Task, notebook: Notebook) -> None:
         run += 1
 
 
-def _series(task: Task, series_ns: int) -> tuple[Completed, bool]:
-    """Run one series; also return whether Ctrl-C interrupted it: irtt then still prints its results."""
+def _series(task: Task, series_ns: int) -> Completed:
+    """Run one series to its end."""
     seconds = series_ns / 1e9
     with task.end.start(irtt.client_argv(task.address, seconds, task.every_ns / 1e9)) as program:
-        try:
-            return program.wait(irtt.longest_s(seconds, 0)), False
-        except KeyboardInterrupt:
-            program.interrupt()
-            return program.wait(_PATIENCE_S), True
+        return program.wait(irtt.longest_s(seconds, 0))
 
 
 def answers_irtt(end: ProgramHost, address: str) -> bool:

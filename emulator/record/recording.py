@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from emulator import units
 from emulator.errors import InputError, MeasureError, no_such
 from emulator.experiment.attempts import Attempts
 from emulator.hosts import resolve
@@ -14,6 +15,7 @@ from emulator.hosts.tools import ping
 from emulator.hosts.tools.process import ProgramHost
 from emulator.hosts.tools.rtt_prober import between
 from emulator.hosts.tools.workloads import PATH_RATE
+from emulator.model.schedule import MOST_KEYS
 from emulator.model.topology import Topology
 from emulator.record import file, probes
 from emulator.record.path_profile import (
@@ -27,12 +29,45 @@ from emulator.record.path_profile import (
 )
 from emulator.record.probes import RecordedProbe
 from emulator.record.rate import measured
-from emulator.record.recorder import Here, Notebook, Task, answers_irtt, by_irtt, by_ping
+from emulator.record.recorder import FASTEST_NS, Here, Notebook, Task, answers_irtt, by_irtt, by_ping
 
 TOOLS = ("auto", "irtt", "ping")
 STEP_NS = 10**9
 _UNKNOWN_HOST = 2
 _PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class RecordingPlan:
+    """How to record: the tool (one of TOOLS), the interval and the duration of the probes, and the trace's step."""
+
+    by: str = "auto"
+    every_ns: int = 10**8
+    for_ns: int = 60 * 10**9
+    step_ns: int = STEP_NS
+
+    @property
+    def mistakes(self) -> list[tuple[str, str]]:
+        """What cannot be recorded so: the names of settings (every, for, step), each with what is wrong."""
+        found, steps, count = [], self.for_ns // max(1, self.step_ns), self.for_ns // max(1, self.every_ns)
+        if self.every_ns < FASTEST_NS:
+            least = units.format_duration(FASTEST_NS)
+            found.append(("every", f"use at least {least}: more probes would load the path"))
+        elif count > probes.MOST_PROBES:
+            text = f"{count} probes are too many, {probes.MOST_PROBES} at most: use a longer interval (every)"
+            found.append(("for", text))
+        if self.for_ns < self.every_ns:
+            found.append(("for", "this duration is too short for one probe"))
+        if self.step_ns < self.every_ns:
+            found.append(("step", "a step of the trace must be at least the interval (every)"))
+        elif steps > MOST_KEYS // 2:
+            found.append(("step", f"{steps} steps are too many for a trace: {MOST_KEYS // 2} at most"))
+        return found
+
+
+def is_address(text: str) -> bool:
+    """Whether a tool takes this text for a host's name or address, never for an option."""
+    return bool(text) and not text.startswith("-") and not any(letter.isspace() for letter in text)
 
 
 @dataclass(frozen=True)
@@ -89,21 +124,19 @@ def record(
     label: str,
     at: str,
     folder: Path,
-    by: str,
-    every_ns: int,
-    for_ns: int,
+    plan: RecordingPlan,
     reported: Callable[[RecordedProbe], None],
 ) -> None:
     """Record into a new folder. Raises MeasureError, InputError; KeyboardInterrupt when the user interrupts it.
 
     Probes answered until then stay in the folder.
     """
-    if by == "irtt" and not ends.has_irtt:
+    if plan.by == "irtt" and not ends.has_irtt:
         raise MeasureError(f"irtt does not reach {label}: run irtt server there, or omit --by to use ping")
     split = (ONE_CLOCK if ends.one_clock else TWO_CLOCKS) if ends.has_irtt else ROUND_TRIPS
-    file.begin(folder, RecordingSource(label, "irtt" if ends.has_irtt else "ping", at, every_ns, split))
+    file.begin(folder, RecordingSource(label, "irtt" if ends.has_irtt else "ping", at, plan.every_ns, split))
     with Notebook(folder, reported) as notebook:
-        (by_irtt if ends.has_irtt else by_ping)(Task(ends.end, ends.address, every_ns, for_ns), notebook)
+        (by_irtt if ends.has_irtt else by_ping)(Task(ends.end, ends.address, plan.every_ns, plan.for_ns), notebook)
 
 
 def measure_rates(ends: Target, folder: Path) -> None:

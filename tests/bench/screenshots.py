@@ -22,8 +22,10 @@ from playwright.sync_api import Browser, Page, expect
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from support import made_recordings  # noqa: E402
 from support.browser_visit import Site, chromium, log_in, served  # noqa: E402
 from support.furnished_house import Once, furnished, past, ran  # noqa: E402
+from support.waiting import until  # noqa: E402
 from support.web_daemon import House  # noqa: E402
 
 from emulator.control.rtt_monitor import Echoes, Rtts  # noqa: E402
@@ -226,6 +228,22 @@ def schedule(page: Page, site: Site) -> None:
     expect(page.locator("#tracks .wrong")).to_be_visible()
 
 
+def recordings(page: Page, site: Site) -> None:
+    """A recording that is made, one that is kept and one that a crash interrupted."""
+    kept = site.house.appliance.state_dir / "recordings"
+    for seed, name in enumerate(("paris", "rome")):
+        made_recordings.folder(kept / name, made_recordings.one_way(seed, 3000))
+    (kept / "rome/profile.yaml").unlink()
+    site.house.client.post("/api/recordings", json={"host": "oslo.example.org", "every": "20ms"})
+    ping = site.house.paths.ping()
+    for number in range(120):
+        ping.answer(40 + number % 3)
+    until(lambda: site.house.daemon.recordings.get("oslo-example-org").probes == 119)
+    visit(page, site, "/recordings")
+    page.locator("#recording-paris summary").click()
+    expect(page.locator("#now")).to_contain_text("119 answers")
+
+
 def schedule_plan(page: Page, site: Site) -> None:
     """What a change of the schedule does."""
     schedule(page, site)
@@ -260,11 +278,12 @@ FURNISHED: dict[str, Callable[[Page, Site], None]] = {
     "report": report, "program": program, "requests": requests,
     "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
     "nics": plain("/nics"), "certificates": plain("/certificates"), "docs": plain("/docs"), "gone": gone,
-    "schedule": schedule, "schedule-plan": schedule_plan,
+    "schedule": schedule, "schedule-plan": schedule_plan, "recordings": recordings,
     "login-failed": wrong_token,
 }  # fmt: skip
 BARE = {f"empty-{name}": plain(f"/{name}".replace("/lanes", "/")) for name in
-        ("lanes", "setup", "matrix", "schedule", "runs", "topology", "history", "nics", "certificates")}  # fmt: skip
+        ("lanes", "setup", "matrix", "schedule", "recordings", "runs", "topology", "history", "nics",
+         "certificates")}  # fmt: skip
 
 
 def take(browser: Browser, folder: Path, wanted: list[str]) -> None:

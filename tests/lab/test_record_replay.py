@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from emulator.model.loss_model import P32, GilbertElliott
 from emulator.model.topology import Topology
 from emulator.record import compare_profiles, file, recording
 from emulator.record.path_profile import PathProfile
+from web.recordings import RecordingRequest, Recordings
+from web.service import UseCases
 
 MS, S = 10**6, 10**9
 SLACK_NS = 10_000
@@ -53,7 +56,8 @@ def recorded(
     topology = appliance.topology()
     assert topology
     with recording.over_lane(topology, lane, by) as ends:
-        recording.record(ends, lane, "now", folder, by, 20 * MS, seconds * S, lambda _: None)
+        plan = recording.RecordingPlan(by, 20 * MS, seconds * S)
+        recording.record(ends, lane, "now", folder, plan, lambda _: None)
         if rate:
             recording.measure_rates(ends, folder)
     return recording.finish(folder, S)
@@ -148,3 +152,22 @@ def test_the_fit_of_what_is_lost_evenly_is_even(real: Path) -> None:
     loss = file.load(real).inbound.loss
     assert isinstance(loss, int)
     assert loss / P32 == pytest.approx(0.02, rel=0.5)
+
+
+def test_the_daemon_records_a_lane_until_somebody_stops_it(appliance: Appliance, tmp_path: Path) -> None:
+    """Stopped in the second series of irtt, which prints nothing then: the 10 s of the first are kept."""
+    recordings = Recordings(tmp_path / "recordings", UseCases(appliance), lambda _: None)
+    recordings.start(RecordingRequest(lane="real", plan=recording.RecordingPlan("irtt", 20 * MS, 3600 * S)))
+    while not recordings.get("real").probes:
+        time.sleep(1)
+    time.sleep(5)
+    recordings.stop("real")
+    recordings.wait()
+    done = recordings.get("real")
+    assert (done.state, done.trouble) == ("done", "")
+    assert done.profile
+    assert done.profile.source.tool == "irtt"
+    assert done.profile.outbound.found.packets == pytest.approx(10 * 50, abs=2)
+    assert done.profile.outbound.found.median_ns.holds(60 * MS)
+    again = file.load(recordings.folder("real"))
+    assert again.outbound.delay_ns == done.profile.outbound.delay_ns

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
+from typing import cast
 
-from emulator.hosts.tools.process import Completed
+from emulator.errors import LonghaulError
+from emulator.hosts.tools.process import Completed, Running
+from emulator.model.topology import Topology
 from emulator.record import file, recording
 from emulator.record.path_profile import ONE_CLOCK, ROUND_TRIPS, PathProfile, RecordingSource
 from emulator.record.probes import BACK, SOMEWHERE, THERE, RecordedProbe
+from emulator.record.recording import Target
+from support.waiting import PATIENCE_S
 
 MS = 10**6
 EVERY_NS = 20 * MS
@@ -47,6 +56,78 @@ def folder(path: Path, probes: list[RecordedProbe], split: str = ONE_CLOCK) -> P
     with (path / file.PROBES).open("a") as lines:
         lines.writelines(f"{probe.line()}\n" for probe in probes)
     return recording.finish(path, recording.STEP_NS)
+
+
+class HeldPing:
+    """A ping that prints what a test says, when it says it; it ends when somebody interrupts it."""
+
+    def __init__(self) -> None:
+        self._lines: Queue[str | None] = Queue()
+        self.count = 0
+
+    def __enter__(self) -> HeldPing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def answer(self, ms: float = 80.0) -> None:
+        """One more echo is answered, 20 ms after the one before; ping's first does not count."""
+        self.count += 1
+        at = 1000 + self.count / 50
+        self._lines.put(f"[{at:.6f}] 64 bytes from 1: icmp_seq={self.count} time={ms:.3f} ms\n")
+
+    def interrupt(self) -> None:
+        """It ends, after its summary."""
+        self._lines.put(f"{self.count + 1} packets transmitted, {self.count} received\n")
+        self._lines.put(None)
+
+    def lines(self) -> Iterator[str]:
+        """Line by line, as they come."""
+        yield from iter(self._lines.get, None)
+
+    def wait(self, timeout_s: float) -> Completed:
+        """It has ended."""
+        return Completed(("ping",), "", "", 0)
+
+
+class MadeUpPaths:
+    """Paths without a network: each is one ping, the last of `pings`. `wrong` is the error that a path begins with."""
+
+    def __init__(self) -> None:
+        self.pings: list[HeldPing] = []
+        self.asked: list[str] = []
+        self.begun = threading.Semaphore(0)
+        self.wrong: LonghaulError | None = None
+
+    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+        """No program says anything."""
+        return Completed(tuple(argv), "", "", 0)
+
+    def start(self, argv: Sequence[str]) -> Running:
+        """A ping begins."""
+        self.pings.append(HeldPing())
+        self.begun.release()
+        return cast(Running, self.pings[-1])
+
+    @contextmanager
+    def to_host(self, address: str, by: str) -> Iterator[Target]:
+        """From here to an address."""
+        self.asked.append(address)
+        if self.wrong:
+            raise self.wrong
+        yield Target(self, address, has_irtt=False, one_clock=False)
+
+    @contextmanager
+    def over_lane(self, topology: Topology, name: str, by: str) -> Iterator[Target]:
+        """Over a lane."""
+        with self.to_host(f"{topology.name}/{name}", by) as target:
+            yield target
+
+    def ping(self) -> HeldPing:
+        """The ping of the recording that was just started, once it has begun."""
+        assert self.begun.acquire(timeout=PATIENCE_S)
+        return self.pings[-1]
 
 
 class Ended:

@@ -27,8 +27,10 @@ from emulator.kernel.fake import FakeKernel
 from emulator.kernel.protocol import QueueCounters
 from emulator.model.topology import Topology
 from support.folders import ROOT
+from support.made_recordings import MadeUpPaths
 from support.waiting import PATIENCE_S
 from web.api.matrix import verification_answer
+from web.api.recordings import recording_answer
 from web.api.run_schemas import run_answer
 from web.app import create_app
 from web.auth.guard import Guard
@@ -36,6 +38,7 @@ from web.auth.tokens import Tokens
 from web.certificates import Certificates
 from web.context import ServerContext
 from web.live import Live
+from web.recordings import Recording, Recordings
 from web.runs import Run, Runs
 from web.service import UseCases
 from web.traces import Traces
@@ -146,8 +149,18 @@ class House:
             self.live.channel.send("verification", verification_answer(one).model_dump(mode="json"))
 
         self.verifications = Verifications(self.usecases, certificates, tell, self.tools)
-        parts = (self.usecases, self.live, self.runs, certificates, self.verifications, Traces(folder / "traces"))
-        self.daemon = ServerContext(*parts, clock=self.clock, **said)
+
+        self.told: list[Recording] = []
+
+        def told(one: Recording) -> None:
+            self.told.append(one)
+            self.live.channel.send("recording", recording_answer(one).model_dump(mode="json"))
+
+        self.paths = MadeUpPaths()
+        self.recordings = Recordings(folder / "recordings", self.usecases, told, self.paths)
+        kept = Traces(folder / "traces"), self.recordings
+        parts = (self.usecases, self.live, self.runs, certificates, self.verifications)
+        self.daemon = ServerContext(*parts, *kept, clock=self.clock, **said)
         self.guard = Guard(TOKENS, clock=self.clock)
         self.app: Flask = create_app(self.daemon, self.guard)
         self.client = self.someone(TOKENS.write)

@@ -186,7 +186,8 @@ def _words(error: Any, form: type[BaseModel]) -> str:
         case "value_error":
             return str(error["ctx"]["error"])
         case "extra_forbidden":
-            return f"unknown key; the keys are {', '.join(_form_at(form, error['loc'][:-1]).model_fields)}"
+            fields = _form_at(form, error["loc"][:-1]).model_fields
+            return f"unknown key; the keys are {', '.join(one.alias or name for name, one in fields.items())}"
         case "missing":
             return "is missing"
         case _:

@@ -265,12 +265,13 @@ def get_traces() -> TracesAnswer:
 
 def _trace(name: str) -> TraceAnswer:
     try:
-        return _trace_answer(name, here().traces.read(name))
+        return trace_answer(name, here().traces.read(name))
     except (KeyError, ValueError) as error:  # deleted meanwhile, or spoilt
         return TraceAnswer(name=name, keys=0, last_ns=0, settings=[], loop_ns=None, trouble=str(error))
 
 
-def _trace_answer(name: str, found: TraceKeys) -> TraceAnswer:
+def trace_answer(name: str, found: TraceKeys) -> TraceAnswer:
+    """The answer about a trace that can be played."""
     keys, loop_ns = found
     words = dict.fromkeys(schedule_points.word(field) for key in keys for field, _ in key.values)
     last_ns = keys[-1].at_ns if keys else 0
@@ -292,7 +293,7 @@ def import_trace(name: str = "", offset: int = 0, total: int | None = None) -> P
         raise UnsupportedMediaType(f"send the body as {OCTETS}")
     part = request.get_data()
     found = here().traces.keep(name, offset, len(part) if total is None else total, part)
-    return PartAnswer(received=offset + len(part), trace=_trace_answer(name, found) if found else None)
+    return PartAnswer(received=offset + len(part), trace=trace_answer(name, found) if found else None)
 
 
 @table("DELETE", "/api/traces/<name>", "", status=204)

@@ -93,7 +93,7 @@ export function onClick(id, work) {
   });
 }
 
-const listeners = { look: [], run: [], verification: [], watchdog: [], trouble: [], back: [] };
+const listeners = { look: [], run: [], verification: [], recording: [], watchdog: [], trouble: [], back: [] };
 export const listen = (kind, work) => listeners[kind].push(work);
 const tell = (kind, value) => listeners[kind].forEach((work) => work(value));
 
@@ -107,7 +107,7 @@ function connect() {
     if (wasGone) tell('back');
     wasGone = false;
   });
-  for (const kind of ['look', 'run', 'verification', 'watchdog', 'trouble']) {
+  for (const kind of ['look', 'run', 'verification', 'recording', 'watchdog', 'trouble']) {
     events.addEventListener(kind, (event) => {
       heard = Date.now();
       shown('live');

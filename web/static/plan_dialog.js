@@ -30,11 +30,11 @@ export function showPlan({ title = 'What the change does', words, plan, label = 
 // The checkbox with which a change waits for confirmation, in its label; null where a change cannot wait.
 export const confirmBox = () => (can.has('confirm') ? el('label', { class: 'check' }, el('input', { type: 'checkbox' }), 'revert after 60 s unless confirmed') : null);
 
-const confirms = (label) => (label?.querySelector('input').checked ? '?confirm=60s' : '');
+const confirms = (label) => (label?.querySelector('input').checked ? { confirm: '60s' } : {});
 
 // A change that is applied as its plan was shown. Where the lanes have changed since, the plan from there is shown.
 export class PlannedChange {
-  // `request` is {method, path, body}, or a function that makes it of what the fields say, null where they say nothing that
+  // `request` is {method, path, body, query}, or a function that makes it of what the fields say, null where they say nothing that
   // can be; `shown` makes of a plan the arguments of showPlan. `page` has the status and `refresh`;
   // `waits` is a confirmBox; `failed` is called with every problem, and `done` with the answer.
   constructor({ request, shown, page, waits, failed, done }) {
@@ -44,7 +44,7 @@ export class PlannedChange {
   async preview(note = '') {
     const { etag } = this.page.status;
     try {
-      const plan = await this.#ask('?dry_run=1', etag);
+      const plan = await this.#ask({ dry_run: '1' }, etag);
       if (plan) showPlan({ ...this.shown(plan), plan, note, act: () => this.apply(etag) });
     } catch (problem) {
       if (problem.status !== 412 || note) this.failed(problem);
@@ -69,10 +69,11 @@ export class PlannedChange {
     await this.preview(MOVED);
   }
 
-  #ask(query, etag) {
+  #ask(how, etag) {
     const request = typeof this.request === 'function' ? this.request() : this.request;
     if (!request) return null;
-    const { method, path, body } = request;
-    return ask(method, path + query, body, 'application/json', { 'If-Match': etag });
+    const { method, path, body, query } = request;
+    const said = new URLSearchParams({ ...query, ...how }).toString();
+    return ask(method, said ? `${path}?${said}` : path, body, 'application/json', { 'If-Match': etag });
   }
 }

@@ -272,6 +272,16 @@ async function jump(query) {
   });
 }
 
+// The tracks that another page asks for: both directions of a recording, as traces on a lane.
+function added() {
+  const wanted = new URLSearchParams(location.search);
+  history.replaceState(null, '', location.pathname);
+  if (!mayWrite || !state.lanes?.includes(wanted.get('lane'))) return;
+  const directions = ['outbound', 'inbound'].filter((name) => wanted.get(name));
+  draft.tracks.push(...directions.map((direction) => ({ lanes: [wanted.get('lane')], direction, trace: wanted.get(direction) })));
+  if (directions.length) changed(true);
+}
+
 function offer() {
   const found = readDraft(SCHEDULE);
   if (!found || !state.topology || !mayWrite || found.text === base) return;
@@ -365,4 +375,4 @@ listen('look', (look) => {
 });
 setInterval(play, 250);
 listen('back', () => load().catch(sayFailure));
-ask('GET', '/api/keys').then((answer) => { keys = answer.keys; }).then(() => Promise.all([load(), picker.load()])).then(offer).catch(sayFailure);
+ask('GET', '/api/keys').then((answer) => { keys = answer.keys; }).then(() => Promise.all([load(), picker.load()])).then(offer).then(added).catch(sayFailure);

@@ -155,7 +155,7 @@ def test_irtt_tells_where_a_probe_was_lost(tmp_path: Path) -> None:
     answer = json.loads(CAPTURE)
     answer["round_trips"][3] |= {"lost": "true_up", "delay": {}}
     answer["round_trips"][4] |= {"lost": "true_down", "delay": {}}
-    tools = Tools([Ended(json.dumps(answer), cut_after=0)])
+    tools = Tools([Ended(json.dumps(answer)), Ended("", cut_after=0)])
     with notebook(tmp_path) as notes, pytest.raises(KeyboardInterrupt):
         by_irtt(Task(tools, "paris", 20 * MS, 10**9), notes)  # type: ignore[arg-type]
     assert [p.lost for p in notes.probes] == ["", "", "", THERE, BACK, "", "", "", "", ""]
