@@ -11,11 +11,13 @@ from typing import Literal
 
 from playwright.sync_api import APIResponse, Browser, Page, Route, sync_playwright
 
+from support.folders import ROOT
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House
 from web.server import Server
 
 LIMIT_MS = PATIENCE_S * 1000
+AXE = (ROOT / "tests/web/vendor/axe/axe.min.js").read_text()
 Scheme = Literal["light", "dark"]
 
 
@@ -137,6 +139,18 @@ def drag_to_end(page: Page, label: str) -> None:
         steps=5,
     )
     page.wait_for_function("slider => slider.value > 0.975 * slider.max", arg=slider.element_handle())
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds: rules, each with the first elements that break it."""
+    page.evaluate(AXE)
+    ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{one['id']} {[node['target'] for node in one['nodes']][:3]}" for one in ran["violations"]]
+
+
+def accessible(page: Page) -> None:
+    """Axe finds nothing."""
+    assert violations(page) == []
 
 
 def fits(page: Page, width: int) -> None:

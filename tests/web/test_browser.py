@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from support.browser_visit import Site, fits, log_in, scrolled_to_the_end
+from support.browser_visit import Site, accessible, fits, log_in, scrolled_to_the_end, violations
 from support.made_results import MS, cell_result, cell_spec, execution
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House, star, until
@@ -25,7 +25,6 @@ from emulator.plan.ops import Op
 from emulator.report import html
 from emulator.report.figures import draw
 
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 WHITE = "rgb(255, 255, 255)"
 PAGES = {
     "/": "#table [data-of=measured] >> text=32.4 ms",
@@ -297,7 +296,6 @@ def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: 
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     context.add_cookies([{"name": "longhaul", "value": _cookie(site.house), "url": site.url}])
     page = context.new_page()
-    page.add_init_script(AXE)
     found = []
     for path, drawn in PAGES.items():
         page.goto(site.url + path)
@@ -305,8 +303,7 @@ def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: 
         site.look()
         expect(page.locator("#pending")).to_be_visible()
         expect(page.locator(drawn).filter(visible=True).first).to_be_visible()
-        ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        found += [f"{path}: {v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]]
+        found += [f"{path}: {one}" for one in violations(page)]
         fits(page, width)
         if folder := os.environ.get("LONGHAUL_SCREENSHOTS"):
             page.screenshot(path=Path(folder) / f"{path.strip('/') or 'lanes'}-{scheme}-{width}.png", full_page=True)
@@ -331,13 +328,11 @@ def test_a_report_is_accessible_fits_and_needs_nothing_else(
 ) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()
-    page.add_init_script(AXE)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(report.as_uri())
     expect(page.get_by_role("img", name="Throughput against RTT")).to_be_visible()
-    ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]] == []
+    accessible(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(element => element.id)")
     assert len(ids) == len(set(ids))

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import Site, fits, log_in, served
+from support.browser_visit import Site, accessible, fits, log_in, served
 from support.folders import ROOT
 from support.made_results import MIB, cell_result, changed
 from support.web_daemon import House, until
@@ -22,7 +22,6 @@ from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.result_migrations import migrated
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 KEEP_PLOTS = """
 Object.defineProperty(window, 'uPlot', {
   set(made) {
@@ -187,12 +186,10 @@ def test_an_opened_cell_of_both_directions_is_accessible_and_fits(
     before, after = ran(site.house), ran(site.house)
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
-    page.add_init_script(AXE)
     log_in(page, f"{site.url}/runs?run={after}&with={before}&cell={quote(LOSSY)}")
     expect(page.locator("#cell-charts").get_by_role("img")).to_have_count(3)
     page.get_by_text("The same as a table").click()
     expect(page.get_by_role("region", name="The cell over time").get_by_role("row")).to_have_count(7)
-    ran_axe = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran_axe["violations"]] == []
+    accessible(page)
     fits(page, width)
     context.close()

@@ -7,24 +7,16 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from support.browser_visit import Scheme, Site, fits, served, visit
+from support.browser_visit import Scheme, Site, accessible, fits, served, visit
 from support.playing_house import PlayingHouse
 from support.web_daemon import STAR, House, asked, star
 
 from emulator.control.appliance import Appliance
 from emulator.model.topology import Flow
 
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 DAY = STAR.parent / "day.yaml"
 LOSS, RATE = "Outbound (hub to site) Loss", "Outbound (hub to site) Rate"
 MS = 10**6
-
-
-def accessible(page: Page) -> None:
-    """Axe finds nothing."""
-    page.evaluate(AXE)
-    ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]] == []
 
 
 def dialog(page: Page, lane: str = "california", button: str = "Add a flow") -> Locator:

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from support.browser_visit import LIMIT_MS, Held, Scheme, Site, fits, log_in, served, visit
+from support.browser_visit import LIMIT_MS, Held, Scheme, Site, accessible, fits, log_in, served, visit
 from support.fake_machines import appliance_box
 from support.playing_house import PlayingHouse
 from support.web_daemon import STAR, TOKENS, House, asked, star
 
 from emulator.control.appliance import Appliance
 
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 DAY = STAR.parent / "day.yaml"
 MS = 10**6
 
@@ -30,13 +29,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
     house.up()
     with served(house) as made:
         yield made
-
-
-def accessible(page: Page) -> None:
-    """Axe finds nothing."""
-    page.evaluate(AXE)
-    ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]] == []
 
 
 def dialog(page: Page) -> Locator:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import LIMIT_MS, Site, fits, log_in
+from support.browser_visit import LIMIT_MS, Site, accessible, fits, log_in
 from support.folders import TOPOLOGIES
 from support.waiting import until
 from support.web_daemon import TOKENS, asked, star
 
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 MANY = "name: many\nhub: hub\nlanes:\n" + "".join(f"  site-{n}: {{rtt: {5 * n}ms}}\n" for n in range(1, 33))
 NAMES = """() => {
   const frame = document.querySelector('#star').getBoundingClientRect();
@@ -107,7 +105,6 @@ def test_each_lane_says_what_is_asked_and_how_it_has_been(page: Page, site: Site
 
 @pytest.mark.parametrize("width", [390, 1440])
 def test_no_name_lies_on_another_and_the_page_is_accessible(page: Page, site: Site, width: int) -> None:
-    page.add_init_script(AXE)
     page.set_viewport_size({"width": width, "height": 900})
     for text, lanes, least in (((TOPOLOGIES / "wide-star.yaml").read_text(), 12, 8), (MANY, 32, 15)):
         site.house.client.put("/api/topology", data=text, content_type="application/yaml")
@@ -122,6 +119,5 @@ def test_no_name_lies_on_another_and_the_page_is_accessible(page: Page, site: Si
             return bool(names["wrong"] == [] and names["count"] >= least)
 
         assert until(placed), page.evaluate(NAMES)
-        ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        assert [f"{one['id']} {one['nodes'][0]['target']}" for one in ran["violations"]] == []
+        accessible(page)
         fits(page, width)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import LIMIT_MS, Site, fits, log_in
+from support.browser_visit import LIMIT_MS, Site, accessible, fits, log_in
 from support.web_daemon import TOKENS
 
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 MS = 10**6
 
 
@@ -92,7 +90,6 @@ def test_thirty_two_lanes_are_accessible_and_fit(browser: Browser, site: Site, w
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     context.set_default_timeout(LIMIT_MS)
     page = context.new_page()
-    page.add_init_script(AXE)
     log_in(page, site.url + "/login", TOKENS.read)
     expect(page.locator("#link")).to_have_text("live")
     page.goto(site.url + "/matrix")
@@ -100,7 +97,6 @@ def test_thirty_two_lanes_are_accessible_and_fit(browser: Browser, site: Site, w
     page.get_by_role("gridcell", name="hub to site-02: asked 16.000 ms, no answer").last.click()
     expect(page.get_by_role("region", name="hub – site-02")).to_contain_text("none of 11 echoes was answered")
     expect(page.get_by_role("button", name="Verify this pair")).to_be_disabled()
-    ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]] == []
+    accessible(page)
     fits(page, width)
     context.close()

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from support import made_recordings
-from support.browser_visit import Scheme, Site, fits, visit
+from support.browser_visit import Scheme, Site, accessible, fits, visit
 from support.made_recordings import one_way
 from support.web_daemon import asked, star
 
 from emulator.errors import MeasureError
 from emulator.record import file
 
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 MS = 10**6
-
-
-def accessible(page: Page) -> None:
-    """Axe finds nothing."""
-    page.evaluate(AXE)
-    ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]] == []
 
 
 def kept(site: Site, name: str = "paris") -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import Site, fits, log_in
+from support.browser_visit import Site, accessible, fits, log_in
 from support.web_daemon import TOKENS, House, until
-
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 
 
 def ran(house: House, name: str) -> str:
@@ -73,11 +70,9 @@ def test_the_longest_name_fits_and_is_accessible(browser: Browser, site: Site, w
     first, second = ran(site.house, "w" * 80), ran(site.house, "a name of many words " * 3)
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()
-    page.add_init_script(AXE)
     log_in(page, f"{site.url}/runs?run={second}&with={first}")
     expect(page.locator("#comparison-table th").nth(1)).to_contain_text("www")
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in found["violations"]] == []
+    accessible(page)
     fits(page, width)
     context.close()
 

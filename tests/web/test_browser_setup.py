@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import LIMIT_MS, Site, fits, log_in, served
+from support.browser_visit import LIMIT_MS, Site, accessible, fits, log_in, served
 from support.fake_machines import appliance_box
 from support.web_daemon import STAR, TOKENS, House, asked
 
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 MS = 10**6
 
 
@@ -33,7 +32,6 @@ def page(browser: Browser, site: Site) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(LIMIT_MS)
     made = context.new_page()
-    made.add_init_script(AXE)
     wrong: list[str] = []
     made.on("pageerror", lambda error: wrong.append(str(error)))
     log_in(made, site.url + "/")
@@ -43,12 +41,6 @@ def page(browser: Browser, site: Site) -> Iterator[Page]:
     yield made
     context.close()
     assert wrong == []
-
-
-def accessible(page: Page) -> None:
-    """Axe finds nothing."""
-    ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]] == []
 
 
 def to_places(page: Page, lanes: int = 3) -> None:
@@ -247,7 +239,6 @@ def test_every_step_fits(browser: Browser, site: Site, width: int, scheme: str) 
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     context.set_default_timeout(LIMIT_MS)
     page = context.new_page()
-    page.add_init_script(AXE)
     log_in(page, site.url + "/")
     expect(page.locator("#ports tbody tr")).to_have_count(7)
     fits(page, width)

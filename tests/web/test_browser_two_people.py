@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from support.browser_visit import Scheme, Site, fits, served, visit
+from support.browser_visit import Scheme, Site, accessible, fits, served, visit
 from support.playing_house import PlayingHouse
 from support.web_daemon import STAR, asked, star
 
@@ -15,18 +15,10 @@ from emulator.control.appliance import Appliance
 from emulator.control.remote import USER_HEADER
 from emulator.model.topology import Lane
 
-AXE = (Path(__file__).parent / "vendor/axe/axe.min.js").read_text()
 DAY = STAR.parent / "day.yaml"
 OUT = "Outbound (hub to site)"
 AGAIN = "Reload and keep my edits"
 MS = 10**6
-
-
-def accessible(page: Page) -> None:
-    """Axe finds nothing."""
-    page.evaluate(AXE)
-    ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [f"{v['id']} {[n['target'] for n in v['nodes']][:3]}" for v in ran["violations"]] == []
 
 
 def other(site: Site, user: str, patch: object, lane: str = "california", *, heard: bool = True) -> None:
