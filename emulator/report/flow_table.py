@@ -30,10 +30,11 @@ LEGEND = (
     "rate was within a tenth of the fair one; queueing: the smoothed RTT above the lane's; again: segments sent again; "
     f"p50, p99: the times of transfers. {INVALID_MARK}: invalid, reasons below."
 )
-DETAILS = (
-    "RTT", "groups", "group", THROUGHPUT, "of line", "of fair", "J", "harm", "fair after", "queueing", "p95", "again",
+GROUP_COLUMNS = (
+    "group", THROUGHPUT, "of line", "of fair", "J", "harm", "fair after", "queueing", "p95", "again",
     "p50 of transfers", "p99",
 )  # fmt: skip
+DETAILS = ("RTT", "groups", *GROUP_COLUMNS)
 NONE = "-"
 
 
@@ -83,7 +84,7 @@ def overview(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> Tab
     settings = list(dict.fromkeys(_settings(spec, several_lanes(specs)) for spec in specs))
     body: dict[str, dict[str, str]] = {}
     for spec in specs:
-        text = _short(found[spec.id]) if spec.id in found else NONE
+        text = shares(found[spec.id]) if spec.id in found else NONE
         body.setdefault(contest_of(spec).title, {})[_settings(spec, several_lanes(specs))] = text
     table = tuple((title, *(cells.get(setting, NONE) for setting in settings)) for title, cells in body.items())
     return Table("shares of the throughput, and Jain's index of all flows", ("groups", *settings), table, ("groups",))
@@ -95,12 +96,21 @@ def _settings(spec: CellSpec, named: bool) -> str:
     return ", ".join([label(spec, named), *(part for part in spec.column.split(", ") if part != title)])
 
 
-def _short(result: FlowsResult) -> str:
+def shares(result: FlowsResult) -> str:
+    """What each group has of the throughput, and Jain's index; of a group that is alone its rate."""
     mark = INVALID_MARK if result.judgement.invalid else ""
     if len(result.contest.groups) == 1:
         return f"{mark}{both_rates(result.flows.bytes_per_s)}"
-    shares = " : ".join(f"{group.share:.0%}" for group in result.flows.groups)
-    return f"{mark}{shares}, J {result.flows.jain:.3f}"
+    each = " : ".join(f"{group.share:.0%}" for group in result.flows.groups)
+    return f"{mark}{each}, J {result.flows.jain:.3f}"
+
+
+def group_rows(found: Mapping[str, FlowsResult]) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """By cell the texts of its groups below GROUP_COLUMNS."""
+    texts: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for row in rows(found):
+        texts[row.result.spec.id] = (*texts.get(row.result.spec.id, ()), _row(row))
+    return texts
 
 
 def details(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list[Table]:
@@ -115,7 +125,7 @@ def details(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list
 
 
 def _row(row: GroupRow) -> tuple[str, ...]:
-    """The texts of a group below DETAILS, without the first two."""
+    """The texts of a group below GROUP_COLUMNS."""
     figures, result, contest = row.figures, row.result, row.result.contest
     mark = INVALID_MARK if result.judgement.invalid else ""
     shared, transfers = len(contest.groups) > 1, not row.group.is_endless

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, Route, expect
-from support.browser_visit import Site
+from support.browser_visit import Site, accessible
 from support.made_programs import execution
 from support.waiting import PATIENCE_S, until
 from support.web_daemon import House
@@ -90,6 +90,40 @@ def test_requests_are_measured_in_the_lab_and_stand_in_the_table_of_the_command_
     assert [one["answered"] for one in rows] == ["12.5/s", "100/s"]
     assert [one["p50"].partition(".")[0] for one in rows] == ["80", "80"]
     expect(page.locator("#legend")).to_contain_text("p50 to p99.9: the time of a request")
+
+
+def test_groups_of_flows_are_measured_in_the_lab_and_share_the_table(page: Page, site: Site, tmp_path: Path) -> None:
+    restarted(site, House(tmp_path / "again", runners=local_runners))
+    page.goto(site.url + "/runs")
+    page.get_by_label("groups of flows").check()
+    expect(page.get_by_label("Parallel streams")).to_be_hidden()
+    for label, text in (
+        ("Round-trip times", "20ms"),
+        ("TCP profiles", "max"),
+        ("Bottlenecks", "100Mbit"),
+        ("Duration of a measurement", "10s"),
+    ):
+        page.get_by_label(label, exact=True).fill(text)
+    against = page.get_by_label("Groups that share the lane")
+    against.fill("cubic:0")
+    expect(against).to_have_accessible_description(re.compile("0 flows are not within 1..256"))
+    accessible(page)
+    against.fill("cubic:1,cubic:1")
+    expect(page.locator("#predicted")).to_contain_text("2 cells, about")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#left")).to_have_text("2 of 2 cells, done", timeout=LAB_MS)
+    assert page.locator("#cells th").all_inner_texts()[3] == "Shares of the throughput"
+    both = page.locator("#cells tbody tr").filter(has_text="1 cubic against 1 cubic")
+    shares, index = both.locator("td").nth(3).inner_text().split(", J ")
+    assert sum(int(one.rstrip(" %")) for one in shares.split(" : ")) in (99, 100, 101)
+    assert 0.5 <= float(index) <= 1
+    expect(page.locator("#legend")).to_contain_text("harm: what the other groups take")
+    both.get_by_role("button").click()
+    groups = page.get_by_role("region", name="Groups of the cell")
+    expect(groups.get_by_role("row", name="1 cubic")).to_have_count(2)
+    accessible(page)
+    page.get_by_role("button", name="Close", exact=True).click()
+    expect(groups).to_be_hidden()
 
 
 def test_cells_of_a_program_appear_as_they_end(page: Page, site: Site, tmp_path: Path) -> None:

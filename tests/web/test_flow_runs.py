@@ -50,6 +50,12 @@ def test_a_run_tells_what_all_groups_got_and_who_got_what(house: House) -> None:
     assert first["steady_bytes_per_s"] == pytest.approx(made_flows.LINE)
     assert (first["limiter"], first["settled"], first["invalid"]) == ("fair shares", True, [])
     assert "of its fair share each group has: cubic 1.00, bbr 1.00" in first["evidence"]
+    assert first["shares"] == "33% : 67%, J 1.000"
+    alone, columns = done["cells"][2], done["group_columns"]
+    assert (columns[0], columns[3], done["legend"] != "") == ("group", "of fair", True)
+    assert [texts[:4:3] for texts in first["group_texts"]] == [["1 cubic", "1.00"], ["2 bbr", "1.00"]]
+    assert {len(texts) for texts in first["group_texts"]} == {len(columns)}
+    assert "%" not in alone["shares"]
     assert "1 cubic against 2 bbr" in house.client.get(f"/api/runs/{name}/report").text
 
 

@@ -239,6 +239,7 @@ def test_reports_of_a_program(house: House) -> None:
 def test_the_form_is_made_of_the_settings_and_the_presets(house: House) -> None:
     told = house.client.get("/api/programs").json
     assert [one["key"] for one in told["settings"]][:3] == ["client", "server", "ready"]
+    assert not {"requests", "against", "pairs"} & {one["key"] for one in told["settings"]}
     assert (told["outside_lab"], told["refused"]) == (False, "")
     assert house.someone(TOKENS.operator).get("/api/programs").json["outside_lab"] is True
 

@@ -10,7 +10,7 @@ from flask import g
 from pydantic import Field
 
 from emulator.config import loader, shipped_topologies, yaml_source
-from emulator.config.program_schema import ProgramForm
+from emulator.config.program_schema import INSTEAD, ProgramForm
 from emulator.config.request_schema import RequestsForm
 from emulator.errors import InputError
 from emulator.hosts.tools.program import ProgramWorkload
@@ -59,7 +59,7 @@ class ProgramsAnswer(Answer):
 @table("GET", "/api/programs", ProgramsAnswer)
 def programs() -> ProgramsAnswer:
     """What a run's `workload` may hold, and the programs that come with Longhaul, ready to run."""
-    fields = {key: field for key, field in ProgramForm.model_fields.items() if key != "requests"}
+    fields = {key: field for key, field in ProgramForm.model_fields.items() if key not in INSTEAD}
     settings = [
         SettingAnswer(key=key, help=str(field.description), example=example(key)) for key, field in fields.items()
     ]

@@ -19,9 +19,11 @@ from emulator.experiment.compare_runs import CellComparison
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
+from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools.program import ProgramWorkload
-from emulator.report import program_report, request_table
+from emulator.hosts.tools.workload import Workload
+from emulator.report import flow_table, program_report, request_table
 from emulator.report.program_table import ProgramRow, series_of
 from emulator.report.table_kinds import tables_of
 from web.api.schemas import Answer
@@ -71,6 +73,10 @@ class CellAnswer(Answer):
     connections: int | None = Field(default=None, description="the TCP connections of the median run")
     law_completion_s: float | None = Field(default=None, description="what the law of its program says; null without")
     ideal_s: float | None = Field(default=None, description="one handshake, and a program's bytes at the line's rate")
+    shares: str = Field(default="", description="of groups of flows: what each has of the throughput, and Jain's index")
+    group_texts: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="of groups of flows: for each the texts below `group_columns`"
+    )
     limiter: str | None = None
     evidence: str | None = Field(default=None, description="what shows that this limited it")
     advice: str | None = Field(default=None, description="the setting that would help most; empty when none is known")
@@ -114,7 +120,11 @@ class RunAnswer(Answer):
     request_columns: list[str] = Field(
         default_factory=list, description="of requests: the columns of the command line's table; empty for others"
     )
-    legend: str = Field(default="", description="of requests: what the columns say")
+    group_columns: list[str] = Field(
+        default_factory=list,
+        description="of groups of flows: the columns of the command line's table; else empty",
+    )
+    legend: str = Field(default="", description="of requests and of groups of flows: what the columns say")
     cells: list[CellAnswer]
     laws: list[str] = Field(default_factory=list)
     savings: list[str] = Field(default_factory=list)
@@ -213,16 +223,24 @@ def _programs(run: Run) -> _Programs:
 def run_answer(run: Run) -> RunAnswer:
     """The answer about a run."""
     programs = _programs(run)
-    cells = [_cell(spec, run, programs) for spec in run.specs]
-    requests = bool(run.specs) and isinstance(run.specs[0].workload, RequestsWorkload)
+    groups = flow_table.group_rows(results.of_kind(FlowsResult, run.found))
+    cells = [_cell(spec, run, programs, groups) for spec in run.specs]
+    requests, flows = (_all_run(run, kind) for kind in (RequestsWorkload, FlowsWorkload))
     finished = sum(cell.state != "waiting" for cell in cells)
     return RunAnswer(
         id=run.id, name=run.name, state=run.state, trouble=run.trouble, building=run.building, in_lab=run.in_lab,
         total=len(cells), finished=finished, left_s=round(run.left_s, 1),
         workload=_workload(run.specs[0]) if run.specs else None,
-        request_columns=list(REQUEST_COLUMNS) if requests else [], legend=request_table.LEGEND if requests else "",
+        request_columns=list(REQUEST_COLUMNS) if requests else [],
+        group_columns=list(flow_table.GROUP_COLUMNS) if flows else [],
+        legend=request_table.LEGEND if requests else flow_table.LEGEND if flows else "",
         cells=cells, laws=list(programs.laws), savings=list(programs.savings),
     )  # fmt: skip
+
+
+def _all_run(run: Run, kind: type[Workload]) -> bool:
+    """Whether the cells of a run are of this kind of workload."""
+    return bool(run.specs) and isinstance(run.specs[0].workload, kind)
 
 
 def _of_streams(result: CellResult) -> dict[str, Any]:
@@ -233,9 +251,10 @@ def _of_streams(result: CellResult) -> dict[str, Any]:
     }
 
 
-def _of_flows(result: FlowsResult) -> dict[str, Any]:
-    """All groups together: what each of them got is the cell's evidence."""
-    return {"steady_bytes_per_s": result.flows.bytes_per_s, "settled": True}
+def _of_flows(result: FlowsResult, groups: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    """All groups together, and each."""
+    told = {"shares": flow_table.shares(result), "group_texts": groups}
+    return {"steady_bytes_per_s": result.flows.bytes_per_s, "settled": True, **told}
 
 
 def _of_requests(result: RequestsResult) -> dict[str, Any]:
@@ -282,7 +301,9 @@ def _workload(spec: CellSpec) -> WorkloadAnswer | None:
     )
 
 
-def _cell(spec: CellSpec, run: Run, programs: _Programs) -> CellAnswer:
+def _cell(
+    spec: CellSpec, run: Run, programs: _Programs, groups: Mapping[str, tuple[tuple[str, ...], ...]]
+) -> CellAnswer:
     row = programs.rows.get(spec.id)
     ideal_ns = program_report.ideal_ns(spec) if isinstance(spec.workload, ProgramWorkload) else None
     result, failure = run.found.get(spec.id), run.failures.get(spec.id)
@@ -296,7 +317,7 @@ def _cell(spec: CellSpec, run: Run, programs: _Programs) -> CellAnswer:
         state="done" if result else "failed" if failure else "waiting",
         rtt_measured_ns=result.delays.rtt_ns if result else None,
         **(_of_streams(result) if isinstance(result, CellResult) else {}),
-        **(_of_flows(result) if isinstance(result, FlowsResult) else {}),
+        **(_of_flows(result, groups[spec.id]) if isinstance(result, FlowsResult) else {}),
         **(_of_requests(result) if isinstance(result, RequestsResult) else {}),
         **(_of_program(row) if row else {}),
         law_completion_s=programs.law_s.get(spec.id),

@@ -23,6 +23,14 @@ function rowsOf(cell) {
   return rows;
 }
 
+// What each group of flows got, with the columns and texts of the command line.
+function groups(columns, texts) {
+  const box = $('cell-groups');
+  box.hidden = !texts.length;
+  box.querySelector('thead tr').replaceChildren(...columns.map((text) => el('th', { scope: 'col' }, text)));
+  box.querySelector('tbody').replaceChildren(...texts.map(([name, ...rest]) => el('tr', {}, el('th', { scope: 'row' }, name), ...rest.map((text) => el('td', {}, text)))));
+}
+
 export class OpenedCell {
   // `changed` is called when somebody opens or closes a cell.
   constructor(changed) {
@@ -57,6 +65,7 @@ export class OpenedCell {
       return;
     }
     $('cell-title').textContent = `${cell.lane}, ${cell.column}, ${ms(cell.rtt_ns, 0)}`;
+    groups(run.group_columns, cell.group_texts);
     const rows = rowsOf(cell);
     const said = JSON.stringify(rows);
     if ($('cell-body').dataset.of !== said) $('cell-body').replaceChildren(...rows.flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));

@@ -63,7 +63,7 @@ export function program() {
   return said;
 }
 
-// What a cell runs: streams, program or requests.
+// What a cell runs: streams, program, requests or flows.
 export const kindOfRun = () => document.querySelector('input[name=kind]:checked')?.value;
 
 // Builds the fields; `changed` is called when a preset has filled them, or the kind of the run is another.
@@ -88,9 +88,9 @@ export async function buildProgram(changed) {
   kind();
 }
 
-// Programs and requests have connections of their own, not streams. A program ends by itself: it has no duration.
+// Programs, requests and groups of flows have connections of their own, not streams. A program ends by itself: it has no duration.
 function kind() {
-  for (const one of ['program', 'requests']) $(one).hidden = kindOfRun() !== one;
+  for (const one of ['program', 'requests', 'flows']) $(one).hidden = kindOfRun() !== one;
   $('streams-field').hidden = kindOfRun() !== 'streams';
   $('duration-field').hidden = kindOfRun() === 'program';
 }

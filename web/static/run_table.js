@@ -1,4 +1,4 @@
-// The table of a run's cells: throughput of streams, completion times of a program, or answers to requests.
+// The table of a run's cells: throughput of streams, completion times of a program, answers to requests, or shares of flows.
 
 import { el } from './api.js';
 import { ms, seconds, throughput } from './units.js';
@@ -26,7 +26,19 @@ const requests = (columns) => ({
   marked: true,
 });
 
-const kindOf = (run) => (run.workload ? PROGRAM : run.request_columns.length ? requests(run.request_columns) : STREAMS);
+const FLOWS = {
+  heads: ['Shares of the throughput'],
+  figure: () => null,
+  texts: (cell) => [cell.shares || '–'],
+  judged: 0,
+  marked: true,
+};
+
+function kindOf(run) {
+  if (run.workload) return PROGRAM;
+  if (run.request_columns.length) return requests(run.request_columns);
+  return run.group_columns.length ? FLOWS : STREAMS;
+}
 
 // The figures by which two runs are compared, by cell.
 export const figures = (run) => Object.fromEntries(run.cells.map((cell) => [cell.id, kindOf(run).figure(cell)]));

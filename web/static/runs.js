@@ -41,7 +41,15 @@ function asked() {
   if ($('run-name').value.trim()) said.name = $('run-name').value;
   if (kindOfRun() === 'program') said.workload = program();
   if (kindOfRun() === 'requests') said.workload = { requests: requests() };
+  if (kindOfRun() === 'flows') said.workload = flows();
   return said;
+}
+
+// What the request says of its groups of flows: one contest a line, or pairs of congestion controls.
+function flows() {
+  const said = (name) => form.elements[`workload.${name}`].value.trim().replace(/,$/, '');
+  const against = said('against').split('\n').map((line) => line.trim()).filter(Boolean);
+  return { ...(against.length || !said('pairs') ? { against } : {}), ...(said('pairs') ? { pairs: said('pairs') } : {}) };
 }
 
 // What the request says of its requests; a field that is empty has the table's default.
