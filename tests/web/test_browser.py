@@ -30,6 +30,7 @@ PAGES = {
     "/": "#table [data-of=measured] >> text=32.4 ms",
     "/matrix": "#grid td[data-pair]",
     "/schedule": "#no-tracks",
+    "/recordings": "#none",
     "/runs": "#cells tbody tr",
     "/topology": "#steps >> text=Nothing to change",
     "/history": "#entries li",
