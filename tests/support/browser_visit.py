@@ -17,7 +17,7 @@ from support.web_daemon import TOKENS, House
 from web.server import Server
 
 LIMIT_MS = PATIENCE_S * 1000
-AXE = (ROOT / "tests/web/vendor/axe/axe.min.js").read_text()
+AXE = ROOT / "tests/web/vendor/axe/axe.min.js"
 Scheme = Literal["light", "dark"]
 
 
@@ -143,7 +143,7 @@ def drag_to_end(page: Page, label: str) -> None:
 
 def violations(page: Page) -> list[str]:
     """What axe finds: rules, each with the first elements that break it."""
-    page.evaluate(AXE)
+    page.evaluate(AXE.read_text())
     ran = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [f"{one['id']} {[node['target'] for node in one['nodes']][:3]}" for one in ran["violations"]]
 

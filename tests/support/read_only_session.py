@@ -6,6 +6,7 @@ after it (`late`), or not at all (`loud`), and judges what it found, which goes 
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import subprocess
@@ -13,6 +14,7 @@ import sys
 from pathlib import Path
 
 from emulator.kernel import capabilities
+from support.waiting import until
 
 TOPOLOGY = "{name: office, hub: here, lanes: {there: {rtt: 30ms, rate: 100Mbit, ports: {hub: eth1, site: eth2}}}}"
 HELD = ["setpriv", "--inh-caps=-all", "--bounding-set=-all,+net_admin,+net_raw"]
@@ -34,6 +36,8 @@ def main() -> None:
     if sys.argv[1] != "late":
         sh(CABLES)
     Path("/run/office.yaml").write_text(TOPOLOGY)
+    # The kernel tells the state of a new cable up to a second later (net/core/link_watch.c).
+    assert until(lambda: links().count("state UP") == 2)
     before = links()
     up = longhaul("up", "/run/office.yaml")
     found = {"up": up.returncode, "said": up.stdout + up.stderr, "fixed": capabilities.fixed_sysctls()}
@@ -41,7 +45,7 @@ def main() -> None:
         rtt = re.search(r"= ([\d.]+)/", sh("ip netns exec far1 ping -c 5 -i 0.2 -q 10.9.0.2 || true"))
         found |= {"rtt_ms": float(rtt[1]) if rtt else 0.0, "status": longhaul("status").returncode}
         found["down"] = longhaul("down").returncode
-    found["same"] = links() == before
+    found["changed"] = [line for line in difflib.ndiff(before.splitlines(), links().splitlines()) if line[0] != " "]
     sys.stdout.write(json.dumps(found))
 
 
