@@ -13,6 +13,8 @@ from emulator.model.flow_group import EXAMPLE, Contest
 def _texts(value: object, expected: str) -> list[str]:
     """One text, or a list of texts."""
     values = value if isinstance(value, list) else [value]
+    if not any(values):
+        raise ValueError(f"is empty: use {expected}")
     texts = [text for text in values if isinstance(text, str)]
     if not texts or len(texts) < len(values):
         raise ValueError(f"this is neither a text nor a list of texts: use {expected}")

@@ -107,7 +107,7 @@ def test_where_there_is_nothing_to_draw_the_reason_is_told(house: House, tmp_pat
     requests = made_requests.result(RequestLoad(1))
     waiting = cell_spec(10 * MS)
     kept(house, [requests.spec, waiting], [requests])
-    assert over_time(house, requests.spec.id)["untold"].startswith("A cell of a program or of requests")
+    assert over_time(house, requests.spec.id)["untold"].startswith("Only a cell of streams")
     found = over_time(house, waiting.id)
     assert (found["untold"], found["directions"], found["repeats"]) == ("This cell is not measured yet.", [], 0)
     assert "no cell 'lane'" in problem(house.client.get(f"/api/runs/{RUN}/cells/lane"), 404)["detail"]

@@ -73,6 +73,7 @@ def test_pairs_and_what_is_refused(house: House) -> None:
     assert mistakes(house, workload={"against": "cubic:0"}) == [
         ("workload.against", "'cubic:0': 0 flows are not within 1..256")
     ]
+    assert mistakes(house, workload={"against": []}) == [("workload.against", "is empty: use cubic:1,bbr:1")]
     ((path, text),) = mistakes(house, workload={"against": "cubic:1", "client": "true"})
     assert (path, "beside against there is something else to run (client)" in text) == ("workload.against", True)
     assert "there is no congestion control 'vegas'" in mistakes(house, workload={"pairs": "cubic,vegas"})[0][1]

@@ -25,7 +25,7 @@ NO_RAMP = (
     "Congestion window and RTT over time are not in this result: an older version of Longhaul wrote it, "
     "or nobody recorded them."
 )
-NO_STREAMS = "A cell of a program or of requests has no throughput over time."
+NO_STREAMS = "Only a cell of streams has its throughput over time here."
 WAITING = "This cell is not measured yet."
 FAILED = "This cell failed: it has no result."
 
