@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 from support.folders import CAPTURES
 from support.made_recordings import Ended, HeldPing, MadeUpPaths
+from support.waiting import PATIENCE_S
 
 from emulator.hosts.tools.process import Completed
 from emulator.record.recorder import Here, Notebook, RecordingStopped, Stoppable, Task, by_irtt, by_ping
@@ -92,14 +94,17 @@ def test_a_program_that_has_ended_already_can_be_stopped() -> None:
         stoppable.stop()
 
 
-def test_a_real_program_is_interrupted(tmp_path: Path) -> None:
+def test_a_real_program_is_interrupted() -> None:
+    """Also where interruptions are ignored, as in what a shell runs in the background: ping and irtt handle them."""
+    script = (
+        "import signal, sys, time; signal.signal(signal.SIGINT, lambda *_: sys.exit(print('told') or 0));"
+        " print('runs', flush=True); time.sleep(600)"
+    )
     stoppable = Stoppable(Here())
-    with stoppable.start(
-        ["sh", "-c", "trap 'echo told; exit 0' INT; echo runs; while :; do sleep 0.01; done"]
-    ) as program:
-        assert program.read_line(60) == "runs"
+    with stoppable.start([sys.executable, "-c", script]) as program:
+        assert program.read_line(PATIENCE_S) == "runs"
         stoppable.stop()
-        assert program.wait(60).stdout == "told\n"
+        assert program.wait(PATIENCE_S).stdout == "told\n"
 
 
 def test_held_pings_are_what_the_tests_hold() -> None:
