@@ -66,7 +66,7 @@ def record(
         raise click.UsageError("name a HOST, a --lane, or a folder for --again", ctx)
     plan = RecordingPlan(by, every_ns, for_ns, step_ns)
     if not again:
-        _check(str(host or lane), plan)
+        _check(host, plan)
     reference = file.load(against) if against else None
     if again:
         _finish(ctx, again, step_ns, reference, as_json)
@@ -87,12 +87,12 @@ def record(
     _finish(ctx, folder, step_ns, reference, as_json)
 
 
-def _check(label: str, plan: RecordingPlan) -> None:
+def _check(host: str | None, plan: RecordingPlan) -> None:
     from emulator.record.recording import is_address
 
     wrong = [Mistake(f"--{name}", "", text) for name, text in plan.mistakes]
-    if not is_address(label):
-        wrong.append(Mistake("HOST", label, "use a host's name or address"))
+    if host is not None and not is_address(host):
+        wrong.append(Mistake("HOST", host, "use a host's name or address"))
     if wrong:
         raise InputError(wrong)
 

@@ -63,11 +63,11 @@ class RecordingStopped(Exception):
 
 
 class Stoppable:
-    """A host whose programs another thread may end early."""
+    """A host that runs one program at a time, which another thread may end early."""
 
     def __init__(self, host: ProgramHost) -> None:
         self._host, self._turn = host, threading.Lock()
-        self._programs: list[Running] = []
+        self._program: Running | None = None
         self.stopped = False
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
@@ -79,15 +79,15 @@ class Stoppable:
         with self._turn:
             if self.stopped:
                 raise RecordingStopped
-            self._programs.append(program := self._host.start(argv))
-            return program
+            self._program = self._host.start(argv)
+            return self._program
 
     def stop(self) -> None:
         """Interrupt what runs; nothing starts any more."""
         with self._turn:
             self.stopped = True
-            for program in self._programs:
-                program.interrupt()
+            if self._program:
+                self._program.interrupt()
 
 
 @dataclass(frozen=True)

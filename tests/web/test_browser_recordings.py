@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from support import made_recordings
 from support.browser_visit import Scheme, Site, accessible, fits, visit
 from support.made_recordings import one_way
@@ -20,6 +20,15 @@ MS = 10**6
 def kept(site: Site, name: str = "paris") -> None:
     """A recording that is there."""
     made_recordings.folder(site.house.appliance.state_dir / "recordings" / name, one_way(1, 3000))
+
+
+def opened(page: Page, site: Site) -> Locator:
+    """A recording that is kept, opened on the page."""
+    kept(site)
+    page.goto(f"{site.url}/recordings")
+    one = page.locator("#recording-paris")
+    one.locator("summary").click()
+    return one
 
 
 def test_a_host_is_recorded_watched_and_stopped_by_mouse(page: Page, site: Site) -> None:
@@ -88,10 +97,7 @@ def test_mistakes_stand_at_their_fields_and_a_dead_path_is_told(page: Page, site
 
 
 def test_a_recording_is_replayed_after_its_plan_beside_other_people_and_undone(page: Page, site: Site) -> None:
-    kept(site)
-    page.goto(f"{site.url}/recordings")
-    one = page.locator("#recording-paris")
-    one.locator("summary").click()
+    one = opened(page, site)
     page.get_by_label("Lane that replays paris").select_option("london")
     one.get_by_role("button", name="Preview").click()
     plan = page.locator("#plan")
@@ -113,10 +119,7 @@ def test_a_recording_is_replayed_after_its_plan_beside_other_people_and_undone(p
 
 
 def test_a_recording_plays_over_time_in_the_schedules_draft(page: Page, site: Site) -> None:
-    kept(site)
-    page.goto(f"{site.url}/recordings")
-    one = page.locator("#recording-paris")
-    one.locator("summary").click()
+    one = opened(page, site)
     page.get_by_label("Lane that replays paris").select_option("japan")
     one.get_by_role("button", name="Play it over time").click()
     expect(page).to_have_url(f"{site.url}/schedule")

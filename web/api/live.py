@@ -51,7 +51,7 @@ class OverviewAnswer(Answer):
 
 @table("GET", "/api/events", "text/event-stream", problems=(503,))
 def events() -> Response:
-    """Events: `look` every second (RTT, rates, drops), progress (`run`, `verification`, `recording`), `trouble`."""
+    """Server-sent events: `look` every second, progress (`run`, `verification`, `recording`), `trouble`."""
     channel = here().live.channel
     if channel.watchers >= MOST_WATCHERS:
         raise ServiceUnavailable(f"{MOST_WATCHERS} clients already watch the event stream", retry_after=10)
