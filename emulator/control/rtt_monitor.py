@@ -71,14 +71,16 @@ class Echoes:
     def __init__(self, start: Starter = PingEcho) -> None:
         self._start = start
         self._running: dict[tuple[str, str, str], Echo] = {}
+        self._topology: Topology | None = None
+        self._wanted: frozenset[tuple[str, str, str]] = frozenset()
 
     def follow(self, topology: Topology | None) -> None:
         """Measure the virtual lanes of this topology from now on, and no others."""
-        ends = [topology.ends(lane.name) for lane in topology.virtual_lanes] if topology else []
-        wanted = {(hub.host, site.host, str(site.address.ip)) for hub, site in ends}
-        for key in [k for k, echo in self._running.items() if k not in wanted or not echo.alive()]:
+        if topology is not self._topology:  # it is the same one, second after second
+            self._topology, self._wanted = topology, _echoed(topology)
+        for key in [k for k, echo in self._running.items() if k not in self._wanted or not echo.alive()]:
             self._running.pop(key).stop()
-        for key in wanted - self._running.keys():
+        for key in self._wanted - self._running.keys():
             try:
                 self._running[key] = self._start(key[0], key[2])
             except LonghaulError:
@@ -91,3 +93,9 @@ class Echoes:
     def stop(self) -> None:
         """End them all."""
         self.follow(None)
+
+
+def _echoed(topology: Topology | None) -> frozenset[tuple[str, str, str]]:
+    """The virtual lanes: the hosts at both ends and the address of the far one."""
+    ends = [topology.ends(lane.name) for lane in topology.virtual_lanes] if topology else []
+    return frozenset((hub.host, site.host, str(site.address.ip)) for hub, site in ends)

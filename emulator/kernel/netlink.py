@@ -19,8 +19,10 @@ from emulator.kernel import capabilities, codec_netem, engine_client, ethtool, n
 from emulator.kernel.observe import observe
 from emulator.kernel.observe_ports import ports_of
 from emulator.kernel.protocol import QueueCounters
+from emulator.kernel.qdisc_counters import counters
 from emulator.kernel.qdisc_messages import MessageOp
-from emulator.kernel.qdisc_observe import counters, netem_backlog
+from emulator.kernel.qdisc_observe import netem_backlog
+from emulator.kernel.rtnl_socket import RtnlSocket
 from emulator.model.device_names import SWITCH
 from emulator.plan import engine_ops, ops, qdisc_ops
 from emulator.plan.ops import Op
@@ -47,13 +49,14 @@ class NetlinkKernel:
 
     def __init__(self) -> None:
         codec_netem.register()
-        self._ip, self._requests = IPRoute(), prepared_request.Requests()
+        self._ip, self._requests, self._rtnl = IPRoute(), prepared_request.Requests(), RtnlSocket()
         self._looks = 0
 
     def close(self) -> None:
         """Close the sockets."""
         self._ip.close()
         self._requests.close()
+        self._rtnl.close()
 
     def observe(self) -> State:
         """Read back all that Longhaul owns, and what the planner must know of the rest."""
@@ -61,15 +64,15 @@ class NetlinkKernel:
         if self._looks % LOOKS_PER_SOCKET == 0:
             self._ip.close()
             self._ip = IPRoute()
-        return observe(self._ip, engine_client.observe())
+        return observe(self._ip, self._rtnl, engine_client.observe())
 
     def ports_of(self, names: frozenset[str]) -> State:
         """Read back these ports alone, with two messages however many other interfaces there are."""
-        return ports_of(self._ip, names)
+        return ports_of(self._ip, self._rtnl, names)
 
     def counters(self) -> dict[str, QueueCounters]:
         """The queues' counters, by port."""
-        return counters(self._ip) | engine_client.counters()
+        return counters(self._rtnl) | engine_client.counters()
 
     def apply(self, op: Op) -> None:
         """Apply one operation. Raises KernelError, or MissingError without netem or without the rights."""

@@ -3,55 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from emulator.errors import RefusedError
 from emulator.kernel import ethtool
+from emulator.kernel.link_messages import LinkMessage
 from emulator.plan.state import MERGING, Nic, Origin
 
 SYS = Path("/sys")
-IFF_LOWER_UP = 1 << 16
 MARK = "longhaul."
 
 
-def describe(link: Any, sys: Path = SYS) -> Nic:
-    """One interface, from its netlink dump, its driver and its sysfs folder below `sys`."""
-    name = link.get_attr("IFLA_IFNAME")
-    folder = sys / "class/net" / name
-    driver, bus = _driver(name)
-    permanent = link.get_attr("IFLA_PERM_ADDRESS")
+def describe(link: LinkMessage, sys: Path = SYS) -> Nic:
+    """One interface, from its message, its driver and its sysfs folder below `sys`."""
+    folder = sys / "class/net" / link.name
+    driver, bus = _driver(link.name)
     return Nic(
-        mac=(link.get_attr("IFLA_ADDRESS") or "").lower(),
-        permanent_mac=(permanent or "").lower(),
-        bus=link.get_attr("IFLA_PARENT_DEV_NAME") or bus,
-        altnames=tuple(n for n in altnames(link) if not n.startswith(MARK)),
+        mac=link.mac,
+        permanent_mac=link.permanent_mac,
+        bus=link.parent_device or bus,
+        altnames=tuple(name for name in link.altnames if not name.startswith(MARK)),
         driver=driver,
         speed_mbps=_number(folder / "speed", least=1),
-        carrier=bool(link["flags"] & IFF_LOWER_UP),
+        carrier=link.carrier,
         numa_node=-1 if (node := _number(folder / "device/numa_node", least=0)) is None else node,
-        rx_queues=_queues(folder, "rx") or link.get_attr("IFLA_NUM_RX_QUEUES") or 1,
-        tx_queues=_queues(folder, "tx") or link.get_attr("IFLA_NUM_TX_QUEUES") or 1,
-        mtu=link.get_attr("IFLA_MTU"),
-        offloads=_offloads(name),
+        rx_queues=_queues(folder, "rx") or link.rx_queues,
+        tx_queues=_queues(folder, "tx") or link.tx_queues,
+        mtu=link.mtu,
+        offloads=_offloads(link.name),
     )
 
 
-def altnames(link: Any) -> list[str]:
-    """All names of an interface besides the first."""
-    properties = link.get_attr("IFLA_PROP_LIST")
-    return [str(name) for name in properties.get_attrs("IFLA_ALT_IFNAME")] if properties else []
-
-
-def mark(link: Any) -> str | None:
+def mark(link: LinkMessage) -> str | None:
     """Longhaul's mark on an interface. Raises RefusedError for a mark that Longhaul cannot have written."""
-    for name in altnames(link):
+    for name in link.altnames:
         if name.startswith(MARK):
             try:
                 Origin.decode(name)
             except ValueError as error:
-                port = link.get_attr("IFLA_IFNAME")
-                delete = f"ip link property del dev {port} altname {name}"
-                raise RefusedError(f"port {port}: {error}; delete the altname: {delete}") from None
+                delete = f"ip link property del dev {link.name} altname {name}"
+                raise RefusedError(f"port {link.name}: {error}; delete the altname: {delete}") from None
             return name
     return None
 

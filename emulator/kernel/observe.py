@@ -5,47 +5,53 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from socket import AF_INET
 from typing import Any
 
-from pyroute2.iproute.linux import IPRoute
-
-from emulator.kernel import netns
+from emulator.kernel import link_messages, netns
 from emulator.kernel.capabilities import has_netem, has_seed, memory_bytes, nf_call
-from emulator.kernel.link_ready import ready
+from emulator.kernel.link_messages import ADDRGEN_NONE, BridgeSettings, LinkMessage
+from emulator.kernel.link_ready import ready, ready_link
 from emulator.kernel.nic_facts import describe, mark
 from emulator.kernel.qdisc_observe import NETEM_HANDLE, egresses_of
+from emulator.kernel.rtnl_socket import RtnlSocket
 from emulator.model.device_names import PREFIX
 from emulator.plan.engine_lane import Wire
 from emulator.plan.ops import NEVER_CS, nf_origin_of
 from emulator.plan.qdisc_values import Egress
 from emulator.plan.state import HOST_PORT, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 
-IFF_UP, IFF_NOARP = 1, 1 << 7
 OUR_VETH = re.compile(rf"{PREFIX}[hsx]-")
 OUR_VLAN = re.compile(rf"{PREFIX}v[hs]-")
 STACKED = ("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap")
 """Kinds of interface that send through another one; for other kinds IFLA_LINK means something else."""
-ADDRGEN_NONE = 1
 
 
-def observe(ip: Any, wires: Mapping[str, Wire]) -> State:
-    """All that Longhaul owns, with the lanes of the wire engine (`wires`); `machine` holds what matters of the rest."""
-    links = {link.get_attr("IFLA_IFNAME"): link for link in ready(ip, _may_be_port)}
-    names = {link["index"]: name for name, link in links.items()}
+Links = Mapping[str, LinkMessage]
+"""Interfaces by name."""
+
+
+def observe(ip: Any, rtnl: RtnlSocket, wires: Mapping[str, Wire]) -> State:
+    """All that Longhaul owns, with the lanes of the wire engine (`wires`); `machine` holds what matters of the rest.
+
+    `ip` is pyroute2's IPRoute for queues and routes, `rtnl` the socket for the rest, both of one namespace.
+    """
+    links = {link.name: link for link in ready(rtnl, _may_be_port)}
+    names = {link.index: name for name, link in links.items()}
     spaces, ours = netns.names(), f"{PREFIX}-"
     hosts = {n for n in spaces if n.startswith(ours)}
     veths = _veths(links, names, hosts)
-    vlans = {n: _vlan(link, names) for n, link in links.items() if OUR_VLAN.match(n) and _kind(link) == "vlan"}
+    vlans = {n: _vlan(link, names) for n, link in links.items() if OUR_VLAN.match(n) and link.kind == "vlan"}
     ends = {e for v in veths.values() for e in (v.name, v.peer if v.namespace is None else v.name)} | vlans.keys()
     nics = {n: describe(link) for n, link in links.items() if n not in ends and not n.startswith(f"{PREFIX}-")}
-    tx_queues = {links[n]["index"]: nic.tx_queues for n, nic in nics.items()}
+    tx_queues = {links[n].index: nic.tx_queues for n, nic in nics.items()}
     egresses, roots = egresses_of(ip.get_qdiscs(), tx_queues, lambda i: ip.get_filters(index=i, parent=NETEM_HANDLE))
     ports = {n: port_of(link, names, egresses, nics.get(n)) for n, link in links.items() if n in ends or mark(link)}
-    bridges = {n: _bridge(link) for n, link in links.items() if _kind(link) == "bridge" and n.startswith(f"{PREFIX}-")}
+    bridges = {n: _bridge(link) for n, link in links.items() if link.kind == "bridge" and n.startswith(ours)}
     rest = links.keys() - ports.keys() - bridges.keys()
     switches = nf_call()
     machine = Machine(
-        {n: _foreign(links[n], names, roots) for n in rest} | _addressed(ip, links, names, roots, rest),
+        {n: _foreign(links[n], names, roots) for n in rest} | _addressed(ip, rtnl, links, names, roots, rest),
         memory_bytes(),
         has_seed(),
         switches,
@@ -67,20 +73,20 @@ class _HostEnd:
     segments: int
 
 
-def _veths(links: dict[str, Any], names: dict[int, str], hosts: set[str]) -> dict[str, Veth]:
+def _veths(links: Links, names: Mapping[int, str], hosts: set[str]) -> dict[str, Veth]:
     ends = {near: end for host in hosts for near, end in _host_end(host)}
     veths = {}
     for name, link in links.items():
-        if not OUR_VETH.match(name) or _kind(link) != "veth":
+        if not OUR_VETH.match(name) or link.kind != "veth":
             continue
-        mtu, peer = link.get_attr("IFLA_MTU"), names.get(link.get_attr("IFLA_LINK"))
-        if link.get_attr("IFLA_LINK_NETNSID") is None and peer in links:
+        peer = names.get(link.lower or 0, "")
+        if link.lower_netns_id is None and peer in links:
             if name.startswith(f"{PREFIX}h-"):
-                veths[name] = Veth(name, peer, mtu=mtu, segments=links[peer].get_attr("IFLA_GSO_MAX_SEGS"))
-        elif end := ends.get(link["index"]):
-            veths[name] = Veth(name, end.name, end.namespace, end.address, mtu, end.segments, end.up)
+                veths[name] = Veth(name, peer, mtu=link.mtu, segments=links[peer].segments)
+        elif end := ends.get(link.index):
+            veths[name] = Veth(name, end.name, end.namespace, end.address, link.mtu, end.segments, end.up)
         else:
-            veths[name] = Veth(name, HOST_PORT, "", mtu=mtu)
+            veths[name] = Veth(name, HOST_PORT, "", mtu=link.mtu)
     return veths
 
 
@@ -90,95 +96,85 @@ def _host_end(host: str) -> list[tuple[int, _HostEnd]]:
     Nothing when somebody deleted the namespace since it was listed.
     """
     try:
-        with netns.inside(host), IPRoute() as ip:
-            found = [link for link in ready(ip, _is_host_port) if _is_host_port(link)]
-            if not found:
+        with netns.inside(host), RtnlSocket() as rtnl:
+            link = ready_link(rtnl, HOST_PORT)
+            if link is None or link.lower is None:
                 return []
-            link = found[0]
-            addresses = [
-                f"{a.get_attr('IFA_ADDRESS')}/{a['prefixlen']}"
-                for a in ip.get_addr(family=2)
-                if a["index"] == link["index"]
-            ]
+            found = [one for one in link_messages.addresses(rtnl) if one.index == link.index]
     except netns.GoneError:
         return []
-    up, segments = bool(link["flags"] & IFF_UP), link.get_attr("IFLA_GSO_MAX_SEGS")
-    return [(link.get_attr("IFLA_LINK"), _HostEnd(host, HOST_PORT, addresses[0] if addresses else None, up, segments))]
+    ours = [f"{one.address}/{one.prefix_bits}" for one in found if one.family == AF_INET]
+    return [(link.lower, _HostEnd(host, HOST_PORT, ours[0] if ours else None, link.up, link.segments))]
 
 
-def _is_host_port(link: Any) -> bool:
-    return bool(link.get_attr("IFLA_IFNAME") == HOST_PORT)
+def _may_be_port(link: LinkMessage) -> bool:
+    return bool(OUR_VETH.match(link.name) or OUR_VLAN.match(link.name) or mark(link))
 
 
-def _may_be_port(link: Any) -> bool:
-    name = link.get_attr("IFLA_IFNAME")
-    return bool(OUR_VETH.match(name) or OUR_VLAN.match(name) or mark(link))
+def _vlan(link: LinkMessage, names: Mapping[int, str]) -> Vlan:
+    return Vlan(link.name, names.get(link.lower or 0, ""), link.vlan_id or 0, link.mtu)
 
 
-def _vlan(link: Any, names: dict[int, str]) -> Vlan:
-    tag = link.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA").get_attr("IFLA_VLAN_ID")
-    trunk = names.get(link.get_attr("IFLA_LINK"), "")
-    return Vlan(link.get_attr("IFLA_IFNAME"), trunk, tag, link.get_attr("IFLA_MTU"))
-
-
-def port_of(link: Any, names: dict[int, str], egresses: dict[int, Egress], nic: Nic | None = None) -> Port:
+def port_of(
+    link: LinkMessage, names: Mapping[int, str], egresses: Mapping[int, Egress], nic: Nic | None = None
+) -> Port:
     """A link as a port; `names` gives its bridge's name by index, `nic` its hardware facts."""
-    info = link.get_attr("IFLA_LINKINFO")
-    slave = info.get_attr("IFLA_INFO_SLAVE_DATA") if info else None
-    altname = mark(link)
-    ipv6, addrgen = _ipv6(link)
+    in_bridge, altname = link.bridge_port, mark(link)
     return Port(
-        bridge=names.get(link.get_attr("IFLA_MASTER")),
-        learning=bool(slave.get_attr("IFLA_BRPORT_LEARNING")) if slave else True,
-        forward_mask=slave.get_attr("IFLA_BRPORT_GROUP_FWD_MASK") if slave else 0,
-        up=bool(link["flags"] & IFF_UP),
-        ipv6=ipv6 or addrgen != ADDRGEN_NONE,
-        arp=not link["flags"] & IFF_NOARP,
-        egress=egresses.get(link["index"]),
+        bridge=names.get(link.master or 0),
+        learning=in_bridge.learning if in_bridge else True,
+        forward_mask=in_bridge.forward_mask if in_bridge else 0,
+        up=link.up,
+        ipv6=_has_ipv6(link),
+        arp=link.arp,
+        egress=egresses.get(link.index),
         altname=altname,
         origin=Origin.decode(altname) if altname else None,
         offloads=nic.offloads if nic and altname else None,
     )
 
 
-def _bridge(link: Any) -> Bridge:
-    data = link.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA")
-    ipv6, addrgen = _ipv6(link)
+def _bridge(link: LinkMessage) -> Bridge:
+    settings = link.bridge or BridgeSettings(stp=False, snooping=False, ageing_cs=NEVER_CS)
     return Bridge(
-        up=bool(link["flags"] & IFF_UP),
-        stp=bool(data.get_attr("IFLA_BR_STP_STATE")),
-        snooping=bool(data.get_attr("IFLA_BR_MCAST_SNOOPING")),
+        up=link.up,
+        stp=settings.stp,
+        snooping=settings.snooping,
         # The kernel rounds it to its ticks.
-        forgets=data.get_attr("IFLA_BR_AGEING_TIME") < NEVER_CS // 2,
-        ipv6=ipv6 or addrgen != ADDRGEN_NONE,
-        arp=not link["flags"] & IFF_NOARP,
-        nf_origin=nf_origin_of(link.get_attr("IFLA_IFALIAS") or ""),
+        forgets=settings.ageing_cs < NEVER_CS // 2,
+        ipv6=_has_ipv6(link),
+        arp=link.arp,
+        nf_origin=nf_origin_of(link.alias),
     )
 
 
-def _foreign(link: Any, names: dict[int, str], roots: dict[int, str]) -> Link:
-    ipv6, addrgen = _ipv6(link)
+def _has_ipv6(link: LinkMessage) -> bool:
+    """Whether it uses IPv6, or would give itself an address as soon as it may."""
+    return link.ipv6 or link.addrgen != ADDRGEN_NONE
+
+
+def _foreign(link: LinkMessage, names: Mapping[int, str], roots: Mapping[int, str]) -> Link:
     return Link(
-        mtu=link.get_attr("IFLA_MTU"),
-        up=bool(link["flags"] & IFF_UP),
-        ipv6=ipv6,
-        addrgen=addrgen,
-        arp=not link["flags"] & IFF_NOARP,
-        kind=_kind(link),
-        master=names.get(link.get_attr("IFLA_MASTER"), ""),
-        lower=names.get(link.get_attr("IFLA_LINK"), "") if _kind(link) in STACKED else "",
-        qdisc=roots.get(link["index"], ""),
+        mtu=link.mtu,
+        up=link.up,
+        ipv6=link.ipv6,
+        addrgen=link.addrgen,
+        arp=link.arp,
+        kind=link.kind,
+        master=names.get(link.master or 0, ""),
+        lower=names.get(link.lower or 0, "") if link.kind in STACKED else "",
+        qdisc=roots.get(link.index, ""),
     )
 
 
 def _addressed(
-    ip: Any, links: dict[str, Any], names: dict[int, str], roots: dict[int, str], rest: set[str]
+    ip: Any, rtnl: RtnlSocket, links: Links, names: Mapping[int, str], roots: Mapping[int, str], rest: set[str]
 ) -> dict[str, Link]:
     """The foreign interfaces with addresses or the default route added: reasons to refuse them."""
     addresses: dict[str, list[str]] = {}
-    for address in (*ip.get_addr(family=2), *ip.get_addr(family=10)):
-        if address["family"] == 2 or address["scope"] == 0:
-            addresses.setdefault(names.get(address["index"], ""), []).append(address.get_attr("IFA_ADDRESS"))
+    for one in link_messages.addresses(rtnl):
+        if one.family == AF_INET or one.scope == 0:
+            addresses.setdefault(names.get(one.index, ""), []).append(one.address)
     default = _default_ports(ip, names)
     return {
         name: replace(
@@ -190,24 +186,9 @@ def _addressed(
     }
 
 
-def _default_ports(ip: Any, names: dict[int, str]) -> set[str]:
+def _default_ports(ip: Any, names: Mapping[int, str]) -> set[str]:
     """The interfaces of all default routes, multipath routes included."""
     indexes = set()
     for route in (*ip.get_default_routes(family=2), *ip.get_default_routes(family=10)):
         indexes |= {route.get_attr("RTA_OIF")} | {way["oif"] for way in route.get_attr("RTA_MULTIPATH") or ()}
     return {names.get(index, "") for index in indexes if index}
-
-
-def _kind(link: Any) -> str:
-    info = link.get_attr("IFLA_LINKINFO")
-    return (info.get_attr("IFLA_INFO_KIND") or "") if info else ""
-
-
-def _ipv6(link: Any) -> tuple[bool, int]:
-    """Whether IPv6 is on, and the addrgen mode; off where the kernel has none."""
-    spec = link.get_attr("IFLA_AF_SPEC")
-    inet6 = spec.get_attr("AF_INET6") if spec else None
-    if not inet6:
-        return False, ADDRGEN_NONE
-    conf = inet6.get_attr("IFLA_INET6_CONF") or {}
-    return not conf.get("disable_ipv6", 0), inet6.get_attr("IFLA_INET6_ADDR_GEN_MODE") or 0

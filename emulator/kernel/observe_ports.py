@@ -5,32 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from pyroute2.netlink import NLM_F_ACK, NLM_F_ECHO, NLM_F_REQUEST, NLMSG_ERROR
-from pyroute2.netlink.rtnl import RTM_GETLINK, RTM_GETQDISC
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl import RTM_GETQDISC
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
+from emulator.kernel import link_messages
 from emulator.kernel.capabilities import has_seed, memory_bytes
 from emulator.kernel.nic_facts import mark
 from emulator.kernel.observe import OUR_VETH, port_of
 from emulator.kernel.qdisc_observe import NETEM_CLASS, ROOT, SHAPER_CLASS, egresses_of
+from emulator.kernel.rtnl_socket import RtnlSocket
 from emulator.plan.state import Machine, State
 
 
-def ports_of(ip: Any, names: frozenset[str]) -> State:
+def ports_of(ip: Any, rtnl: RtnlSocket, names: frozenset[str]) -> State:
     """These interfaces as ports, as far as they exist and are Longhaul's; without the offloads of NICs.
 
     It omits ports with flows: they have more queues than this reads.
     """
-    found = _ask(ip, [_link(IFLA_IFNAME=name) for name in sorted(names)])
-    links = [link for link in found if OUR_VETH.match(link.get_attr("IFLA_IFNAME")) or mark(link)]
-    masters = {link.get_attr("IFLA_MASTER") for link in links} - {None}
-    bridges = _ask(ip, [_link(index) for index in sorted(masters)])
-    bridge_names = {bridge["index"]: bridge.get_attr("IFLA_IFNAME") for bridge in bridges}
+    found = filter(None, (link_messages.link(rtnl, name) for name in sorted(names)))
+    links = [link for link in found if OUR_VETH.match(link.name) or mark(link)]
+    masters = sorted({link.master for link in links if link.master})
+    bridges = filter(None, (link_messages.link(rtnl, index) for index in masters))
+    bridge_names = {bridge.index: bridge.name for bridge in bridges}
     # By parent: the answer to a query by handle does not name the parent (sch_api.c, tc_get_qdisc).
-    wanted = [_qdisc(link["index"], place) for link in links for place in (ROOT, NETEM_CLASS, SHAPER_CLASS)]
+    wanted = [_qdisc(link.index, place) for link in links for place in (ROOT, NETEM_CLASS, SHAPER_CLASS)]
     egresses, kinds = egresses_of(_ask(ip, wanted), {})
-    seen = [link for link in links if kinds.get(link["index"]) != "prio"]
-    ports = {link.get_attr("IFLA_IFNAME"): port_of(link, bridge_names, egresses) for link in seen}
+    seen = [link for link in links if kinds.get(link.index) != "prio"]
+    ports = {link.name: port_of(link, bridge_names, egresses) for link in seen}
     return State(ports=ports, machine=Machine(memory_bytes=memory_bytes(), has_seed=has_seed()))
 
 
@@ -40,20 +41,10 @@ def _ask(ip: Any, messages: list[Any]) -> list[Any]:
     return [answer for answer in answers if answer["header"]["type"] != NLMSG_ERROR]  # the type of an ACK, too
 
 
-def _link(index: int = 0, **attributes: str) -> Any:
-    message = ifinfmsg()
-    message["index"], message["attrs"] = index, list(attributes.items())
-    return _request(message, RTM_GETLINK)
-
-
 def _qdisc(index: int, parent: int) -> Any:
     message = tcmsg()
     message["index"], message["parent"] = index, parent
-    return _request(message, RTM_GETQDISC)
-
-
-def _request(message: Any, kind: int) -> Any:
-    message["header"]["type"] = kind
+    message["header"]["type"] = RTM_GETQDISC
     # ECHO: without it the kernel sends the qdisc to listeners, but not to the sender (rtnetlink_send).
     message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK | NLM_F_ECHO
     return message

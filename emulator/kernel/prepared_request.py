@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from emulator.kernel.rtnl_socket import HEADER, opened
+
 NLM_F_ACK = 4
-_HEADER = struct.Struct("=IHHII")
 _ERROR = struct.Struct("=i")
 ANSWER_BYTES = 1 << 18
 
@@ -42,10 +43,9 @@ class Requests:
     """A plain socket for requests that the kernel only acknowledges. One thread at a time may use it."""
 
     def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        self._socket = opened()
         with suppress(PermissionError):
             self._socket.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER_BYTES)
-        self._socket.bind((0, 0))
 
     def close(self) -> None:
         """Close the socket."""
@@ -60,8 +60,8 @@ class Requests:
         while not done:
             answer = self._socket.recv(ANSWER_BYTES)
             while answer:
-                length, _, _, number, _ = _HEADER.unpack_from(answer)
-                refused = refused or -_ERROR.unpack_from(answer, _HEADER.size)[0]
+                length, _, _, number, _ = HEADER.unpack_from(answer)
+                refused = refused or -_ERROR.unpack_from(answer, HEADER.size)[0]
                 done = done or number == count
                 answer = answer[(length + 3) & ~3 :]
         if refused:

@@ -1,4 +1,4 @@
-"""Reads the queues of ports back: from dumps of qdiscs to an `Egress` and its counters."""
+"""Reads the queues of ports back: from dumps of qdiscs to an `Egress`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from emulator.kernel import codec_aqm, codec_flower, codec_netem
-from emulator.kernel.protocol import QueueCounters
 from emulator.model.flow_match import Filter
 from emulator.plan.netem_lowering import common_netem
 from emulator.plan.qdisc_ops import netem_place, shaper_major
@@ -108,36 +107,6 @@ def _spread(places: int, netems: dict[int, Netem]) -> Egress:
     return Egress(common or Netem(limit=limit), queues=places, alike=common is not None)
 
 
-def counters(ip: Any) -> dict[str, QueueCounters]:
-    """The counters of every netem of Longhaul's, by port; `shaper_drops` are its child's, which netem counts again."""
-    every: dict[int, list[Any]] = {}
-    for qdisc in ip.get_qdiscs():
-        every.setdefault(qdisc["index"], []).append(qdisc)
-    ours = {index: qdiscs for index, qdiscs in every.items() if any(map(_is_netem, qdiscs))}
-    if not ours:  # lanes of the wire engine: a dump of all links would cost more than all the rest
-        return {}
-    names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in ip.get_links()}
-    found = {names[index]: _counted_on(qdiscs) for index, qdiscs in ours.items() if index in names}
-    return {name: counted for name, counted in found.items() if counted}
-
-
-def _counted_on(qdiscs: list[Any]) -> QueueCounters | None:
-    """The counters of one interface's netems: all TX queues together, each flow apart."""
-    netems, drops = [q for q in qdiscs if _is_netem(q)], _shaper_drops(qdiscs)
-    bands = [q["bands"] for one in qdiscs if one.get_attr("TCA_KIND") == "prio" and (q := one.get_attr("TCA_OPTIONS"))]
-    if not bands:
-        return _counted([q.get_attr("TCA_STATS2") for q in netems], drops.get(shaper_major(None), 0))
-    stats = {q["parent"] & 0xFFFF: q.get_attr("TCA_STATS2") for q in netems}
-    each = [_counted([stats[n + 1]] if n + 1 in stats else [], drops.get(shaper_major(n), 0)) for n in range(bands[0])]
-    return replace(each[0], flows=tuple(each[1:]))
-
-
-def _shaper_drops(qdiscs: list[Any]) -> dict[int, int]:
-    """The band, by the major of the bottleneck's handle."""
-    tbfs = [q for q in qdiscs if q.get_attr("TCA_KIND") == "tbf"]
-    return {q["handle"] >> 16: q.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["drops"] for q in tbfs}
-
-
 def netem_backlog(ip: Any, index: int, band: int | None = None) -> int:
     """The packets in the root queue of one interface, or in one of its bands."""
     place, _ = netem_place(band)
@@ -146,12 +115,3 @@ def netem_backlog(ip: Any, index: int, band: int | None = None) -> int:
         if qdisc["index"] == index and qdisc["parent"] == parent:
             return int(qdisc.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["qlen"])
     return 0
-
-
-def _counted(netems: list[Any], shaper_drops: int) -> QueueCounters:
-    """The sum over all TX queues."""
-    basics = [stats.get_attr("TCA_STATS_BASIC") for stats in netems]
-    queues = [stats.get_attr("TCA_STATS_QUEUE") for stats in netems]
-    packets, octets = (sum(one[key] for one in basics) for key in ("packets", "bytes"))
-    drops, queued, backlog = (sum(one[key] for one in queues) for key in ("drops", "qlen", "backlog"))
-    return QueueCounters(packets, octets, drops, queued, backlog, shaper_drops)

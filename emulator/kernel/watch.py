@@ -12,6 +12,7 @@ import socket
 from pathlib import Path
 
 from emulator.kernel.engine_watch import Engines
+from emulator.kernel.rtnl_socket import opened
 
 LINK, QDISC, IPV4_ADDRESS = 0x1, 0x8, 0x10
 """RTMGRP_LINK, RTMGRP_TC, RTMGRP_IPV4_IFADDR (include/uapi/linux/rtnetlink.h)."""
@@ -25,9 +26,8 @@ class Watch:
     """It does not read what changed, only that something did: the caller then observes. Raises OSError."""
 
     def __init__(self, file: Path) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        self._socket = opened(LINK | QDISC | IPV4_ADDRESS)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-        self._socket.bind((0, LINK | QDISC | IPV4_ADDRESS))
         self._socket.setblocking(False)
         self._engines = Engines()
         self._name = os.fsencode(file.name)

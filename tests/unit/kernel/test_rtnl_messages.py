@@ -1,0 +1,55 @@
+"""The reader of rtnetlink's messages, without a kernel."""
+
+from __future__ import annotations
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.kernel.qdisc_counters import Counted, counters_of, decoded
+from emulator.kernel.rtnl_socket import HEADER, attribute, attributes, listed, messages
+
+contents = st.lists(st.tuples(st.integers(1, 0x3FFF), st.binary(max_size=64)), max_size=12)
+
+
+@given(contents)
+def test_what_is_encoded_is_read_back(given: list[tuple[int, bytes]]) -> None:
+    encoded = b"".join(attribute(kind, content) for kind, content in given)
+    assert list(listed(encoded)) == given
+    assert attributes(encoded) == dict(given)
+
+
+@given(st.binary(max_size=256))
+def test_whatever_comes_the_reader_ends(datagram: bytes) -> None:
+    assert len(list(messages(datagram))) * HEADER.size <= len(datagram)
+    assert len(list(listed(datagram))) * 4 <= len(datagram)
+
+
+def test_a_nested_attribute_has_the_type_without_its_flags() -> None:
+    assert attributes(attribute(0x8000 | 7, b"x")) == {7: b"x"}
+
+
+def qdisc(kind: str, packets: int, *, packets64: int | None = None) -> bytes:
+    """A qdisc's message, as the kernel sends it."""
+    stats = attribute(1, struct.pack("=QI", 1000, packets & 0xFFFFFFFF))
+    stats += attribute(3, struct.pack("=IIIII", 3, 4000, 5, 0, 0))
+    if packets64 is not None:
+        stats += attribute(8, struct.pack("=Q", packets64))
+    body = attribute(1, kind.encode() + b"\0") + attribute(2, struct.pack("=i", 4)) + attribute(7, stats)
+    return struct.pack("=BxxxiIII", 0, 9, 0x10000, 0xFFFFFFFF, 0) + body
+
+
+def test_more_packets_than_32_bits_count_are_counted() -> None:
+    many = (1 << 32) + 17
+    assert decoded(qdisc("netem", many)).packets == 17
+    assert decoded(qdisc("netem", many, packets64=many)).packets == many
+
+
+def test_a_qdisc_is_read() -> None:
+    assert decoded(qdisc("netem", 8)) == Counted(9, 0x10000, 0xFFFFFFFF, "netem", 0, 8, 1000, 3, 4000, 5)
+    assert decoded(qdisc("prio", 8)).bands == 4
+
+
+def test_an_interface_without_netem_has_no_counters() -> None:
+    assert counters_of([decoded(qdisc("fq_codel", 8))]) is None
