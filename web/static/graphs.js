@@ -11,7 +11,8 @@ const COLUMNS = [
     ['rate_bps', 'queued_packets', 'limit_packets', 'queued_bytes', 'buffer_bytes', 'drops_limit_per_s', 'drops_buffer_per_s', 'drops_loss_per_s'].map((n) => `${side}_${n}`)),
 ];
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const clock = (s) => new Date(s * 1000).toLocaleTimeString('en-GB');
+const CLOCK = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
+const clock = (s) => CLOCK.format(new Date(s * 1000));
 const times = (factor) => (values) => values.map((v) => (v === null ? null : v * factor));
 
 // Two looks further apart than GAP_MS have a row of nulls between them, so that no line leads across what nobody saw.

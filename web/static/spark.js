@@ -42,22 +42,33 @@ export class Spark {
     return [Math.min(...asked, ...medians, high) * 0.8, high * 1.15];
   }
 
+  // Seconds in a row that ask for the same RTT are one part of the band: as a rule there is one.
+  #runs() {
+    const runs = [];
+    this.points.forEach(({ asked }, i) => {
+      const run = runs.at(-1);
+      if (asked === null) return;
+      if (run && run.asked === asked && run.last === i - 1) run.last = i;
+      else runs.push({ asked, first: i, last: i });
+    });
+    return runs;
+  }
+
   #draw() {
     const medians = this.points.map((one) => one.median).filter((one) => one !== null);
     const [low, high] = this.#range(medians);
     const y = (ns) => Math.max(0, HEIGHT * (1 - (ns - low) / (high - low)));
     const x = (i) => WIDTH * (1 - (this.points.length - 1 - i) / (KEPT - 1));
-    const told = (shape) => this.points.map(shape).join('');
-    this.band.setAttribute('d', told(({ asked }, i) => {
-      if (asked === null) return '';
+    this.band.setAttribute('d', this.#runs().map(({ asked, first, last }) => {
       const [to, half] = [y(asked), Math.max(LEAST_BAND, y(asked * (1 - BAND)) - y(asked))];
-      return `M${(x(i) - 1).toFixed(1)} ${(to - half).toFixed(1)}h2v${(2 * half).toFixed(1)}h-2z`;
-    }));
-    this.line.setAttribute('d', told(({ median }, i) => {
+      const [left, right] = [x(first) - 1, x(last) + 1];
+      return `M${left.toFixed(1)} ${(to - half).toFixed(1)}h${(right - left).toFixed(1)}v${(2 * half).toFixed(1)}H${left.toFixed(1)}z`;
+    }).join(''));
+    this.line.setAttribute('d', this.points.map(({ median }, i) => {
       if (median === null) return '';
       const begins = i === 0 || this.points[i - 1].median === null;
       return `${begins ? 'M' : 'L'}${x(i).toFixed(1)} ${y(median).toFixed(1)}${begins ? 'h.1' : ''}`;
-    }));
+    }).join(''));
     const text = medians.length ? `measured ${ms(Math.min(...medians))} to ${ms(Math.max(...medians))} in the last minute` : 'not measured';
     if (this.root.getAttribute('aria-label') !== text) this.root.setAttribute('aria-label', text);
   }
