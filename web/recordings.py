@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 import shutil
@@ -22,6 +23,7 @@ from emulator.record.path_profile import PathProfile, RecordingSource
 from emulator.record.probes import RecordedProbe
 from emulator.record.recorder import RecordingStopped, Stoppable
 from emulator.record.recording import RecordingPlan, Target
+from emulator.record.rtt_curve import RttCurve, curve_of
 from web.service import UseCases
 
 RECORDING, DONE, INTERRUPTED, FAILED = "recording", "done", "interrupted", "failed"
@@ -101,6 +103,7 @@ class Recordings:
         self._said_s = 0.0
         self._version = 0
         self._profiles: dict[tuple[str, int], PathProfile] = {}
+        self._curve = RttCurve(0, 1)
         self.last: Recording | None = None
 
     def start(self, asked: RecordingRequest) -> Recording:
@@ -115,6 +118,7 @@ class Recordings:
             self.last = Recording(name, RECORDING, asked.label, None, began_ms, asked.plan.for_ns)
             self._step(step="begins")
             self._stoppable, self._stopping = None, False
+            self._curve = RttCurve(asked.plan.for_ns, asked.plan.every_ns)
             self._thread = threading.Thread(
                 target=self._run, args=(asked, name, topology), name="recording", daemon=True
             )
@@ -171,6 +175,14 @@ class Recordings:
             return Recording(name, FAILED, name, trouble=str(error))
         trouble = self.last.trouble if self.last and self.last.name == name else ""
         return Recording(name, DONE if profile else INTERRUPTED, source.host, source, profile=profile, trouble=trouble)
+
+    def curve(self, name: str) -> RttCurve:
+        """The round trips of one over time, of an active one so far. Raises KeyError, InputError."""
+        with self._turn:
+            if self.active and self.last and self.last.name == name:
+                return copy.deepcopy(self._curve)
+        source, sent, _ = file.recorded(self.folder(name))
+        return curve_of(sent, source.every_ns)
 
     def folder(self, name: str) -> Path:
         """Where a recording is kept. Raises KeyError."""
@@ -275,6 +287,7 @@ class Recordings:
     def _probed(self, probe: RecordedProbe) -> None:
         with self._turn:
             assert self.last
+            self._curve.add(probe)
             answered = probe.rtt_ns is not None
             self.last = replace(
                 self.last, probes=self.last.probes + 1, answered=self.last.answered + answered,

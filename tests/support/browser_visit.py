@@ -150,7 +150,8 @@ def violations(page: Page) -> list[str]:
 
 def accessible(page: Page) -> None:
     """Axe finds nothing."""
-    assert violations(page) == []
+    found = violations(page)
+    assert found == [], found
 
 
 def fits(page: Page, width: int) -> None:

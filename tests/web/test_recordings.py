@@ -48,8 +48,17 @@ def test_a_host_is_recorded_and_stopped_early(house: House) -> None:
     ping = house.paths.ping()
     for _ in range(101):
         ping.answer()
+    while house.recordings.last.probes < 100:  # type: ignore[union-attr]
+        pass
+    curve = house.client.get("/api/recordings/paris-example-org/curve").json
     assert house.client.post("/api/recordings/paris-example-org/stop").json["step"] == "ends"  # type: ignore[index]
     house.recordings.wait()
+    assert curve == {"step_ns": 30 * S, "least_ns": [80 * MS], "most_ns": [80 * MS], "lost": [0]}
+    kept = house.client.get("/api/recordings/paris-example-org/curve").json
+    assert kept
+    assert (kept["step_ns"], kept["lost"]) == (100 * MS, [0] * 20)
+    assert {*kept["least_ns"], *kept["most_ns"]} == {80 * MS}
+    assert house.client.get("/api/recordings/london/curve").status_code == 404
     done = house.client.get("/api/recordings/paris-example-org").json
     assert done
     assert (done["state"], done["tool"], done["ways"], done["trouble"]) == ("done", "ping", "assumed", "")

@@ -102,6 +102,15 @@ class RecordingAnswer(Answer):
     version: int = Field(description="of two events of a recording the one with the larger version is newer")
 
 
+class RttCurveAnswer(Answer):
+    """Round trips over time, in steps of equal length: their extremes, null without an answer, and the lost probes."""
+
+    step_ns: int
+    least_ns: list[int | None]
+    most_ns: list[int | None]
+    lost: list[int]
+
+
 class RecordingsAnswer(Answer):
     """All recordings, the newest first."""
 
@@ -170,6 +179,15 @@ def get_recording(name: str) -> RecordingAnswer:
     """One recording."""
     with _known(name):
         return recording_answer(here().recordings.get(name))
+
+
+@table("GET", "/api/recordings/<name>/curve", RttCurveAnswer, problems=(404,))
+def get_rtt_curve(name: str) -> RttCurveAnswer:
+    """The round trips of a recording over time; of an active one so far."""
+    with _known(name):
+        curve = here().recordings.curve(name)
+    columns = ("least_ns", "most_ns", "lost")
+    return RttCurveAnswer(step_ns=curve.step_ns, **{key: [getattr(one, key) for one in curve.steps] for key in columns})
 
 
 @table("POST", "/api/recordings/<name>/stop", RecordingAnswer, problems=(404,))

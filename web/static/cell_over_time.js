@@ -58,7 +58,7 @@ function valueAt(points, time, stepped) {
 export class CellOverTime {
   constructor() {
     this.asked = '';
-    this.charts = new TimeCharts($('cell-charts'), (time) => this.#hover(time));
+    this.charts = new TimeCharts($('cell-charts'), 'h4', (time) => this.#hover(time));
     $('cell-log').addEventListener('change', (event) => {
       this.charts.log = event.target.checked;
       this.charts.draw();

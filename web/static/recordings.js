@@ -3,6 +3,7 @@
 import { $, ask, el, listen, lock, mayWrite, onClick, say, sayDone, sayFailure } from './api.js';
 import { clear, show } from './mistakes.js';
 import { confirmBox, PlannedChange } from './plan_dialog.js';
+import { RecordingCurve } from './recording_curve.js';
 import { ms, rate, span } from './units.js';
 
 const form = $('new-recording');
@@ -16,6 +17,9 @@ const pathOf = (name) => `/api/recordings/${encodeURIComponent(name)}`;
 let status = null;
 let active = null;
 let now = 0; // the daemon's clock in ms, of the last look
+const growing = new RecordingCurve();
+$('active-curve').append(growing.root);
+const curves = new Map(); // by the name of a recording that was opened
 
 const share = (value) => `${Number((value * 100).toPrecision(3))}%`;
 const page = { get status() { return status; }, refresh: lanes };
@@ -64,6 +68,7 @@ function watch(recording) {
   const counted = active.probes ? `: ${active.answered} answers, ${lost} lost, the last RTT ${ms(active.last_ns, 3)}` : '';
   $('now').textContent = `It ${STEPS[active.step] ?? active.step}${counted}.`;
   progress();
+  growing.load(pathOf(active.name), active.for_ns).catch(sayFailure);
 }
 
 function progress() {
@@ -82,10 +87,19 @@ function shown(one, open) {
     ? `RTT ${ms(profile.least_ns, 3)} at least, median ${ms(profile.median_ns.value, 3)}, ${ms(profile.p99_ns.value, 3)} in 99 %`
     : one.state === 'interrupted' ? 'was interrupted: its profile can be computed' : one.trouble;
   const told = profile && one.trouble ? [el('p', { class: 'told' }, one.trouble)] : [];
-  const body = profile ? [directions(one), ...replays(one)] : [];
+  const body = profile ? [directions(one), curveOf(one.name), ...replays(one)] : [];
   const summary = el('summary', {}, el('strong', {}, one.name), ' ', el('span', { class: VERDICT[one.state] }, one.state), el('span', { class: 'what' }, what));
-  return el('details', { class: 'recording', id: `recording-${one.name}`, open }, summary, ...told, ...body, acts(one));
+  const shows = (event) => event.target.open && profile && opened(one.name).catch(sayFailure);
+  return el('details', { class: 'recording', id: `recording-${one.name}`, open, ontoggle: shows }, summary, ...told, ...body, acts(one));
 }
+
+// Where the curve of a kept recording stands: the same element in each new list.
+function curveOf(name) {
+  if (!curves.has(name)) curves.set(name, new RecordingCurve());
+  return curves.get(name).root;
+}
+
+const opened = (name) => curves.get(name).load(pathOf(name));
 
 // A probability alone is no model: the table has the share of lost packets already.
 const lossOf = ({ lost, loss }) => (lost.value === 0 ? '–' : /^\S+%$/.test(loss) ? 'by chance' : loss);
@@ -140,6 +154,7 @@ function acts(one) {
   };
   const drop = async () => {
     await ask('DELETE', pathOf(one.name));
+    curves.delete(one.name);
     say(`The recording ${one.name} is deleted.`);
     await load();
     $('kept-title').focus();

@@ -1,5 +1,6 @@
 // Charts below each other over one time axis: measured lines, dashed theory, one cursor. A curve is
-// { label, tone, dash, measured: [[s, value], ...], theory: the same }; in a stepped chart a value holds until its time.
+// { label, tone, dash, measured: [[s, value], ...], theory: the same, if there is one }; in a stepped chart a value holds
+// until its time.
 
 import { el } from './api.js';
 
@@ -32,16 +33,17 @@ function range(values, log, close) {
 }
 
 export class TimeCharts {
-  // `hovered` is called with the time at the pointer, or null.
-  constructor(root, hovered) {
-    Object.assign(this, { root, hovered, charts: [], plots: [], log: false });
+  // `heading` is the element of the charts' titles; `hovered` is called with the time at the pointer, or null.
+  constructor(root, heading, hovered = () => {}) {
+    Object.assign(this, { root, heading, hovered, charts: [], plots: [], log: false });
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
     new ResizeObserver(() => this.#resize()).observe(root);
   }
 
-  // `charts`: { title, curves, close, stepped, said }; `said` are the sentences below it, and its alternative.
-  show(charts) {
-    this.charts = charts;
+  // `charts`: { title, curves, close, stepped, said }; `said` are the sentences below it, and its alternative. The time
+  // axis ends at `until`, or with what was measured.
+  show(charts, until = null) {
+    Object.assign(this, { charts, wanted: until });
     this.draw();
   }
 
@@ -50,15 +52,16 @@ export class TimeCharts {
     this.figures = this.charts.map((chart) => {
       const keys = chart.curves.map(({ label, tone }) => el('span', { class: `key ${tone}` }, label));
       const place = el('div', { class: 'plot', role: 'img', 'aria-label': `${chart.title} over time. ${chart.said.join(' ')}` });
-      return el('figure', { class: 'chart over-time' }, el('h4', {}, chart.title, ...keys, el('span', { class: 'key theory' }, 'theory')), place, el('figcaption', {}, ...chart.said.map((text) => el('p', {}, text))));
+      if (chart.curves.some(({ theory }) => theory)) keys.push(el('span', { class: 'key theory' }, 'theory'));
+      return el('figure', { class: 'chart over-time' }, el(this.heading, {}, chart.title, ...keys), place, el('figcaption', {}, ...chart.said.map((text) => el('p', {}, text))));
     });
     this.root.replaceChildren(...this.figures);
-    this.until = Math.max(...this.charts.flatMap(({ curves }) => curves.flatMap(({ measured }) => measured.at(-1)?.[0] ?? 0)));
+    this.until = this.wanted ?? Math.max(...this.charts.flatMap(({ curves }) => curves.flatMap(({ measured }) => measured.at(-1)?.[0] ?? 0)));
     this.plots = this.charts.map((chart, nth) => this.#plot(chart, this.figures[nth].querySelector('.plot')));
   }
 
   #plot(chart, place) {
-    const lines = chart.curves.flatMap((curve) => [[curve, curve.measured, curve.dash], [curve, curve.theory, THEORY, 1.5]]);
+    const lines = chart.curves.flatMap((curve) => [[curve, curve.measured, curve.dash], ...(curve.theory ? [[curve, curve.theory, THEORY, 1.5]] : [])]);
     const xs = [...new Set(lines.flatMap(([, points]) => points.map(([x]) => x)))].sort((one, other) => one - other);
     const positive = (value) => (this.log && !(value > 0) && value !== undefined ? null : value);
     const data = lines.map(([, points]) => at(points, xs, chart.stepped).map(positive));
