@@ -51,6 +51,10 @@ class GroupFigures:
         """By how much the median of its smoothed RTTs exceeds that of the idle lane."""
         return None if self.trip_p50_ns is None else max(0, self.trip_p50_ns - rtt_ns)
 
+    def queueing_over_time_ns(self, rtt_ns: int) -> list[int | None]:
+        """By how much its smoothed RTTs exceed that of the idle lane, in each interval."""
+        return [None if one is None else max(0, 1000 * one - rtt_ns) for one in self.trips_us]
+
 
 @dataclass(frozen=True)
 class FlowFigures:

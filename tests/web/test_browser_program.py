@@ -121,6 +121,13 @@ def test_groups_of_flows_are_measured_in_the_lab_and_share_the_table(page: Page,
     both.get_by_role("button").click()
     groups = page.get_by_role("region", name="Groups of the cell")
     expect(groups.get_by_role("row", name="1 cubic")).to_have_count(2)
+    rates = page.get_by_role("img", name="Throughput of each group, MiB/s over time. 1 cubic (1): ")
+    expect(rates).to_have_accessible_name(re.compile(r"1 cubic \(2\): .* in the steady part, of a line of "))
+    expect(page.locator("#cell-charts canvas")).to_have_count(3)
+    rates.locator(".u-over").hover()
+    expect(page.locator("#cell-at")).to_have_text(
+        re.compile(r"^At .* s: 1 cubic \(1\): .* MiB/s, .* MiB window, .* ms queueing; ")
+    )
     accessible(page)
     page.get_by_role("button", name="Close", exact=True).click()
     expect(groups).to_be_hidden()

@@ -59,12 +59,27 @@ def test_a_run_tells_what_all_groups_got_and_who_got_what(house: House) -> None:
     assert "1 cubic against 2 bbr" in house.client.get(f"/api/runs/{name}/report").text
 
 
-def test_a_cell_over_time_has_no_streams(house: House) -> None:
+def test_a_cell_over_time_has_its_groups_side_by_side(house: House) -> None:
     name = house.client.post("/api/runs", json=ASKED).json["id"]
     done = until(house, name, lambda run: run["state"] == "done")
     for cell in done["cells"]:
-        answer = house.client.get(f"/api/runs/{name}/cells/{cell['id']}")
-        assert answer.status_code < 500, answer.text
+        answer = house.client.get(f"/api/runs/{name}/cells/{cell['id']}").json
+        assert answer
+        assert (answer["directions"], answer["untold"]) == ([], "")
+        contest = answer["contest"]
+        assert 0 < contest["steady_from_s"] < contest["steady_until_s"] <= 60
+        assert contest["line_bytes_per_s"] == pytest.approx(made_flows.LINE)
+        groups = contest["groups"]
+        steady = slice(*(round(contest[key] / contest["interval_s"]) for key in ("steady_from_s", "steady_until_s")))
+        rates = [sum(part := one["bytes_per_s"][steady]) / len(part) for one in groups]
+        assert sum(rates) == pytest.approx(made_flows.LINE, rel=0.01)
+        assert {len(one[key]) for one in groups for key in ("bytes_per_s", "cwnd_bytes", "queueing_ns")} == {
+            len(groups[0]["bytes_per_s"])
+        }
+    first = house.client.get(f"/api/runs/{name}/cells/{done['cells'][0]['id']}").json
+    assert first
+    assert [one["group"] for one in first["contest"]["groups"]] == ["1 cubic", "2 bbr"]
+    assert all(ns is None or ns >= 0 for one in first["contest"]["groups"] for ns in one["queueing_ns"])
 
 
 def test_pairs_and_what_is_refused(house: House) -> None:

@@ -1,4 +1,4 @@
-"""The endpoint of one cell over the time of its measurement: throughput, congestion window and RTT, beside theory."""
+"""The endpoint of one cell over the time of its measurement: streams beside theory, or groups of flows side by side."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Judgement, Throughput
 from emulator.errors import no_such
 from emulator.experiment.cell_result import CellResult
+from emulator.experiment.flows_result import FlowsResult
 from web.api.routing import EndpointTable
 from web.api.schemas import Answer
 from web.context import here
@@ -25,7 +26,7 @@ NO_RAMP = (
     "Congestion window and RTT over time are not in this result: an older version of Longhaul wrote it, "
     "or nobody recorded them."
 )
-NO_STREAMS = "Only a cell of streams has its throughput over time here."
+NO_STREAMS = "Only a cell of streams or of groups of flows has its throughput over time here."
 WAITING = "This cell is not measured yet."
 FAILED = "This cell failed: it has no result."
 
@@ -71,21 +72,41 @@ class DirectionOverTimeAnswer(Answer):
     untold: str
 
 
+class GroupOverTimeAnswer(Answer):
+    """One group of flows over time, as columns of equal length; null while none of its flows is connected."""
+
+    group: str
+    bytes_per_s: list[float]
+    cwnd_bytes: list[int | None] = Field(description="the sum of its flows' windows")
+    queueing_ns: list[int | None] = Field(description="by how much its smoothed RTTs exceed that of the idle lane")
+
+
+class ContestOverTimeAnswer(Answer):
+    """Groups of flows that share a lane, in intervals of equal length; the table's figures are of the steady part."""
+
+    interval_s: float
+    steady_from_s: float
+    steady_until_s: float
+    line_bytes_per_s: float
+    groups: list[GroupOverTimeAnswer]
+
+
 class CellOverTimeAnswer(Answer):
-    """A cell of streams over time: its median measurement. `directions` is empty where there is nothing to show, and
-    `untold` says why."""
+    """A cell over time: its median measurement. It has `directions` of streams, or the `contest` of groups of flows;
+    where it has neither, `untold` says why."""
 
     run: str
     id: str
     rtt_ns: int
     repeats: int
     directions: list[DirectionOverTimeAnswer]
+    contest: ContestOverTimeAnswer | None
     untold: str
 
 
 @table("GET", "/api/runs/<name>/cells/<cell>", CellOverTimeAnswer)
 def cell_over_time(name: str, cell: str) -> CellOverTimeAnswer:
-    """One cell of streams over time: throughput, congestion window and RTT, with what theory says of each."""
+    """One cell over time: throughput, congestion window and RTT, with what theory says, or of each group of flows."""
     try:
         run = here().runs.get(name)
     except KeyError:
@@ -100,10 +121,34 @@ def over_time(run: Run, cell: str) -> CellOverTimeAnswer:
         raise NotFound(no_such("cell", cell, [one.id for one in run.specs]))
     result = run.found.get(cell)
     directions = list(_directions(result)) if isinstance(result, CellResult) else []
-    untold = "" if directions else NO_STREAMS if result else FAILED if cell in run.failures else WAITING
+    contest = _contest(result) if isinstance(result, FlowsResult) else None
+    untold = "" if directions or contest else NO_STREAMS if result else FAILED if cell in run.failures else WAITING
     repeats = len(result.repeats) if result else 0
     return CellOverTimeAnswer(
-        run=run.id, id=cell, rtt_ns=spec.lane.rtt_ns, repeats=repeats, directions=directions, untold=untold
+        run=run.id, id=cell, rtt_ns=spec.lane.rtt_ns, repeats=repeats, directions=directions, contest=contest,
+        untold=untold,
+    )  # fmt: skip
+
+
+def _contest(result: FlowsResult) -> ContestOverTimeAnswer:
+    """The groups of a cell."""
+    flows = result.flows
+    interval_s = flows.interval_ns / 1e9
+    groups = [
+        GroupOverTimeAnswer(
+            group=group.title,
+            bytes_per_s=[count / interval_s for count in figures.series_bytes],
+            cwnd_bytes=list(figures.windows_bytes),
+            queueing_ns=figures.queueing_over_time_ns(group.rtt_ns or result.delays.rtt_ns),
+        )
+        for group, figures in zip(result.contest.groups, flows.groups, strict=True)
+    ]
+    return ContestOverTimeAnswer(
+        interval_s=interval_s,
+        steady_from_s=flows.from_ns / 1e9,
+        steady_until_s=flows.until_ns / 1e9,
+        line_bytes_per_s=result.judgement.line_bytes_per_s,
+        groups=groups,
     )
 
 

@@ -2,6 +2,7 @@
 // theory, what the pointer is at, and the same as a table.
 
 import { $, ask, el, sayFailure } from './api.js';
+import { contestCharts, contestCurves } from './contest_over_time.js';
 import { titled } from './run_names.js';
 import { TimeCharts } from './time_charts.js';
 import { ms, size, throughput } from './units.js';
@@ -83,9 +84,11 @@ export class CellOverTime {
   }
 
   #fill(answers, notes) {
-    this.curves = curvesOf(answers);
-    this.shown = this.curves.length ? chartsOf(this.curves) : [];
-    const untold = [...answers.map(({ run, untold: text }) => [run, text]), ...this.curves.map(({ answer, way }) => [answer.run, way.untold])].filter(([, text]) => text);
+    const [ways, groups] = [curvesOf(answers), contestCurves(answers)];
+    this.curves = groups.length ? groups : ways;
+    this.shown = groups.length ? contestCharts(groups) : ways.length ? chartsOf(ways) : [];
+    this.units = groups.length ? ['MiB/s', 'MiB window', 'ms queueing'] : ['MiB/s', 'MiB window', 'ms RTT'];
+    const untold = [...answers.map(({ run, untold: text }) => [run, text]), ...ways.map(({ answer, way }) => [answer.run, way.untold])].filter(([, text]) => text);
     const told = untold.map(([run, text]) => (answers.length > 1 ? `Run ${titled(run)}: ${text}` : text));
     const repeats = answers[0].repeats > 1 && this.curves.length ? [`The median one of ${answers[0].repeats} measurements is drawn.`] : [];
     $('cell-untold').replaceChildren(...[...new Set([...repeats, ...told, ...notes])].map((text) => el('p', {}, text)));
@@ -100,9 +103,8 @@ export class CellOverTime {
       $('cell-at').textContent = '';
       return;
     }
-    const units = ['MiB/s', 'MiB window', 'ms RTT'];
     const told = this.curves.map((curve) => {
-      const values = this.shown.map(({ curves, stepped }, nth) => [curves.find(({ label }) => label === curve.label), stepped, units[nth]]);
+      const values = this.shown.map(({ curves, stepped }, nth) => [curves.find(({ label }) => label === curve.label), stepped, this.units[nth]]);
       const texts = values.filter(([found]) => found).map(([found, stepped, unit]) => `${places(valueAt(found.measured, time, stepped), 4)} ${unit}`);
       return curve.several ? `${curve.label}: ${texts.join(', ')}` : texts.join(', ');
     });
@@ -115,7 +117,7 @@ export class CellOverTime {
     const key = (time) => time.toFixed(2);
     const columns = this.shown.flatMap(({ title, curves }) => curves.flatMap(({ label, several, measured, theory }) => {
       const head = several ? `${title}, ${label}` : title;
-      return [[head, measured], ...(theory.length ? [[`Theory of it`, theory]] : [])];
+      return [[head, measured], ...(theory?.length ? [['Theory of it', theory]] : [])];
     })).map(([head, points]) => [head, new Map(points.map(([time, value]) => [key(time), value]))]);
     const times = [...new Set(columns.flatMap(([, values]) => [...values.keys()]))].map(Number).filter((time) => time > 0).sort((one, other) => one - other);
     const table = $('cell-rows').querySelector('table');

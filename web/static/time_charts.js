@@ -40,7 +40,7 @@ export class TimeCharts {
     new ResizeObserver(() => this.#resize()).observe(root);
   }
 
-  // `charts`: { title, curves, close, stepped, said }; `said` are the sentences below it, and its alternative. The time
+  // `charts`: { title, curves, close, stepped, theory, said }; `theory` is what the key calls it, `said` are the sentences below it, and its alternative. The time
   // axis ends at `until`, or with what was measured.
   show(charts, until = null) {
     Object.assign(this, { charts, wanted: until });
@@ -52,7 +52,7 @@ export class TimeCharts {
     this.figures = this.charts.map((chart) => {
       const keys = chart.curves.map(({ label, tone }) => el('span', { class: `key ${tone}` }, label));
       const place = el('div', { class: 'plot', role: 'img', 'aria-label': `${chart.title} over time. ${chart.said.join(' ')}` });
-      if (chart.curves.some(({ theory }) => theory)) keys.push(el('span', { class: 'key theory' }, 'theory'));
+      if (chart.curves.some(({ theory }) => theory)) keys.push(el('span', { class: 'key theory' }, chart.theory ?? 'theory'));
       return el('figure', { class: 'chart over-time' }, el(this.heading, {}, chart.title, ...keys), place, el('figcaption', {}, ...chart.said.map((text) => el('p', {}, text))));
     });
     this.root.replaceChildren(...this.figures);

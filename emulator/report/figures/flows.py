@@ -47,5 +47,5 @@ def _lines(cell: FlowsResult, group: FlowGroup, figures: GroupFigures) -> tuple[
     rtt_ns, interval_s = group.rtt_ns or cell.delays.rtt_ns, cell.flows.interval_ns / 1e9
     rates = [count / interval_s / style.MIB for count in figures.series_bytes]
     windows = [math.nan if one is None else one / style.MIB for one in figures.windows_bytes]
-    queueing = [math.nan if one is None else max(0.0, one / 1e3 - rtt_ns / 1e6) for one in figures.trips_us]
+    queueing = [math.nan if one is None else one / 1e6 for one in figures.queueing_over_time_ns(rtt_ns)]
     return rates, windows, queueing
