@@ -138,7 +138,6 @@ def remove_a_lane(user: User) -> None:
 def run_a_preset(user: User) -> None:
     """Run a preset."""
     user.press(user.page.get_by_role("link", name="Test runs"))
-    user.press(user.page.get_by_label("a program"))
     user.choose(user.page.get_by_label("Preset"), "curl")
     expect(user.page.locator("#predicted")).to_contain_text("cells")
     user.button("Start")

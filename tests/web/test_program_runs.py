@@ -244,15 +244,20 @@ def test_the_form_is_made_of_the_settings_and_the_presets(house: House) -> None:
     assert house.someone(TOKENS.operator).get("/api/programs").json["outside_lab"] is True
 
 
-def test_every_shipped_program_is_a_preset_that_can_be_asked_for(house: House) -> None:
+def test_every_preset_can_be_asked_for(house: House) -> None:
     operator = house.someone(TOKENS.operator)
     presets = operator.get("/api/programs").json["presets"]  # type: ignore[index]
     for one in presets:
-        asked = {**one["axes"], "workload": one["workload"], "in_lab": True}
+        asked = {**one["axes"], **({"workload": one["workload"]} if one["workload"] else {}), "in_lab": True}
         answer = operator.post("/api/runs?dry_run=1", json=asked)
         assert answer.status_code == 201, (one["name"], answer.text)
-        told = answer.json["workload"]["packages"]  # type: ignore[index]
-        assert told == sorted(one["workload"].get("packages", [])), one["name"]
+        if one["kind"] == "program":
+            told = answer.json["workload"]["packages"]  # type: ignore[index]
+            assert told == sorted(one["workload"].get("packages", [])), one["name"]
+    kinds = {one["name"]: one["kind"] for one in presets}
+    assert {kinds[name] for name in ("founding-10g", "transcontinental-1g", "new-york")} == {"streams"}
+    assert {kinds[name] for name in ("congestion-controls", "bufferbloat")} == {"flows"}
+    assert not {"day", "wide-star", "demo"} & kinds.keys()
 
 
 def test_a_topology_with_a_program_becomes_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,11 +269,14 @@ def test_a_topology_with_a_program_becomes_a_preset(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(shipped_topologies, "FOLDER", tmp_path)
     programs.presets.cache_clear()
     try:
-        (preset,) = House(tmp_path).client.get("/api/programs").json["presets"]
+        made, plain = House(tmp_path).client.get("/api/programs").json["presets"]
     finally:
         programs.presets.cache_clear()
-    assert preset == {
+    axes = {"rtt": "10 ms, 346 ms", "rate": "1 Gbit/s"}
+    assert plain == {"name": "plain", "kind": "streams", "axes": axes, "workload": {}}
+    assert made == {
         "name": "made",
+        "kind": "program",
         "axes": {"rtt": "10 ms, 346 ms", "rate": "1 Gbit/s", "tcp_profile": "default, max"},
         "workload": sweep["workload"],
     }

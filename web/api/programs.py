@@ -35,11 +35,12 @@ class SettingAnswer(Answer):
 
 
 class PresetAnswer(Answer):
-    """A shipped topology whose sweep runs a program: the axes and the program as a request has them."""
+    """A shipped topology: the axes and the workload of its sweep as a request has them."""
 
     name: str
+    kind: str = Field(description="what a cell runs: streams, program, requests or flows")
     axes: dict[str, str]
-    workload: dict[str, Any]
+    workload: dict[str, Any] = Field(description="empty for streams")
 
 
 class ProgramsAnswer(Answer):
@@ -58,7 +59,7 @@ class ProgramsAnswer(Answer):
 
 @table("GET", "/api/programs", ProgramsAnswer)
 def programs() -> ProgramsAnswer:
-    """What a run's `workload` may hold, and the programs that come with Longhaul, ready to run."""
+    """What a run's `workload` may hold, and the runs that come with Longhaul, ready to start."""
     fields = {key: field for key, field in ProgramForm.model_fields.items() if key not in INSTEAD}
     settings = [
         SettingAnswer(key=key, help=str(field.description), example=example(key)) for key, field in fields.items()
@@ -93,24 +94,36 @@ def _first_example(field: Mapping[str, Any]) -> Any:
 
 @cache
 def presets() -> list[PresetAnswer]:
-    """The shipped topologies with a program."""
+    """The shipped topologies that a run without lanes of its own can measure."""
     return [made for name in shipped_topologies.names() if (made := _preset(name)) is not None]
 
 
 def _preset(name: str) -> PresetAnswer | None:
     path = shipped_topologies.shipped(name)
     tree: Any = yaml_source.read(bounded_file.read_text(path, bounded_file.TOPOLOGY), name).tree
+    if "sweep" not in tree and not _is_plain(tree):
+        return None
     sweep = tree.get("sweep", {})
     workload = sweep.pop("workload", {})
-    if "client" not in workload:
-        return None
-    axes = {key: ", ".join(value) if isinstance(value, list) else value for key, value in sweep.items()}
+    axes = {key: ", ".join(map(str, value if isinstance(value, list) else [value])) for key, value in sweep.items()}
     lanes = loader.load(path).lanes
     if "rtt" not in axes:
         axes["rtt"] = ", ".join(map(format_duration, sorted({lane.rtt_ns for lane in lanes})))
     if "rate" not in axes and (rates := {lane.outbound.rate_bps for lane in lanes} - {None}):
         axes["rate"] = ", ".join(format_rate(rate) for rate in sorted(filter(None, rates)))
-    return PresetAnswer(name=name, axes={key: text for key, text in axes.items() if key != "lane"}, workload=workload)
+    said = {key: text for key, text in axes.items() if key != "lane"}
+    return PresetAnswer(name=name, kind=_kind(workload), axes=said, workload=workload)
+
+
+def _is_plain(tree: Mapping[str, Any]) -> bool:
+    """Whether round-trip times and rates say all about the lanes: a run's cells have no other settings of theirs."""
+    lanes = [tree.get("defaults", {}), *tree["lanes"].values()]
+    return "schedule" not in tree and all(set(lane) <= {"rtt", "rate"} for lane in lanes)
+
+
+def _kind(workload: Mapping[str, Any]) -> str:
+    kinds = {"client": "program", "requests": "requests", "against": "flows", "pairs": "flows"}
+    return next((kind for key, kind in kinds.items() if key in workload), "streams")
 
 
 def check_allowed(workload: Workload, *, in_lab: bool) -> None:

@@ -1,6 +1,6 @@
-// The program of a new run: its settings as fields, made of the table that the server tells, and the shipped presets.
+// The program of a new run: its settings as fields, made of the table that the server tells.
 
-import { $, ask, el } from './api.js';
+import { $, el } from './api.js';
 
 const FIRST = ['server', 'ready', 'client', 'packages', 'bytes', 'repeat'];
 const LISTS = ['keep', 'packages'];
@@ -9,7 +9,6 @@ const LABELS = {
   server: 'Server command', ready: 'Server is ready', client: 'Client command', packages: 'Debian packages', bytes: 'Bytes to carry', repeat: 'Runs of the client',
   prepare: 'Before, at the server', prepare_client: 'Before, at the client', environment: 'Variables', user: 'User', timeout: 'Time limit', name: 'Name', keep: 'Files to keep',
 };
-let presets = [];
 let keys = [];
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
@@ -37,7 +36,8 @@ function addFile(name = '', text = '') {
   $('program-files').append(box);
 }
 
-function fill({ axes, workload }) {
+// Puts a program into the fields.
+export function fillProgram(workload) {
   for (const key of keys) {
     const value = workload[key] ?? '';
     if (key === 'environment') input(key).value = Object.entries(value).map(([name, text]) => `${name}=${text}`).join('\n');
@@ -45,8 +45,6 @@ function fill({ axes, workload }) {
   }
   $('program-files').replaceChildren();
   Object.entries(workload.files ?? {}).forEach(([name, text]) => addFile(name, text));
-  // What a preset does not name keeps its usual value, not that of another run.
-  for (const one of document.querySelectorAll('#axes input, #more-axes input')) one.value = axes[one.name] ?? '';
 }
 
 // What the request says of the program.
@@ -66,30 +64,21 @@ export function program() {
 // What a cell runs: streams, program, requests or flows.
 export const kindOfRun = () => document.querySelector('input[name=kind]:checked')?.value;
 
-// Builds the fields; `changed` is called when a preset has filled them, or the kind of the run is another.
-export async function buildProgram(changed) {
-  const told = await ask('GET', '/api/programs');
-  presets = told.presets;
+// Builds the fields from what the server tells of programs; `changed` is called when the kind of the run is another.
+export function buildProgram(told, changed) {
   const byKey = new Map(told.settings.map((setting) => [setting.key, setting]));
   keys = told.settings.map(({ key }) => key).filter((key) => key !== 'files');
   $('program-fields').replaceChildren(...FIRST.map((key) => field(byKey.get(key))));
   $('more-program').replaceChildren(...keys.filter((key) => !FIRST.includes(key)).map((key) => field(byKey.get(key))));
-  $('preset').replaceChildren(el('option', { value: '' }, 'none: type the commands'), ...presets.map(({ name }) => el('option', { value: name }, name)));
-  $('preset-field').hidden = !presets.length;
   $('program-where').textContent = told.refused || (told.outside_lab ? '' : 'Programs run in the lab. Elsewhere they need the operator\'s token.');
   $('workload.packages-hint').after(el('p', { id: 'packages-where', class: 'hint' }, told.packages_refused && sentence(told.packages_refused)));
   $('add-file').addEventListener('click', () => addFile());
-  $('preset').addEventListener('change', (event) => {
-    const chosen = presets.find(({ name }) => name === event.target.value);
-    if (chosen) fill(chosen);
-    changed();
-  });
-  for (const one of document.querySelectorAll('input[name=kind]')) one.addEventListener('change', () => { kind(); changed(); });
-  kind();
+  for (const one of document.querySelectorAll('input[name=kind]')) one.addEventListener('change', () => { showKind(); changed(); });
+  showKind();
 }
 
 // Programs, requests and groups of flows have connections of their own, not streams. A program ends by itself: it has no duration.
-function kind() {
+export function showKind() {
   for (const one of ['program', 'requests', 'flows']) $(one).hidden = kindOfRun() !== one;
   $('streams-field').hidden = kindOfRun() !== 'streams';
   $('duration-field').hidden = kindOfRun() === 'program';

@@ -4,6 +4,7 @@ import { $, ask, el, listen, mayWrite, onClick, say, sayFailure } from './api.js
 import { LawChart } from './law_chart.js';
 import { clear, show as showMistakes } from './mistakes.js';
 import { OpenedCell } from './opened_cell.js';
+import { buildPresets } from './presets.js';
 import { buildProgram, kindOfRun, program } from './program.js';
 import { showComparison } from './run_comparison.js';
 import * as runNames from './run_names.js';
@@ -270,7 +271,9 @@ listen('back', () => names().catch(sayFailure));
 async function start() {
   for (const id of ['start', 'cancel', 'forget', 'resume', 'rename-run', 'title']) $(id).disabled = !mayWrite;
   await build();
-  await buildProgram(predict);
+  const programs = await ask('GET', '/api/programs');
+  buildProgram(programs, predict);
+  buildPresets(programs.presets, predict);
   const status = await ask('GET', '/api/status');
   $('lane').replaceChildren(...status.lanes.map((lane) => el('option', { value: lane.name }, `${lane.name}, ${ms(lane.rtt_ns, 0)}`)));
   $('lane-field').hidden = !status.lanes.length;

@@ -80,6 +80,15 @@ def test_presets_by_dry_run(longhaul: Said, preset: str, cells: int, limits: set
 
 
 @pytest.mark.parametrize(
+    ("preset", "cells"),
+    [("congestion-controls", 54), ("rtt-unfairness", 9), ("one-against-many", 10), ("bufferbloat", 12)],
+)
+def test_presets_of_flows_by_dry_run(longhaul: Said, preset: str, cells: int) -> None:
+    _, out, _ = longhaul("sweep", preset, "--in-lab", "--dry-run", "--json")
+    assert len(json.loads(out)["cells"]) == cells
+
+
+@pytest.mark.parametrize(
     ("options", "packages"),
     [
         (["--in-lab"], ("curl", "nginx")),
