@@ -10,6 +10,7 @@ import { Panel } from './panel.js';
 import { loadPlaces } from './places.js';
 import { draw, loadWorld, update } from './star.js';
 import { statusLine } from './status_line.js';
+import { commandsOf } from './steps.js';
 
 let status = null;
 let look = null;
@@ -82,7 +83,7 @@ function drift() {
   if (!length) return;
   const whys = [...new Set(status.drift.map((step) => step.why))].slice(0, 3).join('; ');
   const steps = el('details', {}, el('summary', {}, length === 1 ? '1 step repairs it' : `${length} steps repair it`),
-    el('pre', { tabindex: '0' }, status.drift.map((step) => `${step.command}\n    # ${step.why}`).join('\n')));
+    el('pre', { tabindex: '0' }, commandsOf(status.drift)));
   $('drift').append(el('p', {}, el('strong', {}, 'The lanes have drifted: '), whys), steps);
   if (mayWrite) $('drift').append(el('button', { type: 'button', 'data-changes': '', onclick: () => repair().catch(sayFailure) }, 'Repair'));
   lock();

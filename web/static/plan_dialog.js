@@ -1,6 +1,7 @@
 // The dialog that shows what a change does, in words and as commands, before somebody applies it.
 
 import { $, ask, can, el, lock, onClick } from './api.js';
+import { commandsOf } from './steps.js';
 
 const MOVED = 'The lanes have changed meanwhile: this is the plan from there.';
 let apply = () => {};
@@ -10,14 +11,16 @@ onClick('plan-apply', async () => {
   await apply();
 });
 
-// Shows `plan`, an answer of the API, with the sentences of `words`. Who presses the button runs `act`. `waits` is the
-// checkbox that makes the change wait for confirmation, for callers that have none of their own.
-export function showPlan({ title = 'What the change does', words, plan, label = 'Apply', danger = false, waits = null, note = '', act }) {
+// Shows `plan`, an answer of the API, with the sentences of `words`; `more` are elements below its commands. Who presses
+// the button runs `act`. `waits` is the checkbox that makes the change wait for confirmation, for callers that have none
+// of their own.
+export function showPlan({ title = 'What the change does', words, plan, label = 'Apply', danger = false, waits = null, note = '', more = [], act }) {
   apply = act;
   $('plan-title').textContent = title;
   $('plan-note').textContent = note;
   $('plan-words').replaceChildren(...words.map((text) => el('li', {}, text)));
-  $('plan-steps').textContent = plan.steps.map((step) => `${step.command}\n    # ${step.why}`).join('\n') || 'Nothing to change.';
+  $('plan-steps').textContent = commandsOf(plan.steps) || (plan.changed ? 'No step is needed in the kernel now.' : 'Nothing to change.');
+  $('plan-more').replaceChildren(...more);
   $('plan-warnings').textContent = plan.warnings.join('\n');
   $('plan-waits').replaceChildren(...(waits ? [waits] : []));
   $('plan-apply').textContent = label;

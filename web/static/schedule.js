@@ -3,12 +3,14 @@
 import { $, ask, can, el, listen, lock, mayWrite, onClick, say, sayDone, sayFailure, Problem } from './api.js';
 import { SCHEDULE, dropDraft, keepDraft, readDraft } from './draft.js';
 import { clear, show } from './mistakes.js';
+import { showPlan } from './plan_dialog.js';
 import { Player } from './schedule_player.js';
 import { TimeRange } from './schedule_range.js';
 import { askedNow, firstValue, settingsOf } from './schedule_settings.js';
 import { TracePicker } from './schedule_traces.js';
 import { cleaned, Tracks, WORDS } from './schedule_tracks.js';
 import { clock, timeOf, timeText } from './schedule_values.js';
+import { commandsOf } from './steps.js';
 
 const form = $('editor');
 const tracks = new Tracks($('tracks'), {
@@ -222,15 +224,15 @@ async function preview() {
   const before = text();
   const plan = await change('dry_run=1').catch(refused);
   if (!plan || before !== text()) return;
-  $('plan-words').replaceChildren(...(plan.differences.length ? plan.differences : ['Nothing is different.']).map((one) => el('li', {}, one)));
-  const commands = (steps) => steps.map((step) => `${step.command}\n    # ${step.why}`).join('\n');
-  $('plan-steps').textContent = commands(plan.steps) || 'No step is needed in the kernel now.';
-  $('plan-coming').replaceChildren(...plan.coming.map((one) => el('li', {}, el('strong', {}, `at ${clock(one.at_ns)}`), ...one.words.map((word) => el('p', {}, word)),
-    el('details', {}, el('summary', {}, 'Commands'), el('pre', { tabindex: '0' }, commands(one.steps))))));
-  if (!plan.coming.length) $('plan-coming').replaceChildren(el('li', {}, 'The schedule changes nothing more.'));
-  $('plan-warnings').textContent = plan.warnings.join('\n');
-  $('plan-apply').hidden = !plan.changed;
-  $('plan').showModal();
+  const words = plan.differences.length ? plan.differences : ['Nothing is different.'];
+  showPlan({ words, plan, more: [el('h3', {}, 'First changes of the schedule'), coming(plan)], act: apply });
+}
+
+// What the schedule will change first, with the commands of each.
+function coming(plan) {
+  const shown = plan.coming.map((one) => el('li', {}, el('strong', {}, `at ${clock(one.at_ns)}`), ...one.words.map((word) => el('p', {}, word)),
+    el('details', {}, el('summary', {}, 'Commands'), el('pre', { tabindex: '0' }, commandsOf(one.steps)))));
+  return el('ol', { id: 'plan-coming' }, ...(shown.length ? shown : [el('li', {}, 'The schedule changes nothing more.')]));
 }
 
 // Shows what was wrong at its place; a conflict beside the page, after reading what is up by now.
@@ -345,11 +347,6 @@ onClick('undo', () => changing(async () => {
   await load(true);
   sayDone(done);
 }));
-onClick('plan-close', () => $('plan').close());
-onClick('plan-apply', async () => {
-  $('plan').close();
-  await apply();
-});
 onClick('jump', () => {
   const to = $('jump-to').value.trim();
   if (!to) throw new Problem({ detail: 'Say where to: a time of the schedule such as 90min.' });

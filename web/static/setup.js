@@ -6,6 +6,7 @@ import { clear, show as showMistakes } from './mistakes.js';
 import { fillPorts } from './port_table.js';
 import { Checking } from './setup_check.js';
 import { addVirtual, asked, drawPairs, drawPlaces, gather, suggest, words } from './setup_lanes.js';
+import { commandsOf } from './steps.js';
 
 const KEY = 'longhaul setup';
 const STEPS = { ports: 'Ports', pairs: 'Pairs', places: 'Places', plan: 'Plan', check: 'Keep and verify' };
@@ -142,7 +143,7 @@ function drawPlan() {
   $('words').replaceChildren(...words(entered, proposal).map((text) => el('li', {}, text)));
   $('warnings').textContent = proposal?.warnings.join('\n') ?? '';
   $('file').textContent = proposal?.topology ?? '';
-  $('commands').textContent = proposal?.steps.map((one) => `${one.command}\n    # ${one.why}`).join('\n') || 'Nothing to change: this is up.';
+  $('commands').textContent = commandsOf(proposal?.steps ?? []) || 'Nothing to change: this is up.';
   $('confirm-label').hidden = !can.has('confirm');
 }
 
