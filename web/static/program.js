@@ -64,7 +64,7 @@ export function program() {
 // What a cell runs: streams, program, requests or flows.
 export const kindOfRun = () => document.querySelector('input[name=kind]:checked')?.value;
 
-// Builds the fields from what the server tells of programs; `changed` is called when the kind of the run is another.
+// Builds the fields from what the server says about programs; `changed` is called when the kind of the run is another.
 export function buildProgram(told, changed) {
   const byKey = new Map(told.settings.map((setting) => [setting.key, setting]));
   keys = told.settings.map(({ key }) => key).filter((key) => key !== 'files');
