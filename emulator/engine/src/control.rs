@@ -95,14 +95,11 @@ impl Control {
             let asked = request(&line);
             if let Ok(Request::Stop(drain)) = asked {
                 self.end(engine, drain);
-                writeln!(
-                    stream,
-                    "{}",
-                    if drain { json!({ "ok": true, "drained": true }) } else { json!({ "ok": true }) }
-                )?;
+                let done = if drain { json!({ "ok": true, "drained": true }) } else { json!({ "ok": true }) };
+                tell(&mut stream, &done)?;
                 return Ok(true);
             }
-            writeln!(stream, "{}", answer(asked, engine))?;
+            tell(&mut stream, &answer(asked, engine))?;
             line.clear();
         }
         Ok(false)
@@ -121,6 +118,11 @@ impl Drop for Control {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Sends one answer. In one call: each write wakes the reader, and a formatter writes every token by itself.
+fn tell(stream: &mut impl Write, answer: &Value) -> io::Result<()> {
+    stream.write_all(format!("{answer}\n").as_bytes())
 }
 
 /// The answer to a request.
@@ -166,6 +168,27 @@ mod tests {
         assert_eq!(wrong(r#"{"op":"get","tempo":1}"#), "tempo: unknown");
         assert!(wrong("{").starts_with("not JSON"));
         assert!(wrong(&"[".repeat(100_000)).starts_with("not JSON: recursion limit exceeded"));
+    }
+
+    /// Keeps what is written to it, call by call.
+    struct Calls(Vec<Vec<u8>>);
+
+    impl Write for Calls {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_answer_is_one_line_in_one_call() {
+        let mut calls = Calls(Vec::new());
+        tell(&mut calls, &json!({ "ok": true, "stats": [1, 2, 3] })).unwrap();
+        assert_eq!(calls.0, [b"{\"ok\":true,\"stats\":[1,2,3]}\n".to_vec()]);
     }
 
     #[test]
