@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import subprocess
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ GET, STATS = {"op": "get"}, {"op": "stats"}
 LONGEST_ANSWER = 4 << 20
 """The longest request: a table of jitter in every flow of both directions."""
 
+AT_ONCE = 64
+"""So many engines are asked at the same time: each takes a descriptor, of which a process may have 1024."""
+
+Answers = list[dict[str, Any]]
+
 
 def program() -> str:
     """The engine's binary, which need not be there."""
@@ -63,21 +69,22 @@ def refused() -> str:
 
 def observe() -> dict[str, Wire]:
     """The lanes of this namespace with an engine, running or dead, by their bridge."""
-    wires = {}
-    for bridge, path in sockets().items():
-        try:
-            wires[bridge] = decode(_ask(path, GET)["config"])
-        except (OSError, ValueError, KeyError, TypeError):
-            wires[bridge] = DEAD
-    return wires
+    return {bridge: _wire(answers) for bridge, answers in _answers_of_all(sockets(), GET).items()}
+
+
+def _wire(answers: Answers) -> Wire:
+    try:
+        return decode(answers[0]["config"])
+    except (IndexError, ValueError, KeyError, TypeError):
+        return DEAD
 
 
 def counters() -> dict[str, QueueCounters]:
     """The engines' counters, by the egress port of each direction."""
     found = {}
-    for path in sockets().values():
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            said, counted = _answers(path, GET, STATS)
+    for answers in _answers_of_all(sockets(), GET, STATS).values():
+        with contextlib.suppress(ValueError, KeyError):
+            said, counted = answers
             config, stats = said["config"], counted["stats"]
             found[config["site"]] = _counted(stats["outbound"])
             found[config["hub"]] = _counted(stats["inbound"])
@@ -197,17 +204,41 @@ def _pid(there: socket.socket) -> int:
 
 def _ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
     """One request and its answer. Raises OSError or ValueError."""
-    return _answers(path, request)[0]
-
-
-def _answers(path: Path, *requests: dict[str, Any]) -> list[dict[str, Any]]:
-    """Some requests and their answers, over one connection. Raises OSError or ValueError."""
     with _connected(path) as there:
-        there.sendall(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
-        answer = b""
-        while answer.count(b"\n") < len(requests):
-            part = there.recv(65536)
-            if not part or len(answer) > LONGEST_ANSWER * len(requests):
-                raise ValueError("the engine closed the connection")
-            answer += part
+        _send(there, request)
+        return _received(there, 1)[0]
+
+
+def _answers_of_all(paths: dict[str, Path], *requests: dict[str, Any]) -> dict[str, Answers]:
+    """The same requests to all engines, and the answers of each; none of a dead one.
+
+    One engine answers while the next is asked: in turn, each of them would be waited for.
+    """
+    found: dict[str, Answers] = {bridge: [] for bridge in paths}
+    bridges = iter(paths)
+    while some := list(islice(bridges, AT_ONCE)):
+        with contextlib.ExitStack() as connections:
+            asked = {}
+            for bridge in some:
+                with contextlib.suppress(OSError):
+                    asked[bridge] = connections.enter_context(_connected(paths[bridge]))
+                    _send(asked[bridge], *requests)
+            for bridge, there in asked.items():
+                with contextlib.suppress(OSError, ValueError):
+                    found[bridge] = _received(there, len(requests))
+    return found
+
+
+def _send(there: socket.socket, *requests: dict[str, Any]) -> None:
+    there.sendall(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
+
+
+def _received(there: socket.socket, count: int) -> Answers:
+    """So many answers. Raises OSError or ValueError."""
+    answer = b""
+    while answer.count(b"\n") < count:
+        part = there.recv(65536)
+        if not part or len(answer) > LONGEST_ANSWER * count:
+            raise ValueError("the engine closed the connection")
+        answer += part
     return [json.loads(line) for line in answer.splitlines()]
