@@ -40,6 +40,13 @@ export async function ask(method, path, body, kind = 'application/json', headers
   return value;
 }
 
+// Shows a text. One that is shown already costs nothing; another one keeps the node, so that its style is not found anew.
+export function setText(element, text) {
+  if (element.textContent === text) return;
+  if (element.childNodes.length === 1 && element.firstChild.nodeType === Node.TEXT_NODE) element.firstChild.data = text;
+  else element.textContent = text;
+}
+
 // An element: attributes, then children (texts or elements). `on...` are listeners.
 export function el(name, attributes = {}, ...children) {
   const made = document.createElement(name);

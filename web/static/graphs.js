@@ -1,6 +1,7 @@
 // Live graphs of one lane: round-trip time, throughput, queue against limit, drops by cause. One hour is kept.
 
-import { $, ask, el } from './api.js';
+import { $, ask, el, setText } from './api.js';
+import { InSight } from './in_sight.js';
 import { ms, perSecond, rate, size } from './units.js';
 
 const KEPT = 3600;
@@ -126,20 +127,24 @@ export class Graphs {
   #fill() {
     if (!this.data.at_ms?.length) return;
     const cut = this.#columns();
-    const x = cut.at_ms.map((t) => t / 1000);
+    this.cut = cut;
     const now = Object.fromEntries(Object.entries(cut).map(([name, values]) => [name, values.at(-1)]));
     CHARTS.forEach((chart, i) => {
-      const plot = this.plots[i];
-      const zoomed = plot.zoomed;
       const range = chart.range?.(cut);
-      plot.shownRange = range?.map((ns) => ns * 1e-6);
-      plot.setData([x, ...chart.series.map(([name, , , factor]) => times(factor)(cut[name]))], !zoomed);
-      if (!zoomed) plot.setScale('x', { min: x.at(-1) - this.seconds, max: x.at(-1) });
-      else plot.redraw();
-      const text = chart.says(now) + (range && !zoomed ? chart.beyond(cut, range[1]) : '');
-      this.captions[i].textContent = text;
+      const text = chart.says(now) + (range && !this.plots[i].zoomed ? chart.beyond(cut, range[1]) : '');
+      setText(this.captions[i], text);
       this.figures[i].querySelector('.plot').setAttribute('aria-label', `${chart.title} of ${this.lane}: ${text}`);
+      this.drawings[i].changed();
     });
+  }
+
+  #draw(chart, plot) {
+    const { cut } = this;
+    const x = cut.at_ms.map((t) => t / 1000);
+    plot.shownRange = chart.range?.(cut).map((ns) => ns * 1e-6);
+    plot.setData([x, ...chart.series.map(([name, , , factor]) => times(factor)(cut[name]))], !plot.zoomed);
+    if (!plot.zoomed) plot.setScale('x', { min: x.at(-1) - this.seconds, max: x.at(-1) });
+    else plot.redraw();
   }
 
   #build() {
@@ -155,6 +160,7 @@ export class Graphs {
       return figure;
     });
     this.plots = CHARTS.map((chart, i) => this.#plot(chart, this.figures[i].querySelector('.plot')));
+    this.drawings = CHARTS.map((chart, i) => new InSight(this.figures[i], () => this.#draw(chart, this.plots[i])));
     this.#fill();
   }
 

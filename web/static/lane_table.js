@@ -1,6 +1,6 @@
 // The lanes as a table: a switch, the state, what is asked and measured, the last minute. Above it, one switch for all.
 
-import { $, ask, el } from './api.js';
+import { $, ask, el, setText } from './api.js';
 import { changedBy, stateOf } from './lane_state.js';
 import { Spark } from './spark.js';
 import { drops, exactly, mbit, ms } from './units.js';
@@ -93,26 +93,26 @@ export class LaneTable {
     const off = status.lanes.filter((lane) => lane.off).length;
     const count = status.lanes.length;
     this.all.ariaChecked = String(off < count);
-    set(this.said, off === 0 ? 'on' : off === count ? 'off' : `on for ${count - off} of ${count} lanes`);
+    setText(this.said, off === 0 ? 'on' : off === count ? 'off' : `on for ${count - off} of ${count} lanes`);
   }
 
   #fill(row, lane, [word, why], now) {
     row.turn.ariaChecked = String(!lane.off);
     if (row.pill.textContent !== word) row.pill.className = `pill ${word}`;
-    set(row.pill, word);
+    setText(row.pill, word);
     if (row.pill.title !== why) row.pill.title = why;
     const { cells } = row;
-    set(cells.asked, lane.off ? `off\n${exactly(lane.rtt_ns)} kept` : exactly(lane.asked_ns));
+    setText(cells.asked, lane.off ? `off\n${exactly(lane.rtt_ns)} kept` : exactly(lane.asked_ns));
     for (const key of ['loss', 'jitter', 'rate']) {
-      set(cells[key], both(lane, key));
+      setText(cells[key], both(lane, key));
       cells[key].classList.toggle('none', cells[key].textContent === '–');
       if (cells[key].title !== cells[key].textContent) cells[key].title = cells[key].textContent;
     }
     for (const key of ['loss', 'jitter']) cells[key].classList.toggle('idle', lane.off && cells[key].textContent !== '–');
     if (!now) return;
-    set(cells.measured, ms(now.median_ns));
-    set(cells.traffic, `↑ ${mbit(now.outbound.rate_bps)}\n↓ ${mbit(now.inbound.rate_bps)}`);
-    set(cells.drops, drops(now));
+    setText(cells.measured, ms(now.median_ns));
+    setText(cells.traffic, `↑ ${mbit(now.outbound.rate_bps)}\n↓ ${mbit(now.inbound.rate_bps)}`);
+    setText(cells.drops, drops(now));
   }
 
   // A second has gone by.
@@ -128,8 +128,4 @@ function by(cell, change) {
   if (cell.textContent === text) return;
   cell.replaceChildren(...(text ? [el('span', { class: 'word' }, 'changed '), text.replace('changed ', '')] : []));
   if (change) cell.title = `${change.summary}, by ${change.author.user} (${change.author.command})`;
-}
-
-function set(cell, text) {
-  if (cell.textContent !== text) cell.textContent = text;
 }

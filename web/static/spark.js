@@ -1,5 +1,6 @@
 // A small graph of the last minute: the measured RTT over a band where it is asked to be.
 
+import { InSight } from './in_sight.js';
 import { ms } from './units.js';
 
 const NS = 'http://www.w3.org/2000/svg';
@@ -21,17 +22,29 @@ export class Spark {
     this.band = part('path', { class: 'asked' });
     this.line = part('path', { class: 'measured' });
     this.root.append(this.band, this.line);
+    this.drawing = new InSight(this.root, () => this.#draw());
   }
 
   set past({ asked_ns: asked, median_ns: median }) {
     this.points = asked.map((one, i) => ({ asked: one, median: median[i] })).slice(-KEPT);
-    this.#draw();
+    this.#changed();
   }
 
   add(asked, median) {
     this.points.push({ asked, median });
     if (this.points.length > KEPT) this.points.shift();
-    this.#draw();
+    this.#changed();
+  }
+
+  get #medians() {
+    return this.points.map((one) => one.median).filter((one) => one !== null);
+  }
+
+  #changed() {
+    const medians = this.#medians;
+    const text = medians.length ? `measured ${ms(Math.min(...medians))} to ${ms(Math.max(...medians))} in the last minute` : 'not measured';
+    if (this.root.getAttribute('aria-label') !== text) this.root.setAttribute('aria-label', text);
+    this.drawing.changed();
   }
 
   // Single slow echoes are cut off at three times of what is usual: they would press all else flat.
@@ -55,8 +68,7 @@ export class Spark {
   }
 
   #draw() {
-    const medians = this.points.map((one) => one.median).filter((one) => one !== null);
-    const [low, high] = this.#range(medians);
+    const [low, high] = this.#range(this.#medians);
     const y = (ns) => Math.max(0, HEIGHT * (1 - (ns - low) / (high - low)));
     const x = (i) => WIDTH * (1 - (this.points.length - 1 - i) / (KEPT - 1));
     this.band.setAttribute('d', this.#runs().map(({ asked, first, last }) => {
@@ -69,7 +81,5 @@ export class Spark {
       const begins = i === 0 || this.points[i - 1].median === null;
       return `${begins ? 'M' : 'L'}${x(i).toFixed(1)} ${y(median).toFixed(1)}${begins ? 'h.1' : ''}`;
     }).join(''));
-    const text = medians.length ? `measured ${ms(Math.min(...medians))} to ${ms(Math.max(...medians))} in the last minute` : 'not measured';
-    if (this.root.getAttribute('aria-label') !== text) this.root.setAttribute('aria-label', text);
   }
 }

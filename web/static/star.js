@@ -1,7 +1,7 @@
 // The map: the hub, its sites, and as many names as fit; what is asked and measured stands at a few lanes, and at the
 // chosen one. The table has all figures.
 
-import { $ } from './api.js';
+import { $, setText } from './api.js';
 import { stateOf } from './lane_state.js';
 import { placed } from './map_labels.js';
 import { onMap, PLACES } from './places.js';
@@ -145,7 +145,7 @@ export function update(status, look) {
       one.classList.toggle('off', lane.off);
     }
     if (group.rtt.textContent.trim() === text) continue;
-    group.rtt.textContent = ` ${text} `;
+    setText(group.rtt, ` ${text} `);
     group.setAttribute('aria-label', `${lane.name} ${text}`); // a name that does not fit is not drawn
   }
 }

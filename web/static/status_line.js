@@ -1,6 +1,6 @@
 // One line above the lanes: is anything wrong, what is off, what waits, who has the lanes, how late the emulator is.
 
-import { el } from './api.js';
+import { el, setText } from './api.js';
 
 const many = (count, word) => `${count} ${word}${count === 1 ? '' : 's'}`;
 const late = (ns) => (ns >= 1e6 ? `${(ns / 1e6).toFixed(1)} ms` : `${(ns / 1e3).toFixed(0)} µs`);
@@ -32,6 +32,6 @@ export function statusLine(root, status, look) {
   said.forEach(([kind, text], i) => {
     const item = root.children[i] ?? root.appendChild(el('li'));
     if (item.className !== kind) item.className = kind;
-    if (item.textContent !== text) item.textContent = text;
+    setText(item, text);
   });
 }
