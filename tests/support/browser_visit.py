@@ -14,6 +14,7 @@ from playwright.sync_api import APIResponse, Browser, Page, Route, sync_playwrig
 from support.folders import ROOT
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House
+from web.live import Channel
 from web.server import Server
 
 LIMIT_MS = PATIENCE_S * 1000
@@ -61,6 +62,7 @@ class Site:
     def start(self, house: House) -> None:
         """It is back, at the same address."""
         address = self.server.address
+        house.live.channel = Channel()  # the same house had its own closed
         self.house, self.server, self.thread = house, *_listening(house, address)
 
 
