@@ -266,9 +266,14 @@ def wrong_token(page: Page, site: Site) -> None:
     expect(page.get_by_role("alert")).to_be_visible()
 
 
-def plain(path: str) -> Callable[[Page, Site], None]:
-    """A page as it is."""
-    return lambda page, site: visit(page, site, path)
+def plain(path: str, filled: str = "main") -> Callable[[Page, Site], None]:
+    """A page as it is, once there is something in what the daemon fills."""
+
+    def scene(page: Page, site: Site) -> None:
+        visit(page, site, path)
+        expect(page.locator(filled).locator("visible=true").first).not_to_be_empty()
+
+    return scene
 
 
 FURNISHED: dict[str, Callable[[Page, Site], None]] = {
@@ -276,8 +281,9 @@ FURNISHED: dict[str, Callable[[Page, Site], None]] = {
     "matrix": matrix, "panel": panel, "flow": flow, "plan": plan, "countdown": countdown,
     "off": off, "wide": wide, "many": many, "drift": drift, "runs": runs,
     "report": report, "program": program, "requests": requests,
-    "topology": plain("/topology"), "mistakes": mistakes, "history": plain("/history"),
-    "nics": plain("/nics"), "certificates": plain("/certificates"), "docs": plain("/docs"), "gone": gone,
+    "topology": plain("/topology", "#text"), "mistakes": mistakes, "history": plain("/history", "#entries"),
+    "nics": plain("/nics", "#nics tbody"), "certificates": plain("/certificates", "#all"),
+    "docs": plain("/docs", "#endpoints"), "gone": gone,
     "schedule": schedule, "schedule-plan": schedule_plan, "recordings": recordings,
     "login-failed": wrong_token,
 }  # fmt: skip
