@@ -20,7 +20,8 @@ def describe(link: LinkMessage, sys: Path = SYS) -> Nic:
     return Nic(
         mac=link.mac,
         permanent_mac=link.permanent_mac,
-        bus=link.parent_device or bus,
+        # The driver's word first: the parent of a virtio NIC is virtio3, a number that may differ after the next boot.
+        bus=bus or link.parent_device,
         altnames=tuple(name for name in link.altnames if not name.startswith(MARK)),
         driver=driver,
         speed_mbps=_number(folder / "speed", least=1),
