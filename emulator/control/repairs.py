@@ -6,9 +6,11 @@ from emulator.control import reconcile
 from emulator.control.change_log import WATCHDOG
 from emulator.control.confirmations import Confirmations
 from emulator.control.machine_context import MachineContext
+from emulator.control.reconcile import UnsettledError
 from emulator.plan.desired_state import remembering
 from emulator.plan.planner import plan
-from emulator.plan.repair import RepairOutcome, repair_plan_now, revived
+from emulator.plan.repair import RepairOutcome, RepairPlan, repair_plan_now, revived
+from emulator.plan.state import State
 
 
 class Repairs:
@@ -28,12 +30,21 @@ class Repairs:
             reverted = self._confirmations.expire_locked()
             machine.recover_hosts()
             now, at_ns, known = store.read(), machine.clock.unix_ns(), store.is_known()
-            have = remembering(machine.kernel.observe(), now.topology)
-            found = repair_plan_now(now.topology, now.began_ns, at_ns, have, patient=restore is not True)
+            patient = restore is not True
             if restore is None:
                 restore = bool(now.topology and now.topology.on_drift == "restore")
-            goal = found.goal if restore and known else revived(found.goal, have)
-            steps = reconcile.apply(machine.kernel, goal, have)
+
+            def look() -> tuple[State, RepairPlan, State]:
+                have = remembering(machine.kernel.observe(), now.topology)
+                found = repair_plan_now(now.topology, now.began_ns, at_ns, have, patient=patient)
+                return have, found, found.goal if restore and known else revived(found.goal, have)
+
+            have, found, goal = look()
+            try:
+                steps = reconcile.apply(machine.kernel, goal, have)
+            except UnsettledError:
+                have, found, goal = look()
+                steps = reconcile.apply(machine.kernel, goal, have)
             machine.note_repair(now, steps, machine.by(WATCHDOG))
             return RepairOutcome(
                 reverted, steps, plan(found.goal, goal), dict(found.blocked), known, machine.take_notes()

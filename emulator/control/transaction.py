@@ -12,6 +12,7 @@ from emulator.control import reconcile
 from emulator.control.change_log import Author
 from emulator.control.intent_store import Intent, Pending
 from emulator.control.machine_context import MachineContext, Phase
+from emulator.control.reconcile import UnsettledError
 from emulator.errors import MissingError, RefusedError
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import nothing, remembering
@@ -57,7 +58,7 @@ class Transaction:
             new, unsaved = machine.leave(new, old, self.summary, author)
         else:
             new = machine.enter(new, old, self.summary, author)
-        steps = self._apply(machine, view, old)
+        steps = self._apply(machine, view, old, new)
         if unsaved:
             raise _half_done(new, unsaved)
         if old.topology == self.topology and not (self._reverts(old) and not new.leased):
@@ -74,13 +75,16 @@ class Transaction:
             began_ns = machine.began_ns(self.topology, old, anew=self.anew, phase=self.phase)
         return replace(old, topology=self.topology, pending=self.pending, began_ns=began_ns)
 
-    def _apply(self, machine: MachineContext, view: View, old: Intent) -> list[Step]:
+    def _apply(self, machine: MachineContext, view: View, old: Intent, new: Intent) -> list[Step]:
         """Bring the kernel to the new state; any failure writes the old intent back."""
         want, have, look = view
         try:
             if self._reverts(old):
                 machine.guard(machine.folder)
-            return reconcile.apply(machine.kernel, want, have, look)
+            try:
+                return reconcile.apply(machine.kernel, want, have, look)
+            except UnsettledError:
+                return reconcile.apply(machine.kernel, *self._view(old, new, machine))
         except BaseException as failure:
             try:
                 machine.save(old)
