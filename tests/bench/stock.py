@@ -1,0 +1,83 @@
+"""The appliance on stock Debians with PCI NICs, under QEMU: from the .deb to power cuts. By hand, as root.
+
+RELEASE is the folder of scripts/release. FOLDER, in memory if there is room (3 GB a suite), gets QEMU and the disks; it
+needs mmdebstrap, e2fsprogs and the network. One machine for each suite has a pair of ports of every kind of NIC
+(virtio, e1000e, igb, vmxnet3), each pair one lane of 32 ms. The hosts are namespaces that own the NICs at the other
+ends of the cables, reached by sshd. Then the last boot is with the kernel of the suite's backports. QEMU counts
+instructions instead of time and has no KVM: the RTTs are exact, the rates say nothing about the NICs. Prints what was
+seen, with the machine's seconds; exit code 1 when anything is not as it should be. Takes 25 minutes for both suites,
+which run side by side, on two CPUs that have other work.
+
+Example:
+  .venv/bin/python tests/bench/stock.py dist /dev/shm/stock
+  .venv/bin/python tests/bench/stock.py dist /dev/shm/stock --suites bookworm --json
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from argparse import Namespace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+from helped import parser
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support import stock_images, stock_steps
+from support.stock_machines import booted
+
+
+def main() -> int:
+    """All suites; the exit code."""
+    asked = parser(__doc__)
+    asked.add_argument("release", type=Path)
+    asked.add_argument("folder", type=Path)
+    asked.add_argument("--suites", nargs="*", default=["bookworm", "trixie"])
+    asked.add_argument("--parts", nargs="*", default=["ports", "boots"], help="what is done with the ports, with boots")
+    asked.add_argument("--keep", action="store_true", help="take the disks that the last call with --keep left")
+    asked.add_argument("--json", action="store_true", help="print the rows as JSON")
+    given = asked.parse_args()
+    if os.geteuid() != 0:
+        asked.error("it needs root")
+    (package,) = given.release.glob("longhaul_*.deb")
+    folder = given.folder.resolve()
+    stock_images.qemu_root(folder)
+    with ThreadPoolExecutor(len(given.suites)) as pool:
+        work = [pool.submit(tried, folder, suite, package.resolve(), given) for suite in given.suites]
+        rows = [row for one in work for row in one.result()]
+    if given.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        stock_steps.show(rows)
+    return int(not all(row.ok for row in rows))
+
+
+def tried(folder: Path, suite: str, package: Path, given: Namespace) -> list[stock_steps.Row]:
+    """All that one suite's machine lives through; a step that breaks is a row, and ends it."""
+    began = time.monotonic()
+    image = stock_images.made(folder, suite, package, keep=given.keep)
+    seen = stock_steps.Seen(f"Debian {image.release}")
+    seen.row("", "disk made, the .deb installed by apt", True, "", time.monotonic() - began)
+    disk = stock_images.overlay(folder / "qemu", image)
+    for kernel, lives in stock_steps.lives(image, given.parts):
+        boot = time.monotonic()
+        with booted(folder / "qemu", image, disk, kernel) as machine:
+            seen.row("", f"boots Linux {kernel}", True, f"{time.monotonic() - boot:.0f} s of this machine's time", 0)
+            try:
+                for life in lives:
+                    life(machine, seen)
+            except (OSError, RuntimeError) as error:
+                seen.row("", lives[-1].__name__, False, repr(error), 0)
+                break
+    if not given.keep:
+        stock_images.delete(folder, image)
+    return seen.rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

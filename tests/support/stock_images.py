@@ -1,0 +1,109 @@
+"""Disks of stock Debians with their own kernel, an appliance from the .deb, and the QEMU that boots them.
+
+QEMU is Debian 13's, in a root file system of its own: Debian 12's has no igb. The disks lie in there, too. Needs root,
+mmdebstrap and mke2fs. `folder` must allow programs and device files, as tmpfs does unless it is mounted otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+QEMU_PACKAGES = "qemu-system-x86,qemu-utils"
+PACKAGES = "linux-image-amd64,systemd-sysv,dbus,udev,kmod,iproute2,iputils-ping,ethtool,iperf3,openssh-server"
+VM = "vm"
+"""The folder of the disks, in QEMU's root file system."""
+PARTS = Path(__file__).with_name("stock_guest")
+"""What a machine needs so that the bench can speak to it: an agent, the hosts behind its ports, one network."""
+UNITS = ("stock-agent.service", "stock-hosts.service")
+DISK = "12G"
+BACKPORTS = "deb http://deb.debian.org/debian {suite}-backports main"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A disk with what boots it; the paths are those in QEMU's root file system."""
+
+    suite: str
+    disk: str
+    kernels: dict[str, str]
+    """Of each release its kernel, the suite's own first; the initrd lies beside it."""
+    release: str
+    """Debian's, such as 12.11."""
+
+
+def qemu_root(folder: Path) -> Path:
+    """The root file system with QEMU, made unless it is there."""
+    root = folder / "qemu"
+    if not (root / "usr/bin/qemu-img").exists():
+        _bootstrap("trixie", root, QEMU_PACKAGES, "--variant=apt")
+    (root / VM).mkdir(exist_ok=True)
+    return root
+
+
+def made(folder: Path, suite: str, package: Path, *, keep: bool) -> Image:
+    """The suite's disk: made anew, unless `keep` and an earlier call left one."""
+    note = qemu_root(folder) / VM / f"{suite}.json"
+    if keep and note.exists():
+        return Image(**json.loads(note.read_text()))
+    image = make(folder, suite, package, newer=True)
+    note.write_text(json.dumps(asdict(image)))
+    return image
+
+
+def delete(folder: Path, image: Image) -> None:
+    """Delete the suite's disks and kernels."""
+    for file in (folder / "qemu" / VM).glob(f"{image.suite}*"):
+        file.unlink()
+
+
+def make(folder: Path, suite: str, package: Path, *, newer: bool = False) -> Image:
+    """Make the suite's disk anew, with `package` installed by apt; `newer`: with the backports' kernel as well."""
+    root, tree = qemu_root(folder), folder / suite
+    shutil.rmtree(tree, ignore_errors=True)
+    hooks = [
+        'mkdir "$1/packages"',
+        f'copy-in "{package}" /packages',
+        f'tar -C "{PARTS}" --owner=0 --group=0 -c . | tar -C "$1" -x --no-same-permissions --no-overwrite-dir',
+        f'chroot "$1" apt-get install -y --no-install-recommends "/packages/{package.name}"',
+        *(f'chroot "$1" systemctl enable {unit}' for unit in (*UNITS, "systemd-networkd")),
+    ]
+    if newer:
+        install = f"apt-get install -y --no-install-recommends -t {suite}-backports linux-image-amd64"
+        hooks += [f"echo '{BACKPORTS.format(suite=suite)}' >\"$1/etc/apt/sources.list.d/backports.list\"",
+                  f'chroot "$1" sh -c "apt-get update && {install}"']  # fmt: skip
+    _bootstrap(suite, tree, PACKAGES, "--variant=minbase", *(f"--customize-hook={hook}" for hook in hooks))
+    disk = root / VM / f"{suite}.img"
+    disk.unlink(missing_ok=True)
+    # With a hashed seed of its own an image differs from run to run; nothing here depends on it.
+    subprocess.run(["mke2fs", "-qq", "-t", "ext4", "-d", tree, disk, DISK], check=True)
+    kernels = {}
+    for kernel in sorted((tree / "boot").glob("vmlinuz-*"), key=_age):
+        release = kernel.name.removeprefix("vmlinuz-")
+        for name, source in ((release, kernel), (f"{release}.initrd", tree / f"boot/initrd.img-{release}")):
+            shutil.copy(source, root / VM / f"{suite}-{name}")
+        kernels[release] = f"/{VM}/{suite}-{release}"
+    release = (tree / "etc/debian_version").read_text().strip()
+    shutil.rmtree(tree)
+    return Image(suite, f"/{VM}/{suite}.img", kernels, release)
+
+
+def _age(kernel: Path) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", kernel.name)]
+
+
+def overlay(root: Path, image: Image) -> str:
+    """A new disk over the image's, which stays as it is."""
+    disk = f"/{VM}/{image.suite}.qcow2"
+    command = ["chroot", root, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", image.disk, disk]
+    subprocess.run(command, check=True)
+    return disk
+
+
+def _bootstrap(suite: str, root: Path, packages: str, *options: str) -> None:
+    command = ["mmdebstrap", "-q", f"--include={packages}", '--aptopt=APT::Install-Recommends "false"', *options]
+    subprocess.run([*command, suite, root], check=True, capture_output=True)

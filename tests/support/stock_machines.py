@@ -1,0 +1,188 @@
+"""A stock Debian under QEMU without KVM, with four NICs for each kind: two ports, and the host's behind each.
+
+Time in there is exact: it is the count of instructions, and idle time passes at once (`-icount`). A machine is stopped
+while nobody asks it anything. A cable is a hub of QEMU with two ports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.stock_images import VM, Image
+from support.waiting import until
+
+MODELS = {"virtio": "virtio-net-pci", "e1000e": "e1000e", "igb": "igb", "vmxnet3": "vmxnet3"}
+"""Of each kind of NIC its device in QEMU, in the order in which the machine finds them."""
+EXACT: dict[str, Any] = {"ioeventfd": "off", "tx": "timer", "x-txtimer": 1000}
+"""A virtio NIC that sends in the machine's time: by default QEMU sends when it comes to it, and idle time passes."""
+ENDS = ("hub", "site")
+PATIENCE_S = 600.0
+CPUS = 2
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a script printed (both streams), its exit code, and its seconds of the machine's time."""
+
+    out: str
+    code: int
+    s: float
+
+
+def mac(kind: str, end: str, *, host: bool = False) -> str:
+    """The address of a port, or of the host's NIC behind it."""
+    return f"52:54:00:{list(MODELS).index(kind) + 1:02x}:0{int(host)}:0{ENDS.index(end) + 1}"
+
+
+def nic(kind: str, end: str) -> dict[str, str]:
+    """A port as QMP's device_add takes it; `id` names it in device_del."""
+    place = f"{kind}-{end}"
+    return {"driver": MODELS[kind], "id": f"port-{place}", "netdev": f"cable-{place}", "mac": mac(kind, end),
+            "bus": f"slot-{place}", "romfile": "", **(EXACT if kind == "virtio" else {})}  # fmt: skip
+
+
+def arguments(image: Image, kernel: str, disk: str, folder: str) -> Iterator[str]:
+    """QEMU's command line; the sockets and the console's log lie in `folder`."""
+    yield from ("-machine", "q35", "-m", "2048", "-smp", str(CPUS), "-nodefaults", "-display", "none")
+    yield from ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
+    yield from ("-kernel", image.kernels[kernel], "-initrd", f"{image.kernels[kernel]}.initrd")
+    yield from ("-append", "root=/dev/vda rw console=ttyS0 mitigations=off", "-serial", f"file:{folder}.console")
+    yield from ("-drive", f"file={disk},if=none,id=disk", "-device", "virtio-blk-pci,drive=disk")
+    yield from ("-qmp", f"unix:{folder}.qmp,server=on,wait=off", "-device", "virtio-serial-pci")
+    yield from ("-chardev", f"socket,id=agent,path={folder}.agent,server=on,wait=off")
+    yield from ("-device", "virtserialport,chardev=agent,name=longhaul.stock")
+    yield from ("-netdev", "user,id=management,restrict=on")
+    yield from ("-device", "virtio-net-pci,netdev=management,mac=52:54:00:00:00:01,romfile=")
+    for number, (kind, end) in enumerate(((kind, end) for kind in MODELS for end in ENDS), 1):
+        place = f"{kind}-{end}"
+        yield from ("-device", f"pcie-root-port,id=slot-{place},chassis={number},slot={number}")
+        yield from ("-netdev", f"hubport,hubid={number},id=cable-{place}")
+        yield from ("-netdev", f"hubport,hubid={number},id=far-{place}")
+        yield from ("-device", ",".join(f"{key}={value}" for key, value in nic(kind, end).items()))
+        far = {"driver": "virtio-net-pci", "netdev": f"far-{place}", "mac": mac(kind, end, host=True), "romfile": ""}
+        yield from ("-device", ",".join(f"{key}={value}" for key, value in (far | EXACT).items()))
+
+
+class Machine:
+    """A machine that runs. Its disk outlives it: `booted` may boot it again."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+        self._process = process
+        self._monitor, self._agent = _connected(folder, "qmp"), _connected(folder, "agent")
+        self._events: list[str] = []
+        self._asked = 0
+        self._read(self._monitor)
+        self.monitor("qmp_capabilities")
+        self.boot = self._hello()
+
+    def sh(self, script: str) -> Answer:
+        """Run a script in the machine; the exit code does not matter."""
+        self.begin(script)
+        said = self._read(self._agent)
+        while said.get("id") != self._asked:
+            said = self._read(self._agent)
+        self.monitor("stop")
+        return Answer(said["out"].strip(), said["code"], said["s"])
+
+    def begin(self, script: str) -> None:
+        """Start a script and do not wait for it."""
+        self.monitor("cont")
+        self._asked += 1
+        self._agent.write(json.dumps({"id": self._asked, "script": script}).encode() + b"\n")
+        self._agent.flush()
+
+    def unplug(self, kind: str, end: str) -> None:
+        """Take a NIC out and wait until the machine let it go."""
+        self._events.clear()
+        self.monitor("cont")
+        self.monitor("device_del", {"id": nic(kind, end)["id"]})
+        while "DEVICE_DELETED" not in self._events:
+            self._note(self._read(self._monitor))
+        self.monitor("stop")
+
+    def plug(self, kind: str, end: str) -> None:
+        """Put the same NIC into the same slot."""
+        self.monitor("device_add", nic(kind, end))
+
+    def reboot(self) -> None:
+        """Boot again by systemd, with the same kernel."""
+        self.begin("systemctl reboot")
+        self.boot = self._hello()
+
+    def cut(self) -> None:
+        """Cut the power: what the machine's kernel has not written yet is lost."""
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def off(self) -> None:
+        """Switch off as systemd does."""
+        if self._process.poll() is None:
+            self.begin("systemctl poweroff")
+            self._process.wait(PATIENCE_S)
+
+    def monitor(self, command: str, values: Mapping[str, object] | None = None) -> Any:
+        """Run a command of QMP. Raises RuntimeError when QEMU refuses it."""
+        self._monitor.write(json.dumps({"execute": command, "arguments": dict(values or {})}).encode() + b"\n")
+        self._monitor.flush()
+        while True:
+            said = self._read(self._monitor)
+            if "error" in said:
+                raise RuntimeError(f"{command}: {said['error']['desc']}")
+            if "return" in said:
+                return said["return"]
+            self._note(said)
+
+    def _note(self, said: dict[str, Any]) -> None:
+        # A NIC's event names its device; one of its parts has a path only.
+        if said.get("event") == "DEVICE_DELETED" and "device" not in said["data"]:
+            return
+        self._events.append(said.get("event", ""))
+
+    def _hello(self) -> str:
+        said = self._read(self._agent)
+        while "boot" not in said:
+            said = self._read(self._agent)
+        self.monitor("stop")
+        return str(said["boot"])
+
+    def _read(self, stream: Any) -> dict[str, Any]:
+        line = stream.readline()
+        if not line:
+            raise ConnectionError("the machine is gone")
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+
+def _connected(folder: Path, name: str) -> Any:
+    path = folder.with_name(f"{folder.name}.{name}")
+    assert until(path.exists)
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(PATIENCE_S)
+    client.connect(str(path))
+    return client.makefile("rwb")
+
+
+@contextmanager
+def booted(root: Path, image: Image, disk: str, kernel: str | None = None) -> Iterator[Machine]:
+    """The machine from its boot, with the suite's own kernel unless another is named; in the end its power is cut."""
+    folder = f"/{VM}/{image.suite}"
+    for name in ("qmp", "agent"):
+        (root / VM / f"{image.suite}.{name}").unlink(missing_ok=True)
+    asked = arguments(image, kernel or next(iter(image.kernels)), disk, folder)
+    # It warns of hubs without a host's network; an error ends it, and is seen as that.
+    with subprocess.Popen(["chroot", root, "qemu-system-x86_64", *asked], stdin=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as process:  # fmt: skip
+        try:
+            yield Machine(process, root / VM / image.suite)
+        finally:
+            if process.poll() is None:
+                process.kill()

@@ -1,0 +1,310 @@
+"""What tests/bench/stock.py does with a machine of stock_machines, and what it looks at."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from support.stock_images import Image
+from support.stock_machines import ENDS, MODELS, Answer, Machine, mac
+
+FILE = "/etc/longhaul.yaml"
+RTT_MS, OTHER_MS = 32, 44
+DRIVERS = {"virtio": "virtio_net"}
+"""Of a kind the name of its driver, where it has another."""
+PINGS = 300
+BACK_S = 60
+"""How long a lane may take to come back, in the machine's time."""
+CPU1 = "/sys/devices/system/cpu/cpu1/online"
+EXACT = f"echo 0 >{CPU1}; longhaul verify 2>/dev/null; echo 1 >{CPU1}"
+"""With two CPUs QEMU runs one of them for a while before the other: some echoes are 1 or 2 ms late."""
+BACK = f"""n=0; until longhaul status >/dev/null 2>&1; do n=$((n+1)); [ $n -gt {BACK_S} ] && break; sleep 1; done
+longhaul status"""
+STEERED = """for p in {ports}; do cat /sys/class/net/$p/queues/*/[rx]ps_cpus
+for i in $(ls /sys/class/net/$p/device/msi_irqs /sys/class/net/$p/device/../msi_irqs 2>/dev/null | grep '^[0-9]'); do
+echo $i $(cat /proc/irq/$i/smp_affinity_list); done; done"""
+AS_FOUND = """for p in {ports}; do ip -o link show $p | sed 's/^[0-9]*: //'; ip -o addr show $p | grep -v ' valid_lft'
+tc qdisc show dev $p; ethtool -k $p | grep -E '^(generic-receive|large-receive)'; done; ip -br link show type bridge"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that was tried. `s`: seconds of the machine's time, where a script ran."""
+
+    debian: str
+    nic: str
+    what: str
+    ok: bool
+    seen: str
+    s: float
+
+
+class Seen:
+    """The rows of one suite, printed as they come."""
+
+    def __init__(self, debian: str) -> None:
+        self.debian, self.rows = debian, list[Row]()
+        self.ports: dict[tuple[str, str], str] = {}
+        self.found = ""
+
+    def row(self, nic: str, what: str, ok: bool, seen: str, s: float) -> None:
+        """Note a row."""
+        made = Row(self.debian, nic, what, ok, seen, round(s, 1))
+        self.rows.append(made)
+        sys.stdout.write(f"{line(made)}\n")
+        sys.stdout.flush()
+
+    def pair(self, kind: str) -> str:
+        """Both ports of a kind, for a shell."""
+        return " ".join(self.ports[kind, end] for end in ENDS)
+
+    def all_ports(self) -> str:
+        return " ".join(self.ports.values())
+
+
+Life = Callable[[Machine, Seen], None]
+
+
+def line(row: Row) -> str:
+    """A row of the table."""
+    return f"{row.debian:<14}{row.nic or 'all':<9}{'ok ' if row.ok else 'NOT'} {row.what:<44}{row.s:>6} s  {row.seen}"
+
+
+def show(rows: Sequence[Row]) -> None:
+    """The table again, NIC by NIC."""
+    lines = ["", "NIC by NIC:"]
+    for debian in dict.fromkeys(row.debian for row in rows):
+        for nic in ("", *MODELS):
+            lines += [line(row) for row in rows if (row.debian, row.nic) == (debian, nic)]
+    lines.append(f"{sum(row.ok for row in rows)} of {len(rows)} are as they should be")
+    sys.stdout.write("\n".join([*lines, ""]))
+
+
+def lives(image: Image, parts: Sequence[str]) -> Iterator[tuple[str, list[Life]]]:
+    """What happens after each boot, with its kernel. Each ends with the power cut."""
+    own, *newer = image.kernels
+    ports = [verified, changed, tuned, swept, unbound, unplugged, returned] if "ports" in parts else []
+    if "boots" not in parts:
+        yield own, [listed, up, *ports]
+        return
+    yield own, [listed, up, *ports, cut_at_rest]
+    yield own, [back, rebooted, cut_in_set]
+    yield own, [whole, cut_in_up_and_down]
+    yield (newer or [own])[-1], [whole, up, verified, gone]
+
+
+def listed(machine: Machine, seen: Seen) -> None:
+    """The service runs, and the ports are seen with their drivers."""
+    said = machine.sh("systemctl is-system-running --wait; systemctl is-active longhaul")
+    state = said.out.split()
+    seen.row("", "the service of the .deb runs", state == ["running", "active"], " ".join(state), said.s)
+    links = {words[2]: words[0] for words in map(str.split, machine.sh("ip -br link").out.splitlines())}
+    seen.ports = {(kind, end): links[mac(kind, end)] for kind in MODELS for end in ENDS}
+    seen.found = machine.sh(AS_FOUND.format(ports=seen.all_ports())).out
+    said = machine.sh("longhaul nics")
+    rows = {words[0]: words for words in map(str.split, said.out.splitlines())}
+    refused = [text for text in said.out.splitlines() if "carries the default route" in text]
+    seen.row("", "nics: refuses the port of the default route", len(refused) == 1, " ".join(refused), said.s)
+    for kind in MODELS:
+        port = rows[seen.ports[kind, "hub"]]
+        is_so = port[1] == DRIVERS.get(kind, kind) and re.fullmatch(r"0000:0\d:00\.0", port[2]) is not None
+        seen.row(kind, "nics: driver, PCI address, free", is_so and port[-1] == "free", " ".join(port), said.s)
+
+
+def up(machine: Machine, seen: Seen) -> None:
+    """Init proposes a lane for each kind; with the hosts added, they come up."""
+    rtts = " ".join(f"--rtt {kind}={RTT_MS}ms" for kind in MODELS)
+    said = machine.sh(f"longhaul init --force {FILE} --hub hub {rtts}; cat {FILE}")
+    for kind in MODELS:
+        hub, site = seen.pair(kind).split()
+        pair = f"ports: {{hub: {hub}, site: {site}}}"
+        seen.row(kind, "init: pairs its ports", f"{kind}:" in said.out and pair in said.out, pair, said.s)
+    hosts = "".join(f"s/^  {kind}:/  {kind}:\\n    host: m{number}/;" for number, kind in enumerate(MODELS, 1))
+    machine.sh(f"sed -i 's/^subnet/hub_host: m0\\nsubnet/; s/on_drift: report/on_drift: restore/; {hosts}' {FILE}")
+    said = machine.sh(f"longhaul up {FILE} && longhaul status >/dev/null")
+    seen.row("", "up", said.code == 0, last(said), said.s)
+
+
+def verified(machine: Machine, seen: Seen) -> None:
+    """The certificate between the hosts over SSH, with one CPU."""
+    machine.sh(BACK)
+    said = machine.sh(EXACT)
+    for kind in MODELS:
+        rows = [text.split() for text in said.out.splitlines() if text.split()[:2] == ["hub", kind]]
+        text = " ".join(rows[0]) if rows else last(said)
+        seen.row(kind, "verify: min, median, p99 within 1 ms", text.endswith(" ok"), text, said.s)
+
+
+def changed(machine: Machine, seen: Seen) -> None:
+    """A new RTT under traffic, and back."""
+    for kind in MODELS:
+        act = f"longhaul set {kind} --rtt {OTHER_MS}ms"
+        said = machine.sh(f"{traffic(kind)} & sleep 1; {act}; wait; cat /tmp/ping-{kind}")
+        most = re.search(r"= [\d.]+/[\d.]+/([\d.]+)/", said.out)
+        is_so = f"{PINGS} received" in said.out and most is not None and float(most[1]) > OTHER_MS
+        seen.row(kind, "set under traffic: loses nothing", is_so, f"{loss(said)}; {last(said)}", said.s)
+        machine.sh(f"longhaul set {kind} --rtt {RTT_MS}ms")
+
+
+def tuned(machine: Machine, seen: Seen) -> None:
+    """Interrupts go to the chosen cores and back."""
+    for kind in MODELS:
+        look = STEERED.format(ports=seen.pair(kind))
+        before = machine.sh(look).out
+        said = machine.sh(f"longhaul tune {seen.pair(kind)} >/tmp/tune 2>&1; echo exit $?; {look}")
+        code, _, after = said.out.partition("\n")
+        moved = sum(one != other for one, other in zip(before.splitlines(), after.splitlines(), strict=False))
+        restored = machine.sh(f"longhaul tune --restore >/dev/null 2>&1; {look}").out == before
+        text = f"{code}; {moved} settings changed, {'all' if restored else 'not'} restored"
+        seen.row(kind, "tune, tune --restore", code == "exit 0" and moved > 0 and restored, text, said.s)
+
+
+def swept(machine: Machine, seen: Seen) -> None:
+    """One cell over SSH, to its end."""
+    for kind in MODELS:
+        axes = f"--lane {kind} --tcp-profile default --rate 20Mbit --duration 4s --repeats 1"
+        said = machine.sh(f"cd /root; longhaul sweep {axes}; echo exit $?; longhaul status >/dev/null; echo after $?")
+        cell = [text for text in said.out.splitlines() if text.startswith(f"{RTT_MS} ms ")]
+        is_so = "exit 0" in said.out and said.out.endswith("after 0")
+        text = " ".join((cell or [last(said)])[-1].split())
+        seen.row(kind, "sweep over SSH: one cell at 20 Mbit/s", is_so, text, said.s)
+
+
+def unbound(machine: Machine, seen: Seen) -> None:
+    """The driver is unbound from the site port and bound again, while another lane works."""
+    for kind in MODELS:
+        port = seen.ports[kind, "site"]
+        # A virtio NIC's device is below its PCI device.
+        find = f"d=$(readlink -f /sys/class/net/{port}/device); case $d in */virtio*) d=$(dirname $d);; esac"
+        other = next(name for name in MODELS if name != kind)
+        out = machine.sh(
+            f"{find}; echo $(basename $d) $(readlink -f $d/driver) >/tmp/bound; {traffic(other)} & sleep 0.5;"
+            "read d b </tmp/bound; echo $d >$b/unbind; sleep 1; longhaul status; echo exit $?; wait"
+        )
+        told = "exit 0" not in out.out
+        seen.row(kind, "driver unbound: status tells", told, told_of(out, kind), out.s)
+        lost = machine.sh(f"cat /tmp/ping-{other}")
+        seen.row(kind, "driver unbound: another lane loses nothing", f"{PINGS} received" in lost.out, loss(lost), 0)
+        machine.sh("read d b </tmp/bound; echo $d >$b/bind; udevadm settle")
+        returns(machine, seen, kind, "driver bound: the lane is back")
+
+
+def unplugged(machine: Machine, seen: Seen) -> None:
+    """The NIC of the site port is taken out and put in again."""
+    for kind in MODELS:
+        machine.unplug(kind, "site")
+        said = machine.sh("sleep 1; longhaul status; echo exit $?")
+        seen.row(kind, "NIC unplugged: status tells", "exit 0" not in said.out, told_of(said, kind), said.s)
+        machine.plug(kind, "site")
+        machine.sh(f"until [ -e /sys/class/net/{seen.ports[kind, 'site']} ]; do sleep 0.1; done; udevadm settle")
+        returns(machine, seen, kind, "NIC plugged: the lane is back")
+
+
+def returns(machine: Machine, seen: Seen, kind: str, what: str) -> None:
+    """The lane is back by the daemon alone, and answers with its RTT."""
+    said = machine.sh(f"{BACK} >/dev/null; echo exit $?; {echo(kind)}")
+    is_so = "exit 0" in said.out and " 0% packet loss" in said.out
+    seen.row(kind, what, is_so, f"{loss(said)} {rtt(said)}", said.s)
+
+
+def returned(machine: Machine, seen: Seen) -> None:
+    """Down gives the ports back as they were found; then the lanes are up again."""
+    said = machine.sh(f"longhaul down >/tmp/down 2>&1; echo exit $?; {AS_FOUND.format(ports=seen.all_ports())}")
+    code, _, after = said.out.partition("\n")
+    wrong = sorted(set(after.splitlines()) ^ set(seen.found.splitlines()))
+    is_so, text = code == "exit 0" and not wrong, f"{code} {wrong[:4]}"
+    seen.row("", "down: the ports are as they were found", is_so, text, said.s)
+    machine.sh(f"longhaul up {FILE}")
+
+
+def rebooted(machine: Machine, seen: Seen) -> None:
+    """The service brings the lanes back after systemd's reboot."""
+    before, began = machine.boot, time.monotonic()
+    machine.reboot()
+    seen.row("", "reboot", machine.boot != before, f"{time.monotonic() - began:.0f} s of this machine's time", 0)
+    back(machine, seen)
+
+
+def back(machine: Machine, seen: Seen) -> None:
+    """All lanes are there, by the service alone."""
+    for kind in MODELS:
+        returns(machine, seen, kind, "after the boot the lane is back")
+
+
+def whole(machine: Machine, seen: Seen) -> None:
+    """After a cut in a change, what is asked for is the old or the new, and the kernel has it."""
+    said = machine.sh(BACK)
+    lanes = [kind for kind in MODELS if re.search(rf"^{kind} +({RTT_MS}|{OTHER_MS})ms ", said.out, re.MULTILINE)]
+    is_so = (said.code == 0 and len(lanes) in (0, len(MODELS))) or "nothing is up" in said.out
+    rtts = re.findall(r"^(?:virtio|e1000e|igb|vmxnet3) +(\d+ms)", said.out, re.MULTILINE)
+    seen.row("", "intent is the old or the new, none half", is_so, f"exit {said.code}, {rtts or last(said)}", said.s)
+    if lanes:
+        back(machine, seen)
+
+
+def cut_at_rest(machine: Machine, seen: Seen) -> None:
+    """The power is cut under traffic."""
+    machine.begin(traffic("virtio"))
+    time.sleep(2)
+    cut(machine, seen, "under traffic")
+
+
+def cut_in_set(machine: Machine, seen: Seen) -> None:
+    """The power is cut while one change follows the other."""
+    machine.begin(f"while :; do for t in {OTHER_MS} {RTT_MS}; do longhaul set --all --rtt ${{t}}ms; done; done")
+    time.sleep(7)
+    cut(machine, seen, "between and in calls of set")
+
+
+def cut_in_up_and_down(machine: Machine, seen: Seen) -> None:
+    """The power is cut while lanes go down and come up."""
+    machine.begin(f"while :; do longhaul down; longhaul up {FILE}; done")
+    time.sleep(9)
+    cut(machine, seen, "between and in calls of up and down")
+
+
+def cut(machine: Machine, seen: Seen, when: str) -> None:
+    machine.cut()
+    seen.row("", f"power cut {when}", True, "QEMU killed", 0)
+
+
+def gone(machine: Machine, seen: Seen) -> None:
+    """At last the package is removed: nothing of it is left on the ports."""
+    said = machine.sh("dpkg --remove longhaul 2>&1 | tail -1; ip -br link; tc qdisc; ls /run/longhaul 2>/dev/null")
+    clean = not re.search(r"\blh-|netem|longhaul\.", said.out)
+    seen.row("", "the .deb removed: the ports are given back", clean, said.out.splitlines()[0], said.s)
+
+
+def traffic(kind: str) -> str:
+    """A ping through the lane that writes to a file of its own."""
+    number = list(MODELS).index(kind) + 2
+    return f"ip netns exec m0 ping -i 0.01 -c {PINGS} -W 3 -q 10.77.0.{number} >/tmp/ping-{kind} 2>&1"
+
+
+def echo(kind: str) -> str:
+    """Some echoes through the lane, after one that finds the neighbour."""
+    there = f"10.77.0.{list(MODELS).index(kind) + 2}"
+    return f"ip netns exec m0 ping -c 2 -W 3 -q {there} >/dev/null; ip netns exec m0 ping -i 0.2 -c 5 -W 3 -q {there}"
+
+
+def loss(said: Answer) -> str:
+    found = re.search(r"[\d.]+% packet loss", said.out)
+    return found[0] if found else last(said)
+
+
+def rtt(said: Answer) -> str:
+    found = re.search(r"= ([\d.]+/[\d.]+/[\d.]+)/", said.out)
+    return f"{found[1]} ms" if found else ""
+
+
+def told_of(said: Answer, kind: str) -> str:
+    """The first sentence of a status that names the lane and is no row of numbers."""
+    lines = [text for text in said.out.splitlines() if kind in text and f"{RTT_MS}ms" not in text]
+    return (lines or [last(said)])[0].strip()
+
+
+def last(said: Answer) -> str:
+    return said.out.splitlines()[-1] if said.out else ""
