@@ -65,15 +65,16 @@ def tried(folder: Path, suite: str, package: Path, given: Namespace) -> list[sto
     seen.row("", "disk made, the .deb installed by apt", True, "", time.monotonic() - began)
     disk = stock_images.overlay(folder / "qemu", image)
     for kernel, lives in stock_steps.lives(image, given.parts):
-        boot = time.monotonic()
-        with booted(folder / "qemu", image, disk, kernel) as machine:
-            seen.row("", f"boots Linux {kernel}", True, f"{time.monotonic() - boot:.0f} s of this machine's time", 0)
-            try:
+        what, boot = f"boots Linux {kernel}", time.monotonic()
+        try:
+            with booted(folder / "qemu", image, disk, kernel) as machine:
+                seen.row("", what, True, f"{time.monotonic() - boot:.0f} s of this machine's time", 0)
                 for life in lives:
+                    what = life.__name__
                     life(machine, seen)
-            except (OSError, RuntimeError) as error:
-                seen.row("", lives[-1].__name__, False, repr(error), 0)
-                break
+        except (OSError, RuntimeError, LookupError) as error:
+            seen.row("", what, False, repr(error), 0)
+            break
     if not given.keep:
         stock_images.delete(folder, image)
     return seen.rows

@@ -123,12 +123,6 @@ class Machine:
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def off(self) -> None:
-        """Switch off as systemd does."""
-        if self._process.poll() is None:
-            self.begin("systemctl poweroff")
-            self._process.wait(PATIENCE_S)
-
     def monitor(self, command: str, values: Mapping[str, object] | None = None) -> Any:
         """Run a command of QMP. Raises RuntimeError when QEMU refuses it."""
         self._monitor.write(json.dumps({"execute": command, "arguments": dict(values or {})}).encode() + b"\n")

@@ -43,7 +43,7 @@ class Row:
 
 
 class Seen:
-    """The rows of one suite, printed as they come."""
+    """The rows of one suite, also on stderr as they come."""
 
     def __init__(self, debian: str) -> None:
         self.debian, self.rows = debian, list[Row]()
@@ -54,8 +54,7 @@ class Seen:
         """Note a row."""
         made = Row(self.debian, nic, what, ok, seen, round(s, 1))
         self.rows.append(made)
-        sys.stdout.write(f"{line(made)}\n")
-        sys.stdout.flush()
+        sys.stderr.write(f"{line(made)}\n")
 
     def pair(self, kind: str) -> str:
         """Both ports of a kind, for a shell."""
