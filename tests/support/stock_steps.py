@@ -300,8 +300,8 @@ def rtt(said: Answer) -> str:
 
 
 def told_of(said: Answer, kind: str) -> str:
-    """The first sentence of a status that names the lane and is no row of numbers."""
-    lines = [text for text in said.out.splitlines() if kind in text and f"{RTT_MS}ms" not in text]
+    """The first sentence of a status about the lane, or its row with a queue that is gone."""
+    lines = [text for text in said.out.splitlines() if f" {kind}: " in text or re.match(rf"{kind} .* gone ", text)]
     return (lines or [last(said)])[0].strip()
 
 
