@@ -31,6 +31,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support import stock_images, stock_steps
 from support.stock_machines import booted
 
+PARTS = ("ports", "plugs", "boots")
+"""Measurements and the driver; NICs taken out and put in; reboot, power cuts, another kernel."""
+
 
 def main() -> int:
     """All suites; the exit code."""
@@ -38,7 +41,7 @@ def main() -> int:
     asked.add_argument("release", type=Path)
     asked.add_argument("folder", type=Path)
     asked.add_argument("--suites", nargs="*", default=["bookworm", "trixie"])
-    asked.add_argument("--parts", nargs="*", default=["ports", "boots"], help="what is done with the ports, with boots")
+    asked.add_argument("--parts", nargs="*", default=PARTS, help=f"of {', '.join(PARTS)}")
     asked.add_argument("--keep", action="store_true", help="take the disks that the last call with --keep left")
     asked.add_argument("--json", action="store_true", help="print the rows as JSON")
     given = asked.parse_args()

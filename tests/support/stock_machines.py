@@ -22,7 +22,7 @@ from support.waiting import until
 
 MODELS = {"virtio": "virtio-net-pci", "e1000e": "e1000e", "igb": "igb", "vmxnet3": "vmxnet3"}
 """Of each kind of NIC its device in QEMU, in the order in which the machine finds them."""
-EXACT: dict[str, Any] = {"ioeventfd": "off", "tx": "timer", "x-txtimer": 1000}
+EXACT: dict[str, Any] = {"ioeventfd": False, "tx": "timer", "x-txtimer": 1000}
 """A virtio NIC that sends in the machine's time: by default QEMU sends when it comes to it, and idle time passes."""
 ENDS = ("hub", "site")
 PATIENCE_S = 600.0
@@ -43,7 +43,7 @@ def mac(kind: str, end: str, *, host: bool = False) -> str:
     return f"52:54:00:{list(MODELS).index(kind) + 1:02x}:0{int(host)}:0{ENDS.index(end) + 1}"
 
 
-def nic(kind: str, end: str) -> dict[str, str]:
+def nic(kind: str, end: str) -> dict[str, Any]:
     """A port as QMP's device_add takes it; `id` names it in device_del."""
     place = f"{kind}-{end}"
     return {"driver": MODELS[kind], "id": f"port-{place}", "netdev": f"cable-{place}", "mac": mac(kind, end),
@@ -67,9 +67,13 @@ def arguments(image: Image, kernel: str, disk: str, folder: str) -> Iterator[str
         yield from ("-device", f"pcie-root-port,id=slot-{place},chassis={number},slot={number}")
         yield from ("-netdev", f"hubport,hubid={number},id=cable-{place}")
         yield from ("-netdev", f"hubport,hubid={number},id=far-{place}")
-        yield from ("-device", ",".join(f"{key}={value}" for key, value in nic(kind, end).items()))
+        yield from ("-device", _words(nic(kind, end)))
         far = {"driver": "virtio-net-pci", "netdev": f"far-{place}", "mac": mac(kind, end, host=True), "romfile": ""}
-        yield from ("-device", ",".join(f"{key}={value}" for key, value in (far | EXACT).items()))
+        yield from ("-device", _words(far | EXACT))
+
+
+def _words(device: Mapping[str, Any]) -> str:
+    return ",".join(f"{key}={'off' if value is False else value}" for key, value in device.items())
 
 
 class Machine:

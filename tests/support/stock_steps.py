@@ -85,7 +85,8 @@ def show(rows: Sequence[Row]) -> None:
 def lives(image: Image, parts: Sequence[str]) -> Iterator[tuple[str, list[Life]]]:
     """What happens after each boot, with its kernel. Each ends with the power cut."""
     own, *newer = image.kernels
-    ports = [verified, changed, tuned, swept, unbound, unplugged, returned] if "ports" in parts else []
+    ports = [verified, changed, tuned, swept, unbound] if "ports" in parts else []
+    ports += [unplugged, returned] if "plugs" in parts else []
     if "boots" not in parts:
         yield own, [listed, up, *ports]
         return
