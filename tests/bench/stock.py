@@ -1,12 +1,13 @@
 """The appliance on stock Debians with PCI NICs, under QEMU: from the .deb to power cuts. By hand, as root.
 
-RELEASE is the folder of scripts/release. FOLDER, in memory if there is room (3 GB a suite), gets QEMU and the disks; it
-needs mmdebstrap, e2fsprogs and the network. One machine for each suite has a pair of ports of every kind of NIC
-(virtio, e1000e, igb, vmxnet3), each pair one lane of 32 ms. The hosts are namespaces that own the NICs at the other
-ends of the cables, reached by sshd. Then the last boot is with the kernel of the suite's backports. QEMU counts
-instructions instead of time and has no KVM: the RTTs are exact, the rates say nothing about the NICs. Prints what was
-seen, with the machine's seconds; exit code 1 when anything is not as it should be. Takes 25 minutes for both suites,
-which run side by side, on two CPUs that have other work.
+RELEASE is the folder of scripts/release. FOLDER, best in memory (about 2 GB a suite), gets QEMU and the disks; it needs
+mmdebstrap, e2fsprogs and the network. One machine for each suite has a pair of ports of every kind of NIC (virtio with
+one queue, e1000e, igb, vmxnet3), each pair one lane of 32 ms. The hosts are namespaces that own the NICs at the other
+ends of the cables, reached by sshd. The last boot has the kernel of the suite's backports. QEMU has no KVM and counts
+instructions instead of time: RTTs are exact while one CPU runs, rates say nothing about the NICs. Tells on stderr what
+was seen, with the machine's seconds, and prints it NIC by NIC at the end; exit code 1 when anything is not as it should
+be. Takes, on two CPUs that have much other work, 20 minutes for the ports of one suite and 15 for its boots; a boot
+takes one minute on an idle machine and three on such a one. Suites run side by side.
 
 Example:
   .venv/bin/python tests/bench/stock.py dist /dev/shm/stock
