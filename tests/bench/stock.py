@@ -6,8 +6,8 @@ one queue, e1000e, igb, vmxnet3), each pair one lane of 32 ms. The hosts are nam
 ends of the cables, reached by sshd. The last boot has the kernel of the suite's backports. QEMU has no KVM and counts
 instructions instead of time: RTTs are exact while one CPU runs, rates say nothing about the NICs. Tells on stderr what
 was seen, with the machine's seconds, and prints it NIC by NIC at the end; exit code 1 when anything is not as it should
-be. Takes, on two CPUs that have much other work, 20 minutes for the ports of one suite and 15 for its boots; a boot
-takes one minute on an idle machine and three on such a one. Suites run side by side.
+be. Takes 20 minutes for the ports of one suite and 15 for its boots, on two CPUs that have much other work: a boot
+takes three minutes there and one on an idle machine. Suites run side by side.
 
 Example:
   .venv/bin/python tests/bench/stock.py dist /dev/shm/stock
