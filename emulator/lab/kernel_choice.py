@@ -24,15 +24,19 @@ STANDARD_SERIES = PACKAGE.rpartition("-")[2]
 
 
 def parse_kernel(text: str) -> str:
-    """A kernel as `RootChoice` holds it: a name, an id, a series, or an absolute path. Raises ValueError."""
+    """A kernel as `RootChoice` holds it: a name, an id, a series, or an absolute path (of a commit with @ID). Raises
+    ValueError."""
     if kernel_source.SERIES.fullmatch(text):
         return text
-    if "/" in text or Path(text).exists():
+    if "/" in text or "@" in text or Path(text).exists():
         return kernel_source.parse_origin(text).text
     try:
         kernel_store.find(text)
     except ValueError as error:
-        raise ValueError(f"{error}; or a series of Debian's ({STANDARD_SERIES}), a folder, an archive") from None
+        raise ValueError(
+            f"{error}; or a series of Debian's ({STANDARD_SERIES}), a folder, a commit of a "
+            "Git repository (FOLDER@REV), an archive"
+        ) from None
     return text
 
 
@@ -138,7 +142,7 @@ def request(choice: RootChoice, patches: Sequence[Path] = (), fragments: Sequenc
     if _stored(text):
         raise ValueError(
             f"{text} is built already, and nothing can be added to it: name a source, which is a series (6.12), a "
-            "folder or an archive"
+            "folder, a commit (FOLDER@REV) or an archive"
         )
     origin = KernelOrigin(series=text) if kernel_source.SERIES.fullmatch(text) else kernel_source.parse_origin(text)
     return KernelRequest(origin, tuple(patches), tuple(fragments), sources(choice), choice.config)

@@ -1,4 +1,4 @@
-"""Where a kernel's source comes from: a Debian package, a folder, an archive; and how it gets into a folder of ours.
+"""Where a kernel's source comes from: a Debian package, a folder, a commit, an archive; and how it gets to us.
 
 A user's folder is read only. Of a Git work tree the files are those that Git knows or would add.
 """
@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import LabError
-from emulator.lab import build_packages
+from emulator.lab import build_packages, kernel_commit
 from emulator.lab.build_cache import Progress, command, need
 from emulator.lab.build_kernel import TOOLS, UNUSED
+from emulator.lab.kernel_commit import SourceFile
 
 SERIES = re.compile(r"[1-9]\d?\.\d{1,3}")
 """How Debian's source packages are numbered: linux-source-6.12."""
@@ -48,37 +49,47 @@ class SourceState:
 
 @dataclass(frozen=True)
 class KernelOrigin:
-    """A source by kind: `series` of a Debian package, or the path of a folder (`tree`) or of an archive."""
+    """A source by kind: `series` of a Debian package, or the path of a folder (`tree`) or of an archive.
+
+    With `commit` it is what the Git repository `tree` has at this commit, whatever lies in its work tree.
+    """
 
     series: str = ""
     tree: str = ""
     archive: str = ""
+    commit: str = ""
 
     @property
     def text(self) -> str:
         """As a user may name it."""
-        return self.series or self.tree or self.archive
+        return f"{self.tree}@{self.commit}" if self.commit else self.series or self.tree or self.archive
 
     @property
     def name(self) -> str:
         """What a kernel of it is called when nobody names it."""
-        base = Path(self.text).name
+        base = Path(self.tree or self.text).name + f"-{self.commit[:12]}" * bool(self.commit)
         stem = next((base.removesuffix(end) for end in ARCHIVES if self.archive and base.endswith(end)), base)
         return re.sub(r"[^A-Za-z0-9._+-]", "-", stem).lstrip("-._+")[:40] or "kernel"
 
 
 def parse_origin(text: str) -> KernelOrigin:
-    """A series such as 6.12, a folder, or an archive. Raises ValueError."""
+    """A series such as 6.12, a folder, a commit (FOLDER@REV), or an archive. Raises ValueError."""
     if SERIES.fullmatch(text):
         return KernelOrigin(series=text)
+    if named := kernel_commit.split(text):
+        tree, revision = named[0].resolve(), named[1]
+        return KernelOrigin(tree=str(tree), commit=kernel_commit.resolve(tree, revision))
     path = Path(text).resolve()
     if path.is_dir():
-        if not all((path / part).exists() for part in ("Makefile", "Kconfig", "arch/um/Makefile")):
+        if not all((path / part).exists() for part in kernel_commit.SOURCE_OF_LINUX):
             raise ValueError(f"{text!r} is no source of Linux: it has no arch/um beside a Makefile and a Kconfig")
         return KernelOrigin(tree=str(path))
     if path.is_file() and path.name.endswith(ARCHIVES):
         return KernelOrigin(archive=str(path))
-    raise ValueError(f"{text!r} is no series of Debian's (6.12), no folder, and no archive ({', '.join(ARCHIVES)})")
+    raise ValueError(
+        f"{text!r} is no series of Debian's (6.12), no folder, no commit (FOLDER@REV), and no archive "
+        f"({', '.join(ARCHIVES)})"
+    )
 
 
 def state(origin: KernelOrigin) -> SourceState:
@@ -90,6 +101,8 @@ def state(origin: KernelOrigin) -> SourceState:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return SourceState(digest, f"{Path(origin.archive).name}, SHA-256 {digest[:12]}")
     tree = Path(origin.tree)
+    if origin.commit:  # as a clean work tree at this commit: the same kernel
+        return SourceState(f"{origin.commit} ", f"{tree} at {origin.commit[:12]}", origin.commit)
     return _of_git(tree) if is_work_tree(tree) else _of_folder(tree)
 
 
@@ -153,14 +166,34 @@ def _walk(tree: Path) -> Iterator[str]:
 
 
 Stamps = Mapping[str, Sequence[int]]
-"""Size, time (ns) and mode of a user's files when they were copied last, by path."""
+"""Of the files that were copied last, by path: size, time (ns) and mode; of a commit mode and number of content."""
 
 
-def compare(tree: Path, before: Stamps) -> tuple[Stamps, dict[str, Path | None]]:
-    """Compare a user's folder with what was copied before: the new stamps, and what changed, None for what is gone."""
-    stamps = {name: _stamp(tree / name) for name in files(tree)}
-    gone: dict[str, Path | None] = {name: None for name in before if name not in stamps}
-    return stamps, gone | {name: tree / name for name, stamp in stamps.items() if tuple(before.get(name, ())) != stamp}
+def compare(origin: KernelOrigin, before: Stamps) -> tuple[Stamps, list[str]]:
+    """Compare a user's source with what was copied before: the new stamps, and what changed or is gone. Raises
+    LabError."""
+    tree, stamps = Path(origin.tree), dict[str, Sequence[int]]()
+    if origin.commit:
+        stamps |= {name: seen for name, seen in kernel_commit.listing(tree, origin.commit).items() if used(name)}
+    else:
+        stamps |= {name: _stamp(tree / name) for name in files(tree)}
+    names = dict.fromkeys([*before, *stamps])
+    return stamps, [name for name in names if tuple(before.get(name, ())) != tuple(stamps.get(name, ()))]
+
+
+def contents(origin: KernelOrigin, stamps: Stamps, names: Sequence[str]) -> Iterator[tuple[str, SourceFile | None]]:
+    """These files of a user's source, None for one that is not in `stamps`. Raises LabError."""
+    tree, there = Path(origin.tree), [name for name in names if name in stamps]
+    yield from ((name, None) for name in names if name not in stamps)
+    if origin.commit:
+        yield from kernel_commit.contents(tree, origin.commit, there)
+    else:
+        yield from ((name, _of_file(tree / name)) for name in there)
+
+
+def _of_file(path: Path) -> SourceFile:
+    content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+    return SourceFile(content, path.lstat().st_mode)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

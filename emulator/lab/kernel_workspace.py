@@ -10,13 +10,14 @@ import base64
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from emulator.lab import build_cache, kernel_source
 from emulator.lab.build_cache import Progress, command
 from emulator.lab.build_kernel import UNUSED, build_folder
+from emulator.lab.kernel_commit import SourceFile
 from emulator.lab.kernel_source import KernelOrigin, Stamps
 
 LAYOUT = "1"
@@ -51,18 +52,17 @@ class Workspace:
         """A file as it is without patches; None where there is none."""
         return self._own[path] if path in self._own else _content(self.tree / path)
 
-    def update(self, changed: Mapping[str, Path | None]) -> None:
-        """Take over files of the user's tree, None for one that is gone there; `install` patches them anew."""
-        for name, source in changed.items():
+    def update(self, changed: Iterable[tuple[str, SourceFile | None]]) -> None:
+        """Take over files of the user's source, None for one that is gone there; `install` patches them anew."""
+        for name, file in changed:
             if name in self._own:
-                self._own[name] = None if source is None else _content(source)
-            elif source is None or not source.is_symlink():
-                mode = 0o644 if source is None else source.stat().st_mode & 0o777
-                _put(self.tree / name, None if source is None else source.read_bytes(), mode)
-            else:
+                self._own[name] = file.content if file else None
+            elif file and file.link:
                 (self.tree / name).unlink(missing_ok=True)
                 (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
-                (self.tree / name).symlink_to(source.readlink())
+                (self.tree / name).symlink_to(os.fsdecode(file.content))
+            else:
+                _put(self.tree / name, file.content if file else None, file.mode & 0o777 if file else None)
 
     def install(self, files: Mapping[str, bytes | None]) -> None:
         """Make the tree the unpatched one but for these files; None removes one."""
@@ -127,8 +127,8 @@ def _filled(packed: Path, origin: KernelOrigin, folder: Path, progress: Progress
     if origin.tree:
         progress("copy the kernel's source", 0, 1)
         workspace.tree.mkdir(exist_ok=True)
-        workspace.stamps, changed = kernel_source.compare(Path(origin.tree), workspace.stamps)
-        workspace.update(changed)
+        workspace.stamps, changed = kernel_source.compare(origin, workspace.stamps)
+        workspace.update(kernel_source.contents(origin, workspace.stamps, changed))
         workspace.new_options = any("Kconfig" in name for name in changed)
         progress("copy the kernel's source", 1, 1)
     elif not workspace.tree.exists():

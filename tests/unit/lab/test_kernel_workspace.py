@@ -15,6 +15,7 @@ from support import tiny_linux
 from emulator.errors import LabError
 from emulator.lab import kernel_source, kernel_store, kernel_workspace, named_kernel
 from emulator.lab.congestion_source import CongestionSource
+from emulator.lab.kernel_commit import SourceFile
 from emulator.lab.kernel_source import KernelOrigin, parse_origin
 from emulator.lab.kernel_workspace import Workspace
 from emulator.lab.named_kernel import KernelRequest
@@ -206,7 +207,9 @@ def test_a_tree_is_always_the_source_with_the_last_patches(
                 else:
                     source[name] = content
                     (theirs / name).write_bytes(content)
-            workspace.update({name: None if content is None else theirs / name for name, content in files.items()})
+            workspace.update(
+                (name, None if content is None else SourceFile(content, 0o644)) for name, content in files.items()
+            )
         workspace.save()
         assert {name: workspace.read(name) for name in ("a", "b/c", "b/d", "e")} == {
             name: source.get(name) for name in ("a", "b/c", "b/d", "e")
