@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 KERNEL_HELP = (
-    "A kernel of yours: its name (lab kernels), a series of Debian's such as 6.12, or Linux' source: a folder, a commit "
-    "(FOLDER@REV) or an archive. What is not built is built first."
+    "A kernel of yours: its name (lab kernels), a series of Debian's such as 6.12, or Linux' source: a folder, a "
+    "commit (FOLDER@REV) or an archive. What is not built is built first."
 )
 SEVERAL_HELP = (
-    "Kernels to measure every cell on: names (lab kernels), series of Debian's such as 6.12, or Linux' source: folders, "
-    "commits (FOLDER@REV) or archives. What is not built is built first."
+    "Kernels to measure every cell on: names (lab kernels), series of Debian's such as 6.12, or Linux' source: "
+    "folders, commits (FOLDER@REV) or archives. What is not built is built first."
 )
 SOURCE_HELP = "Build the congestion control of this C file into the kernel. Repeat it for several files."
 

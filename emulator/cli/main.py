@@ -55,6 +55,7 @@ class LazyGroup(click.Group):
         "rfc6349": ("emulator.cli.rfc6349:rfc6349", "Test TCP over a lane according to RFC 6349."),
         "report": ("emulator.cli.runs:report", "Show a run's results: tables, HTML with figures, CSV, JSON."),
         "compare": ("emulator.cli.runs:compare", "Compare runs; fail when a cell became slower."),
+        "bisect": ("emulator.cli.bisect:bisect", "Find the commit of Linux that made a cell slower."),
         "runs": ("emulator.cli.runs:runs", "List the runs."),
         "rename": ("emulator.cli.runs:rename", "Give a run a name."),
         "bdp": ("emulator.cli.paths:bdp", "Compute BDP, windows and expected throughput."),

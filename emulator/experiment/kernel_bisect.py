@@ -1,0 +1,85 @@
+"""Finds the commit of Linux that changed a cell's figure: Git chooses the commits, a measuring function judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from emulator.errors import LonghaulError, MeasureError
+from emulator.experiment.compare_runs import CellComparison
+from emulator.experiment.git_bisection import BAD, GOOD, SKIP, BisectAnswer, GitBisection
+from emulator.experiment.results import Result, figure
+
+CommitMeasure = Callable[[str], Result]
+"""Builds the kernel of a commit and measures the cell on it. Raises LonghaulError where it cannot."""
+
+
+@dataclass(frozen=True)
+class BisectStep:
+    """A commit, its verdict (GOOD, BAD or SKIP), its figure (`results.figure`), or why it has none."""
+
+    commit: str
+    subject: str
+    verdict: str
+    figure: float | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class BisectOutcome:
+    """The first bad commit; where skipped ones hide it, those that it may be. Both empty: the ends do not differ."""
+
+    ends: CellComparison
+    steps: tuple[BisectStep, ...]
+    found: str = ""
+    candidates: tuple[str, ...] = ()
+
+
+def bisect(
+    git: GitBisection, good: str, bad: str, measure: CommitMeasure, tell: Callable[[BisectStep, int], None]
+) -> BisectOutcome:
+    """Search between two commits. `tell` gets each step, and about how many are left after it.
+
+    Raises LonghaulError where the cell cannot be measured at one of the two ends.
+    """
+    answer = git.start(good, bad)
+    steps: list[BisectStep] = []
+
+    def add(step: BisectStep, left: int) -> None:
+        steps.append(step)
+        tell(step, left)
+
+    first, last = (_end(commit, measure) for commit in (good, bad))
+    ends = CellComparison(first.spec.id, first, last)
+    for commit, result, verdict in ((good, first, GOOD), (bad, last, BAD)):
+        add(BisectStep(commit, git.subject(commit), verdict, figure(result)), answer.steps_left)
+    if not ends.differs:
+        return BisectOutcome(ends, tuple(steps))
+    while answer.next:
+        step = _judged(git, answer, ends, measure)
+        answer = git.judge(step.commit, step.verdict)
+        add(step, answer.steps_left)
+    return BisectOutcome(ends, tuple(steps), answer.found, answer.candidates)
+
+
+def threshold(ends: CellComparison) -> float:
+    """The figure half way between the two ends; whoever is beyond it is bad."""
+    return (figure(ends.before) + figure(ends.after)) / 2
+
+
+def _end(commit: str, measure: CommitMeasure) -> Result:
+    """The result at an end of the range; without it there is no threshold."""
+    result = measure(commit)
+    if result.judgement.invalid:
+        raise MeasureError(f"the cell is invalid at {commit[:12]}: {'; '.join(map(str, result.judgement.invalid))}")
+    return result
+
+
+def _judged(git: GitBisection, answer: BisectAnswer, ends: CellComparison, measure: CommitMeasure) -> BisectStep:
+    commit = answer.next
+    try:
+        found = figure(_end(commit, measure))
+    except LonghaulError as error:
+        return BisectStep(commit, git.subject(commit), SKIP, None, str(error))
+    rises = figure(ends.after) > figure(ends.before)
+    return BisectStep(commit, git.subject(commit), BAD if (found > threshold(ends)) == rises else GOOD, found)

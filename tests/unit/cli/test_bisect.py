@@ -1,0 +1,107 @@
+"""The command bisect: what it prints, its exit codes, what it refuses, and that it goes on after Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import tiny_linux
+from support.made_results import MIB, execution
+
+from emulator.cli import main
+from emulator.experiment import lab_programs, sweep_runner
+from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.run_folder import Execution
+from emulator.lab.lab_root import RootChoice
+
+CELL = ("--rtt", "32", "--tcp-profile", "default", "--rate", "1Gbit", "--repeats", "1")
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Five commits; the first is tagged v1, the last one v2."""
+    tree = tiny_linux.make(tmp_path / "linux")
+    commits = []
+    for number in range(5):
+        (tree / "net/ipv4/tcp_reno.c").write_text(f"int reno = {number};\n")
+        commits.append(tiny_linux.commit(tree))
+    for tag, commit in (("v1", commits[0]), ("v2", commits[-1])):
+        subprocess.run(["git", "-C", tree, "tag", tag, commit], check=True)
+    return tree
+
+
+@pytest.fixture
+def longhaul(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tree: Path) -> Said:
+    """Bisects where the commits' kernels do so many MiB/s; an exception instead of a number is raised."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tree)
+    monkeypatch.setattr(lab_programs, "built", lambda *_: None)
+    monkeypatch.setattr(lab_programs, "settled", lambda choice, _: choice)
+    log = ["git", "-C", str(tree), "log", "--reverse", "--format=%H"]
+    commits = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()
+
+    def run(*args: str, mib: list[float | BaseException]) -> tuple[int, str, str]:
+        def runner(_: object, __: object, choice: RootChoice) -> Callable[[CellSpec], Execution]:
+            place, _, commit = choice.kernel.rpartition("@")
+            assert place == str(tree)
+            figure = mib[commits.index(commit)]
+            if isinstance(figure, BaseException):
+                raise figure
+            return lambda spec: execution(spec, figure * MIB)
+
+        monkeypatch.setattr(sweep_runner, "in_lab", runner)
+        code = main.main(["bisect", *args])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_the_commit_is_named_with_every_step(longhaul: Said) -> None:
+    code, out, _ = longhaul("--good", "v1", "--bad", "v2", *CELL, mib=[100, 100, 100, 70, 70])
+    assert (code, "the first bad commit is" in out, "-30.0% from good to bad" in out) == (0, True, True)
+    assert [line.split()[0] for line in out.splitlines()[:4]] == ["good", "bad", "good", "bad"]
+    assert "100.00 MiB/s" in out
+
+
+def test_json_has_the_commit_and_the_steps_and_nothing_else_is_on_stdout(longhaul: Said) -> None:
+    code, out, err = longhaul("--good", "v1", "--bad", "v2", *CELL, "--json", mib=[100, 100, 100, 70, 70])
+    found = json.loads(out)
+    assert (code, found["differs"], round(found["share"], 3)) == (0, True, -0.3)
+    assert found["first_bad"] == found["steps"][-1]["commit"]
+    assert [step["verdict"] for step in found["steps"]] == ["good", "bad", "good", "bad"]
+    assert len(err.splitlines()) == 4
+
+
+def test_ends_that_do_not_differ_exit_with_8(longhaul: Said) -> None:
+    code, out, _ = longhaul("--good", "v1", "--bad", "v2", *CELL, mib=[100, 1, 1, 1, 101])
+    assert (code, "does not differ between the two ends" in out) == (8, True)
+
+
+def test_after_ctrl_c_the_same_command_measures_what_is_missing(longhaul: Said) -> None:
+    options = ("--good", "v1", "--bad", "v2", *CELL)
+    code, _, err = longhaul(*options, mib=[100, 100, KeyboardInterrupt(), 70, 70])
+    assert (code, "the same command goes on from there" in err) == (130, True)
+    again = AssertionError("measured again")
+    code, out, _ = longhaul(*options, mib=[again, 100, 100, 70, again])
+    assert (code, "the first bad commit is" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--good", "v0", "--bad", "v9", *CELL], "--bad: the Git repository"),
+        (["--good", "v1", "--bad", "v1", *CELL], "--good, --bad: both are the commit"),
+        (["--good", "v2", "--bad", "v1", *CELL], "--good, --bad: git bisect"),
+        (["--good", "v1", "--bad", "v2", *CELL, "--cc", "cubic,bbr"], "these options make 2"),
+        (["--good", "v1", "--bad", "v2"], "there is nothing to measure"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_before_anything_is_built(
+    longhaul: Said, options: list[str], why: str
+) -> None:
+    code, _, err = longhaul(*options, mib=[AssertionError("measured")] * 5)
+    assert (code, why in err) == (2, True), err
