@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,19 @@ def with_packages(specs: Sequence[CellSpec], choice: RootChoice) -> RootChoice:
     loads = [spec.workload.program for spec in specs if isinstance(spec.workload, ProgramWorkload)]
     names = {name for load in loads for name in load.packages}
     return choice if choice.option else replace(choice, packages=tuple(sorted(names)))
+
+
+def with_controls(wanted: Collection[str], further: Collection[str], choice: RootChoice) -> RootChoice:
+    """The choice; with the kernel of all congestion controls where a cell wants one that only that kernel has.
+
+    A configuration that the user or a package asks for stays, and so does a kernel that is built already.
+    """
+    from emulator.lab import build_kernel, kernel_choice
+
+    needs = choice.config == build_kernel.STANDARD and not choice.kernel_config and set(wanted) & set(further)
+    named = [choice.kernel, *(kernel for _, kernel in choice.kernels)]
+    stored = any(kernel and kernel_choice.is_stored(kernel) for kernel in named)
+    return replace(choice, kernel_config=build_kernel.ALL_CC) if needs and not stored else choice
 
 
 def settled(choice: RootChoice, progress: Progress) -> RootChoice:

@@ -1,7 +1,7 @@
 """Build the lab's kernel: User-mode Linux from Debian's source package, with `kernel.config` and `patches/`.
 
-There are two configurations. `standard` is `kernel.config`; `full` adds `kernel-full.config`: WireGuard, nf_tables,
-MPTCP, NFS and FUSE.
+There are three configurations. `standard` is `kernel.config`; `full` adds `kernel-full.config`: WireGuard, nf_tables,
+MPTCP, NFS and FUSE; `all-cc` adds `kernel-all-cc.config`: every congestion control of Linux.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from emulator.lab.runtime import runtime_folder, why_not
 
 PACKAGE = "linux-source-6.12"
 SOURCE = Path(f"/usr/src/{PACKAGE}.tar.xz")
-STANDARD, FULL = "standard", "full"
+STANDARD, FULL, ALL_CC = "standard", "full", "all-cc"
 CONFIG = Path(__file__).with_name("kernel.config")
-MORE_CONFIG = Path(__file__).with_name("kernel-full.config")
+MORE_CONFIGS = {name: Path(__file__).with_name(f"kernel-{name}.config") for name in (FULL, ALL_CC)}
 PATCHES = Path(__file__).with_name("patches")
 """NNNN-name.patch, applied in the order of their names; each begins with its reason."""
 PREBUILT = Path(__file__).with_name("prebuilt")
@@ -37,7 +37,7 @@ BUILT_IN_UNASKED = ("bic", "westwood")
 RECORD = "source-version"
 """The file beside the kernel that holds the version of the source package."""
 
-LINES = {STANDARD: 1398, FULL: 1800}
+LINES = {STANDARD: 1398, FULL: 1800, ALL_CC: 1409}
 """About how many lines `make` prints, for the progress bar."""
 
 SCRATCH_BYTES = 2 << 30
@@ -81,7 +81,7 @@ def place(config: str = STANDARD) -> Path:
 
 def fragments(config: str) -> list[Path]:
     """The files of a configuration: each adds to the one before."""
-    return [CONFIG] if config == STANDARD else [CONFIG, MORE_CONFIG]
+    return [CONFIG] if config == STANDARD else [CONFIG, MORE_CONFIGS[config]]
 
 
 def congestion_controls(config: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The kernels that are built here: a folder of the cache for each, with its record, and the names that users gave them.
 
 kernel-HASH/linux         the executable
-kernel-HASH/kernel.json   what it was built from (`KernelRecord`); absent in a kernel of the standard or full kind
+kernel-HASH/kernel.json   what it was built from (`KernelRecord`); absent in a kernel of Longhaul's own
 kernel-HASH/inputs/       the patches, fragments and congestion controls that a user added
 kernels/NAME              a link to the folder
 """
@@ -18,14 +18,14 @@ from pathlib import Path
 
 from emulator.errors import LabError, no_such
 from emulator.lab import build_cache, build_kernel
-from emulator.lab.build_kernel import FULL, STANDARD
+from emulator.lab.build_kernel import ALL_CC, FULL, STANDARD
 from emulator.lab.kernel_version import PTRACE
 from emulator.system import dataclass_json
 
 RECORD = "kernel.json"
 ID = re.compile(r"kernel-[0-9a-f]{12}")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9._+-]{0,39}")
-OWN_NAMES = (STANDARD, FULL)
+OWN_NAMES = (STANDARD, FULL, ALL_CC)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def folder_of(id: str) -> Path:
 
 
 def record_of(folder: Path) -> KernelRecord | None:
-    """What a kernel was built from; None for one of the standard or full kind. Raises LabError for a spoilt record."""
+    """What a kernel was built from; None for one of Longhaul's own. Raises LabError for a spoilt record."""
     if not (file := folder / RECORD).exists():
         return None
     try:
