@@ -152,6 +152,8 @@ def sysctls_of(profile: Profile) -> dict[str, str]:
     wanted = {name: " ".join(map(str, triple)) for name, triple in triples.items() if triple}
     if profile.congestion_control:
         wanted["net.ipv4.tcp_congestion_control"] = profile.congestion_control
+    if profile.tcp_ecn is not None:
+        wanted["net.ipv4.tcp_ecn"] = str(profile.tcp_ecn)
     if profile.no_metrics_save is not None:
         wanted["net.ipv4.tcp_no_metrics_save"] = f"{profile.no_metrics_save:d}"
     return wanted
