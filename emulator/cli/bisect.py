@@ -102,7 +102,7 @@ def _ends(tree: Path, **revisions: str) -> tuple[str, str]:
 
 def _found(tree: Path, ends: tuple[str, str], asked: Asked, as_json: bool) -> BisectOutcome:
     from emulator.experiment import commit_figures, kernel_bisect
-    from emulator.experiment.git_bisection import GitBisection
+    from emulator.lab.git_bisection import GitBisection
 
     (spec,) = asked.specs
     figures = commit_figures.place(tree, spec, asked.root, asked.most_repeats)

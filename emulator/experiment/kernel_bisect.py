@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from emulator.errors import LonghaulError, MeasureError
 from emulator.experiment.compare_runs import CellComparison
-from emulator.experiment.git_bisection import BAD, GOOD, SKIP, BisectAnswer, GitBisection
 from emulator.experiment.results import Result, figure
+from emulator.lab.git_bisection import BAD, GOOD, SKIP, BisectAnswer, GitBisection
 
 CommitMeasure = Callable[[str], Result]
 """Builds the kernel of a commit and measures the cell on it. Raises LonghaulError where it cannot."""

@@ -64,15 +64,20 @@ class KernelRequest:
 
 def place(request: KernelRequest, state: SourceState) -> Path:
     """The folder of the kernel in the cache. Its name depends on every input of the build."""
-    parts: tuple[list[str | bytes], ...] = (
-        [text.read_bytes() for text in sorted(PATCHES.rglob("*.patch"))],
-        [path.read_bytes() for path in build_kernel.fragments(request.config)],
+    parts: list[list[str | bytes]] = [
+        *own_inputs(request.config),
         [path.read_bytes() for path in request.patches],
         [path.read_bytes() for path in request.fragments],
         [f"{one.name}\n{one.source}" for one in request.sources],
-    )
+    ]
     counts = [str(len(part)) for part in parts]
     return entry("kernel", [RECIPE, state.digest, repr(BUILD), *counts, *(one for part in parts for one in part)])
+
+
+def own_inputs(config: str) -> tuple[list[str | bytes], list[str | bytes]]:
+    """What Longhaul itself puts into a kernel of this configuration: its patches, its fragments."""
+    patches: list[str | bytes] = [text.read_bytes() for text in sorted(PATCHES.rglob("*.patch"))]
+    return patches, [path.read_bytes() for path in build_kernel.fragments(config)]
 
 
 def build(request: KernelRequest, progress: Progress, check: Check) -> Path:

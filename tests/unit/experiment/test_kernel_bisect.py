@@ -11,9 +11,9 @@ from support.made_results import MIB, cell_result
 
 from emulator.errors import InputError, LabError
 from emulator.experiment import commit_figures, kernel_bisect
-from emulator.experiment.git_bisection import GitBisection
 from emulator.experiment.kernel_bisect import BisectOutcome, BisectStep
 from emulator.experiment.results import Result, figure
+from emulator.lab.git_bisection import GitBisection
 from emulator.lab.lab_root import RootChoice
 
 

@@ -1,4 +1,4 @@
-"""`git bisect` in a repository of Longhaul's own, which borrows the objects of the user's: theirs is only read."""
+"""`git bisect` in a bare repository of Longhaul's own, with the objects of the user's, which is only read."""
 
 from __future__ import annotations
 
