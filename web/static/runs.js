@@ -233,6 +233,7 @@ onClick('start', async () => {
   $('run-name').value = '';
   say(`Run ${runNames.titled(run.id, run.name)} has begun.`);
   await names(run.id);
+  $('run-title').scrollIntoView(); // the form is longer than a screen, and the figure stands at the top of the run
 });
 onClick('cancel', async () => {
   const run = await ask('POST', `/api/runs/${shown}/cancel`);
