@@ -1,4 +1,4 @@
-"""A NIC that decides how many queues it uses when it first comes up, as igb and ixgbe do."""
+"""A NIC that decides how many queues it uses when it first comes up, as igb does."""
 
 from __future__ import annotations
 
