@@ -9,7 +9,20 @@ const TONES = ['out', 'in', 'violet', 'green', 'red'];
 const MIB = 2 ** 20;
 const HEIGHT = 300;
 const NEAR_PX = 30;
+const DIGIT_PX = 7;
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+// The labels of the RTTs; none where it would run into the one before it (128 and 130 ms).
+function roomy(plot, splits, text) {
+  let free = -Infinity;
+  return splits.map((ms) => {
+    const at = plot.valToPos(ms, 'x');
+    const half = (text(ms).length * DIGIT_PX) / 2;
+    if (at - half < free) return '';
+    free = at + half + DIGIT_PX;
+    return text(ms);
+  });
+}
 
 export class ThroughputChart {
   // `pick` is called with the id of a cell that was clicked.
@@ -76,7 +89,7 @@ export class ThroughputChart {
     const xs = rtts.map(at);
     const options = {
       width: place.clientWidth || 400, height: HEIGHT, series: [{}, ...series], legend: { show: false }, cursor: { drag: { x: false, y: false }, points: { show: false } },
-      axes: [{ ...axis, values: (_, splits) => splits.map((ms) => (xs.includes(ms) ? (rtts[0] === 0 && ms === least / 2e6 ? '0' : String(ms)) : '')), splits: () => xs, filter: (_, splits) => splits },
+      axes: [{ ...axis, values: (plot, splits) => roomy(plot, splits, (ms) => (rtts[0] === 0 && ms === least / 2e6 ? '0' : String(ms))), splits: () => xs, filter: (_, splits) => splits },
         { ...axis, size: 64, values: (_, splits) => splits.map((value) => (value === null ? '' : mib(value * MIB))) }],
       scales: { x: { time: false, distr: 3, range: () => [Math.min(...xs) * 0.7, Math.max(...xs) * 1.4] }, y: { distr: 3, range: () => [Math.min(...all) * 0.6, Math.max(...all) * 1.6] } },
       hooks: { draw: [(plot) => this.#bars(plot)] },
