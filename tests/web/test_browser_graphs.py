@@ -87,6 +87,30 @@ def test_one_slow_echo_does_not_press_the_chart_flat(page: Page, site: Site, ech
     expect(page.locator("#charts figcaption").first).to_contain_text("The slowest took 4000 ms, beyond this scale")
 
 
+def test_changes_of_the_lane_are_annotations_of_its_charts(page: Page, site: Site) -> None:
+    site.house.live._wall = time.time  # as in the change log
+    client, marks = site.house.client, page.get_by_role("list", name="Changes of the lane").get_by_role("listitem")
+    site.look()
+    client.patch("/api/lanes/japan", json={"rtt": "300ms"})
+    client.patch("/api/lanes/london", json={"rtt": "95ms"})
+    page.evaluate(
+        "() => { const write = CanvasRenderingContext2D.prototype.fillText; window.written = [];"
+        "CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {"
+        "written.push(text); write.call(this, text, ...at); }; }"
+    )
+    for _ in range(3):
+        site.look()
+    expect(marks.last).to_contain_text("set london, by")
+    site.look()
+    expect(page.get_by_role("list", name="Changes of the lane")).not_to_contain_text("japan")
+    count = marks.count()
+    page.wait_for_function(f"written.includes('{count}')")
+    site.house.live._wall = lambda: time.time() + 120
+    page.get_by_label("Shown").select_option("60")
+    site.look()
+    expect(marks).to_have_count(0)
+
+
 def test_what_all_echoes_of_some_seconds_say_is_in_sight(page: Page, site: Site, echo: SaidEcho) -> None:
     for second in range(60):
         echo.rtts_ms = [200.0 if second == 30 else 80.0] * 10

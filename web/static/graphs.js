@@ -65,8 +65,9 @@ const CHARTS = [
 ];
 
 export class Graphs {
-  constructor(root) {
-    this.root = root;
+  // `changes` are the lane's, which the charts show (LaneChanges).
+  constructor(root, changes) {
+    Object.assign(this, { root, changes });
     this.lane = null;
     this.data = {};
     this.paused = false;
@@ -105,6 +106,11 @@ export class Graphs {
       this.data[name].push(row[name] ?? null);
       if (this.data[name].length > KEPT) this.data[name].shift();
     }
+    this.redraw();
+  }
+
+  // What is shown beside the looks has changed.
+  redraw() {
     if (!this.paused) this.#fill();
   }
 
@@ -128,6 +134,8 @@ export class Graphs {
     if (!this.data.at_ms?.length) return;
     const cut = this.#columns();
     this.cut = cut;
+    const last = cut.at_ms.at(-1) / 1000;
+    this.changes.between(last - this.seconds, last + 1); // the last second goes on
     const now = Object.fromEntries(Object.entries(cut).map(([name, values]) => [name, values.at(-1)]));
     CHARTS.forEach((chart, i) => {
       const range = chart.range?.(cut);
@@ -174,7 +182,7 @@ export class Graphs {
       scales: { y: { range: (self, low, high) => (chart.floor ? [0, Math.max(high ?? 1, 1) * 1.1]
         : self.shownRange && !self.zoomed ? self.shownRange : [(low ?? 0) * 0.9, (high ?? 1) * 1.1 + 0.01]) } },
       cursor: { sync: { key: 'lane' } },
-      hooks: { setSelect: [(plot) => { plot.zoomed = plot.select.width > 0; }] },
+      hooks: { draw: [(plot) => this.changes.draw(plot)], setSelect: [(plot) => { plot.zoomed = plot.select.width > 0; }] },
     };
     const plot = new uPlot(options, [[], ...series.map(() => [])], place);
     plot.over.addEventListener('dblclick', () => {

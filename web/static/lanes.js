@@ -4,6 +4,7 @@ import { $, ask, can, el, listen, lock, mayWrite, onClick, sayDone, sayFailure }
 import { FlowDialog, removeFlow } from './flow_dialog.js';
 import { controls, Graphs } from './graphs.js';
 import { loadKeys } from './impairment_keys.js';
+import { LaneChanges } from './lane_changes.js';
 import { LaneDialog, removeLane } from './lane_dialog.js';
 import { LaneTable } from './lane_table.js';
 import { Panel } from './panel.js';
@@ -16,7 +17,8 @@ let status = null;
 let look = null;
 let chosen = decodeURIComponent(location.hash.slice(1));
 let changes = -1;
-const graphs = new Graphs($('charts'));
+const laneChanges = new LaneChanges($('chart-changes'));
+const graphs = new Graphs($('charts'), laneChanges);
 const page = { get status() { return status; }, refresh, changed: shown };
 const remove = (name) => removeLane(page, name).catch(sayFailure);
 const flows = new FlowDialog(page);
@@ -130,7 +132,7 @@ async function choose(name) {
   table.choose(name);
   panel.show(status, status.lanes.find((lane) => lane.name === name));
   $('graphs-title').textContent = `Live: ${name}`;
-  if (graphs.lane !== name) await graphs.show(name);
+  await Promise.all([laneChanges.load(name).then(() => graphs.redraw()), graphs.lane === name ? null : graphs.show(name)]);
 }
 
 // No lane is left.
