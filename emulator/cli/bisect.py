@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -142,25 +141,18 @@ def _measure(tree: Path, asked: Asked) -> Callable[[str], Result]:
     return measure
 
 
-def _figure(spec: CellSpec, figure: float | None) -> str:
-    """A figure in the unit of the cell's workload."""
-    from emulator.hosts.requests.workload import RequestsWorkload
-    from emulator.hosts.tools.program import ProgramWorkload
-
-    if figure is None:
-        return "-"
-    if isinstance(spec.workload, ProgramWorkload):
-        return f"{figure:.3f} s"
-    return f"{figure:.1f}/s" if isinstance(spec.workload, RequestsWorkload) else f"{figure / 2**20:.2f} MiB/s"
-
-
 def _line(spec: CellSpec, step: BisectStep) -> str:
+    from emulator.report import table_kinds
+
+    figure = table_kinds.tables_of([spec]).figure_text(step.result) if step.result else "-"
     why = f": {step.why.splitlines()[0]}" if step.why else ""
-    return f"{step.verdict:4}  {_figure(spec, step.figure):>12}  {step.commit[:12]}  {step.subject}{why}"
+    return f"{step.verdict:4}  {figure:>30}  {step.commit[:12]}  {step.subject}{why}"
 
 
 def _conclude(outcome: BisectOutcome) -> None:
-    """Print what was found, and the two figures that it was judged by."""
+    """Print what was found, by how much the ends differ, and what the figures are counted in."""
+    from emulator.report.tables import THROUGHPUT
+
     spec = outcome.ends.before.spec
     if outcome.found:
         (step,) = (step for step in outcome.steps if step.commit == outcome.found)
@@ -172,17 +164,22 @@ def _conclude(outcome: BisectOutcome) -> None:
     else:
         click.echo(f"\n{spec.id} does not differ between the two ends by more than their uncertainty: choose other "
                    "commits, another cell, or more --repeats")  # fmt: skip
-    click.echo(f"cell: {spec.id}, {outcome.ends.share:+.1%} from good to bad")
+    unit = f"{THROUGHPUT}, " if outcome.ends.unit == "bytes_per_s" else ""
+    click.echo(f"cell: {spec.id}, {outcome.ends.share:+.1%} from good to bad\nfigures: {unit}± at 99 % confidence")
 
 
 def _plain(outcome: BisectOutcome) -> dict[str, Any]:
-    from emulator.experiment import kernel_bisect
-    from emulator.system import dataclass_json
+    from emulator.experiment import kernel_bisect, results
 
     ends = outcome.ends
+    steps = [
+        {"commit": step.commit, "subject": step.subject, "verdict": step.verdict, "why": step.why,
+         "figure": results.figure(step.result) if step.result else None}
+        for step in outcome.steps
+    ]  # fmt: skip
     return {
         "cell": ends.id, "unit": ends.unit, "share": ends.share, "differs": ends.differs,
         "threshold": kernel_bisect.threshold(ends), "first_bad": outcome.found or None,
-        "candidates": list(outcome.candidates), "steps": [dataclass_json.to_plain(step) for step in outcome.steps],
-        "spec": json.loads(json.dumps(ends.before.spec.to_json())),
+        "candidates": list(outcome.candidates), "steps": steps,
+        "spec": ends.before.spec.to_json(),
     }  # fmt: skip

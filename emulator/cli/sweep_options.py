@@ -148,10 +148,10 @@ def _places(lines: dict[str, str], given: dict[str, Any]) -> Callable[[str], tup
 
 def _with_controls(wanted: Sequence[str], axes: Axes, known: Mapping[str, Profile], choice: RootChoice) -> RootChoice:
     """The choice with the kernel that has what the axes, the flows and the TCP profiles want."""
-    from emulator.experiment import lab_programs, sweep_runner
+    from emulator.experiment import lab_programs
 
     of_profiles = [known[name].congestion_control or "" for name in axes.tcp_profile if name in known]
-    return lab_programs.with_controls([*wanted, *of_profiles], sweep_runner.FURTHER_ALGORITHMS, choice)
+    return lab_programs.with_controls([*wanted, *of_profiles], choice)
 
 
 def _algorithms(
@@ -159,12 +159,13 @@ def _algorithms(
 ) -> Sequence[str] | None:
     """The congestion controls of the kernel that measures, of which some are `wanted`; None in a dry run, which loads
     no kernel module."""
-    from emulator.experiment.sweep_runner import FURTHER_ALGORITHMS, LAB_ALGORITHMS
+    from emulator.experiment import lab_programs
+    from emulator.experiment.sweep_runner import LAB_ALGORITHMS
     from emulator.hosts.tools import machine_facts
     from emulator.lab.build_kernel import ALL_CC
 
     if given["in_lab"]:
-        further = FURTHER_ALGORITHMS if choice.config == ALL_CC else ()
+        further = lab_programs.further_controls() if choice.config == ALL_CC else ()
         return kernel_options.congestion_controls(choice, (*LAB_ALGORITHMS, *further))
     named = (known[name].congestion_control for name in axes.tcp_profile if name in known)
     return None if given["dry_run"] else machine_facts.algorithms([*wanted, *(name for name in named if name)])

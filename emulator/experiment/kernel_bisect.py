@@ -16,12 +16,12 @@ CommitMeasure = Callable[[str], Result]
 
 @dataclass(frozen=True)
 class BisectStep:
-    """A commit, its verdict (GOOD, BAD or SKIP), its figure (`results.figure`), or why it has none."""
+    """A commit, its verdict (GOOD, BAD or SKIP), its result, or why it has none."""
 
     commit: str
     subject: str
     verdict: str
-    figure: float | None
+    result: Result | None
     why: str = ""
 
 
@@ -49,10 +49,10 @@ def bisect(
         steps.append(step)
         tell(step, left)
 
-    first, last = (_end(commit, measure) for commit in (good, bad))
+    first, last = (_valid(commit, measure) for commit in (good, bad))
     ends = CellComparison(first.spec.id, first, last)
     for commit, result, verdict in ((good, first, GOOD), (bad, last, BAD)):
-        add(BisectStep(commit, git.subject(commit), verdict, figure(result)), answer.steps_left)
+        add(BisectStep(commit, git.subject(commit), verdict, result), answer.steps_left)
     if not ends.differs:
         return BisectOutcome(ends, tuple(steps))
     while answer.next:
@@ -63,12 +63,12 @@ def bisect(
 
 
 def threshold(ends: CellComparison) -> float:
-    """The figure half way between the two ends; whoever is beyond it is bad."""
+    """The figure half way between the two ends: a commit beyond it is bad."""
     return (figure(ends.before) + figure(ends.after)) / 2
 
 
-def _end(commit: str, measure: CommitMeasure) -> Result:
-    """The result at an end of the range; without it there is no threshold."""
+def _valid(commit: str, measure: CommitMeasure) -> Result:
+    """The result of a commit, if it is one. Raises LonghaulError."""
     result = measure(commit)
     if result.judgement.invalid:
         raise MeasureError(f"the cell is invalid at {commit[:12]}: {'; '.join(map(str, result.judgement.invalid))}")
@@ -78,8 +78,9 @@ def _end(commit: str, measure: CommitMeasure) -> Result:
 def _judged(git: GitBisection, answer: BisectAnswer, ends: CellComparison, measure: CommitMeasure) -> BisectStep:
     commit = answer.next
     try:
-        found = figure(_end(commit, measure))
+        result = _valid(commit, measure)
     except LonghaulError as error:
         return BisectStep(commit, git.subject(commit), SKIP, None, str(error))
     rises = figure(ends.after) > figure(ends.before)
-    return BisectStep(commit, git.subject(commit), BAD if (found > threshold(ends)) == rises else GOOD, found)
+    verdict = BAD if (figure(result) > threshold(ends)) == rises else GOOD
+    return BisectStep(commit, git.subject(commit), verdict, result)

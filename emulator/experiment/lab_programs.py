@@ -29,14 +29,22 @@ def with_packages(specs: Sequence[CellSpec], choice: RootChoice) -> RootChoice:
     return choice if choice.option else replace(choice, packages=tuple(sorted(names)))
 
 
-def with_controls(wanted: Collection[str], further: Collection[str], choice: RootChoice) -> RootChoice:
+def further_controls() -> tuple[str, ...]:
+    """The congestion controls that the configuration all-cc adds to the standard one."""
+    from emulator.lab import build_kernel
+
+    usual = build_kernel.congestion_controls(build_kernel.STANDARD)
+    return tuple(name for name in build_kernel.congestion_controls(build_kernel.ALL_CC) if name not in usual)
+
+
+def with_controls(wanted: Collection[str], choice: RootChoice) -> RootChoice:
     """The choice; with the kernel of all congestion controls where a cell wants one that only that kernel has.
 
     A configuration that the user or a package asks for stays, and so does a kernel that is built already.
     """
     from emulator.lab import build_kernel, kernel_choice
 
-    needs = choice.config == build_kernel.STANDARD and not choice.kernel_config and set(wanted) & set(further)
+    needs = choice.config == build_kernel.STANDARD and not choice.kernel_config and {*wanted} & {*further_controls()}
     named = [choice.kernel, *(kernel for _, kernel in choice.kernels)]
     stored = any(kernel and kernel_choice.is_stored(kernel) for kernel in named)
     return replace(choice, kernel_config=build_kernel.ALL_CC) if needs and not stored else choice

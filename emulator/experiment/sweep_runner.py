@@ -35,10 +35,6 @@ LAB_STALL_CPU_S = STALL_CPU_S
 
 LAB_ALGORITHMS = ("reno", "cubic", "bbr", "htcp", "bic", "westwood")
 """The congestion controls of the lab's kernel (lab/kernel.config; Linux adds the last two by itself)."""
-FURTHER_ALGORITHMS = (
-    "cdg", "dctcp", "highspeed", "hybla", "illinois", "lp", "nv", "scalable", "vegas", "veno", "yeah",
-)  # fmt: skip
-"""What the configuration all-cc adds to them (lab/kernel-all-cc.config)."""
 
 IMAGE = RootChoice()
 Runner = Callable[[CellSpec], Execution]

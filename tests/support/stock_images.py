@@ -21,7 +21,6 @@ PARTS = Path(__file__).with_name("stock_guest")
 """What a machine needs so that the bench can speak to it: an agent, the hosts behind its ports, one network."""
 UNITS = ("stock-agent.service", "stock-hosts.service")
 DISK = "12G"
-BACKPORTS = "deb http://deb.debian.org/debian {suite}-backports main"
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def made(folder: Path, suite: str, package: Path, *, keep: bool) -> Image:
     note = qemu_root(folder) / VM / f"{suite}.json"
     if keep and note.exists():
         return Image(**json.loads(note.read_text()))
-    image = make(folder, suite, package, newer=True)
+    image = make(folder, suite, package)
     note.write_text(json.dumps(asdict(image)))
     return image
 
@@ -61,8 +60,8 @@ def delete(folder: Path, image: Image) -> None:
         file.unlink()
 
 
-def make(folder: Path, suite: str, package: Path, *, newer: bool = False) -> Image:
-    """Make the suite's disk anew, with `package` installed by apt; `newer`: with the backports' kernel as well."""
+def make(folder: Path, suite: str, package: Path) -> Image:
+    """Make the disk anew, with `package` installed by apt, and with the kernel of the backports beside the own one."""
     root, tree = qemu_root(folder), folder / suite
     shutil.rmtree(tree, ignore_errors=True)
     hooks = [
@@ -72,14 +71,13 @@ def make(folder: Path, suite: str, package: Path, *, newer: bool = False) -> Ima
         f'chroot "$1" apt-get install -y --no-install-recommends "/packages/{package.name}"',
         *(f'chroot "$1" systemctl enable {unit}' for unit in (*UNITS, "systemd-networkd")),
     ]
-    if newer:
-        install = f"apt-get install -y --no-install-recommends -t {suite}-backports linux-image-amd64"
-        hooks += [f"echo '{BACKPORTS.format(suite=suite)}' >\"$1/etc/apt/sources.list.d/backports.list\"",
-                  f'chroot "$1" sh -c "apt-get update && {install}"']  # fmt: skip
+    backports = f"sed -n 's/ {suite} main/ {suite}-backports main/p' /etc/apt/sources.list"
+    install = f"apt-get install -y --no-install-recommends -t {suite}-backports linux-image-amd64"
+    script = f"{backports} >/etc/apt/sources.list.d/backports.list && apt-get update && {install}"
+    hooks.append(f'chroot "$1" sh -c "{script}"')
     _bootstrap(suite, tree, PACKAGES, "--variant=minbase", *(f"--customize-hook={hook}" for hook in hooks))
     disk = root / VM / f"{suite}.img"
     disk.unlink(missing_ok=True)
-    # With a hashed seed of its own an image differs from run to run; nothing here depends on it.
     subprocess.run(["mke2fs", "-qq", "-t", "ext4", "-d", tree, disk, DISK], check=True)
     kernels = {}
     for kernel in sorted((tree / "boot").glob("vmlinuz-*"), key=_age):

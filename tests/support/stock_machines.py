@@ -22,7 +22,7 @@ from support.waiting import until
 
 MODELS = {"virtio": "virtio-net-pci", "e1000e": "e1000e", "igb": "igb", "vmxnet3": "vmxnet3"}
 """Of each kind of NIC its device in QEMU, in the order in which the machine finds them."""
-EXACT: dict[str, Any] = {"ioeventfd": False, "tx": "timer", "x-txtimer": 1000}
+IN_OWN_TIME: dict[str, Any] = {"ioeventfd": False, "tx": "timer", "x-txtimer": 1000}
 """A virtio NIC that sends in the machine's time: by default QEMU sends when it comes to it, and idle time passes."""
 ENDS = ("hub", "site")
 PATIENCE_S = 600.0
@@ -47,7 +47,7 @@ def nic(kind: str, end: str) -> dict[str, Any]:
     """A port as QMP's device_add takes it; `id` names it in device_del."""
     place = f"{kind}-{end}"
     return {"driver": MODELS[kind], "id": f"port-{place}", "netdev": f"cable-{place}", "mac": mac(kind, end),
-            "bus": f"slot-{place}", "romfile": "", **(EXACT if kind == "virtio" else {})}  # fmt: skip
+            "bus": f"slot-{place}", "romfile": "", **(IN_OWN_TIME if kind == "virtio" else {})}  # fmt: skip
 
 
 def arguments(image: Image, kernel: str, disk: str, folder: str) -> Iterator[str]:
@@ -69,7 +69,7 @@ def arguments(image: Image, kernel: str, disk: str, folder: str) -> Iterator[str
         yield from ("-netdev", f"hubport,hubid={number},id=far-{place}")
         yield from ("-device", _words(nic(kind, end)))
         far = {"driver": "virtio-net-pci", "netdev": f"far-{place}", "mac": mac(kind, end, host=True), "romfile": ""}
-        yield from ("-device", _words(far | EXACT))
+        yield from ("-device", _words(far | IN_OWN_TIME))
 
 
 def _words(device: Mapping[str, Any]) -> str:

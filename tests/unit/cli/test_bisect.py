@@ -64,7 +64,8 @@ def test_the_commit_is_named_with_every_step(longhaul: Said) -> None:
     code, out, _ = longhaul("--good", "v1", "--bad", "v2", *CELL, mib=[100, 100, 100, 70, 70])
     assert (code, "the first bad commit is" in out, "-30.0% from good to bad" in out) == (0, True, True)
     assert [line.split()[0] for line in out.splitlines()[:4]] == ["good", "bad", "good", "bad"]
-    assert "100.00 MiB/s" in out
+    assert "  100.0 (0.839) ± " in out
+    assert "figures: MiB/s (Gbit/s), ± at 99 % confidence" in out
 
 
 def test_json_has_the_commit_and_the_steps_and_nothing_else_is_on_stdout(longhaul: Said) -> None:

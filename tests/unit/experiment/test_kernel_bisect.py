@@ -87,7 +87,7 @@ def test_a_commit_that_does_not_build_is_skipped(tree: Path) -> None:
     outcome, _ = search(tree, mib)
     assert outcome.found == commits(tree)[7]
     (skipped,) = (step for step in outcome.steps if step.verdict == "skip")
-    assert (skipped.figure, skipped.why) == (None, "the kernel does not compile")
+    assert (skipped.result, skipped.why) == (None, "the kernel does not compile")
 
 
 def test_skipped_commits_that_hide_the_first_bad_one_are_all_named(tree: Path) -> None:
