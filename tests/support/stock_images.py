@@ -37,6 +37,7 @@ class Image:
 
 def qemu_root(folder: Path) -> Path:
     """The root file system with QEMU, made unless it is there."""
+    folder.mkdir(parents=True, exist_ok=True)
     root = folder / "qemu"
     if not (root / "usr/bin/qemu-img").exists():
         _bootstrap("trixie", root, QEMU_PACKAGES, "--variant=apt")
@@ -104,4 +105,4 @@ def overlay(root: Path, image: Image) -> str:
 
 def _bootstrap(suite: str, root: Path, packages: str, *options: str) -> None:
     command = ["mmdebstrap", "-q", f"--include={packages}", '--aptopt=APT::Install-Recommends "false"', *options]
-    subprocess.run([*command, suite, root], check=True, capture_output=True)
+    subprocess.run([*command, suite, root], check=True, stdout=subprocess.DEVNULL)
