@@ -66,6 +66,14 @@ CHANGES = (
         "0006-map-pages-around-a-write-fault", "arch/um/kernel/trap.c", r"mmap_read_unlock",
         "a page fault no longer ends in arch/um/kernel/trap.c",
     ),
+    _change(
+        "0007-fill-the-block-of-a-reader", "fs/read_write.c", r"return ksys_read\(fd, buf, count\)",
+        "read() is written anew: a program that reads a block in pieces must not pay for each piece",
+    ),
+    _change(
+        "0008-copy-long-blocks-by-one-instruction", "arch/x86/lib/memcpy_64.S", r"jmp memcpy_orig",
+        "memcpy() of x86 no longer chooses its code by the CPU when it starts",
+    ),
 )  # fmt: skip
 """In the order in which they are applied."""
 
