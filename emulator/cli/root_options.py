@@ -19,8 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 WITH_HELP = "Debian packages on top of the lab's image, with what they depend on."
 KERNEL_HELP = (
-    "full adds WireGuard, nf_tables, MPTCP, NFS and FUSE; all-cc every congestion control of Linux.  [default: "
-    "standard; full for packages that need it, all-cc for a sweep that does]"
+    "full adds WireGuard, nf_tables, MPTCP, NFS and FUSE.  [default: standard; full for packages that need it]"
 )
 
 

@@ -112,8 +112,6 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         known = tcp_profiles.load_profiles(given["profile_file"])
         named = [group.congestion_control for contest in contests for group in contest.groups]
         wanted = [*axes.cc, *named]
-        if given["in_lab"]:
-            choice = _with_controls(wanted, axes, known, choice)
         algorithms = None if placed.hub_host else _algorithms(given, wanted, axes, known, choice)
         check_controls(contests, algorithms, given)
         one = ProgramWorkload(program) if program else workloads.STREAMS
@@ -146,27 +144,16 @@ def _places(lines: dict[str, str], given: dict[str, Any]) -> Callable[[str], tup
     return lambda key: (lines[key], f"sweep.{key}") if key in lines and given[key] is None else by_option(key)
 
 
-def _with_controls(wanted: Sequence[str], axes: Axes, known: Mapping[str, Profile], choice: RootChoice) -> RootChoice:
-    """The choice with the kernel that has what the axes, the flows and the TCP profiles want."""
-    from emulator.experiment import lab_programs
-
-    of_profiles = [known[name].congestion_control or "" for name in axes.tcp_profile if name in known]
-    return lab_programs.with_controls([*wanted, *of_profiles], choice)
-
-
 def _algorithms(
     given: dict[str, Any], wanted: Sequence[str], axes: Axes, known: Mapping[str, Profile], choice: RootChoice
 ) -> Sequence[str] | None:
     """The congestion controls of the kernel that measures, of which some are `wanted`; None in a dry run, which loads
     no kernel module."""
-    from emulator.experiment import lab_programs
     from emulator.experiment.sweep_runner import LAB_ALGORITHMS
     from emulator.hosts.tools import machine_facts
-    from emulator.lab.build_kernel import ALL_CC
 
     if given["in_lab"]:
-        further = lab_programs.further_controls() if choice.config == ALL_CC else ()
-        return kernel_options.congestion_controls(choice, (*LAB_ALGORITHMS, *further))
+        return kernel_options.congestion_controls(choice, LAB_ALGORITHMS)
     named = (known[name].congestion_control for name in axes.tcp_profile if name in known)
     return None if given["dry_run"] else machine_facts.algorithms([*wanted, *(name for name in named if name)])
 

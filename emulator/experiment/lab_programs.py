@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,27 +27,6 @@ def with_packages(specs: Sequence[CellSpec], choice: RootChoice) -> RootChoice:
     loads = [spec.workload.program for spec in specs if isinstance(spec.workload, ProgramWorkload)]
     names = {name for load in loads for name in load.packages}
     return choice if choice.option else replace(choice, packages=tuple(sorted(names)))
-
-
-def further_controls() -> tuple[str, ...]:
-    """The congestion controls that the configuration all-cc adds to the standard one."""
-    from emulator.lab import build_kernel
-
-    usual = build_kernel.congestion_controls(build_kernel.STANDARD)
-    return tuple(name for name in build_kernel.congestion_controls(build_kernel.ALL_CC) if name not in usual)
-
-
-def with_controls(wanted: Collection[str], choice: RootChoice) -> RootChoice:
-    """The choice; with the kernel of all congestion controls where a cell wants one that only that kernel has.
-
-    A configuration that the user or a package asks for stays, and so does a kernel that is built already.
-    """
-    from emulator.lab import build_kernel, kernel_choice
-
-    needs = choice.config == build_kernel.STANDARD and not choice.kernel_config and {*wanted} & {*further_controls()}
-    named = [choice.kernel, *(kernel for _, kernel in choice.kernels)]
-    stored = any(kernel and kernel_choice.is_stored(kernel) for kernel in named)
-    return replace(choice, kernel_config=build_kernel.ALL_CC) if needs and not stored else choice
 
 
 def settled(choice: RootChoice, progress: Progress) -> RootChoice:

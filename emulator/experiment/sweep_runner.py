@@ -20,6 +20,7 @@ from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Execution, RunFolder
 from emulator.hosts.tools.program import ProgramWorkload
+from emulator.lab import build_kernel
 from emulator.lab.boot_options import MOST_MEMORY_BYTES, STALL_CPU_S, BootOptions
 from emulator.lab.lab_root import RootChoice
 from emulator.system import lateness
@@ -33,8 +34,8 @@ LAB_TIMEOUT_S = 3600.0
 LAB_STALL_CPU_S = STALL_CPU_S
 """CPU time of a lab whose clock stands still."""
 
-LAB_ALGORITHMS = ("reno", "cubic", "bbr", "htcp", "bic", "westwood")
-"""The congestion controls of the lab's kernel (lab/kernel.config; Linux adds the last two by itself)."""
+LAB_ALGORITHMS = build_kernel.congestion_controls(build_kernel.STANDARD)
+"""The congestion controls of the lab's kernel: all that Linux has."""
 
 IMAGE = RootChoice()
 Runner = Callable[[CellSpec], Execution]

@@ -34,7 +34,10 @@ FILES = {
     "etc/hosts": "127.0.0.1 localhost lab\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "lab/init": "#!/bin/sh\n"
-    'mount -t hostfs none /lab/run -o "hostfs=$longhaul_run"\nexec python3 -I -S /lab/run/init.py\n',
+    # Before Linux 6.9 all of hostfs' options are the path.
+    'mount -t hostfs none /lab/run -o "hostfs=$longhaul_run" 2>/dev/null ||'
+    ' mount -t hostfs none /lab/run -o "$longhaul_run"\n'
+    "exec python3 -I -S /lab/run/init.py\n",
     "usr/local/bin/longhaul": '#!/bin/sh\nexec python3 -P -m emulator "$@"\n',
     "usr/local/bin/which": '#!/bin/sh\ncommand -v "$@"\n',
 }

@@ -1,7 +1,7 @@
 """Build the lab's kernel: User-mode Linux from Debian's source package, with `kernel.config` and `patches/`.
 
-There are three configurations. `standard` is `kernel.config`; `full` adds `kernel-full.config`: WireGuard, nf_tables,
-MPTCP, NFS and FUSE; `all-cc` adds `kernel-all-cc.config`: every congestion control of Linux.
+There are two configurations. `standard` is `kernel.config`; `full` adds `kernel-full.config`: WireGuard, nf_tables,
+MPTCP, NFS and FUSE.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from emulator.errors import LabError
-from emulator.lab import kernel_config
+from emulator.lab import kernel_config, kernel_version
 from emulator.lab.build_cache import Progress, building, command, entry, need
+from emulator.lab.kernel_version import KernelVersion
 from emulator.lab.runtime import runtime_folder, why_not
 
 PACKAGE = "linux-source-6.12"
 SOURCE = Path(f"/usr/src/{PACKAGE}.tar.xz")
-STANDARD, FULL, ALL_CC = "standard", "full", "all-cc"
+STANDARD, FULL = "standard", "full"
 CONFIG = Path(__file__).with_name("kernel.config")
-MORE_CONFIGS = {name: Path(__file__).with_name(f"kernel-{name}.config") for name in (FULL, ALL_CC)}
+FULL_CONFIG = Path(__file__).with_name("kernel-full.config")
 PATCHES = Path(__file__).with_name("patches")
 """NNNN-name.patch, applied in the order of their names; each begins with its reason."""
 PREBUILT = Path(__file__).with_name("prebuilt")
@@ -31,13 +32,10 @@ PREBUILT = Path(__file__).with_name("prebuilt")
 RECIPE = "5"
 """Increase it when the steps below change: the cache then ignores older builds."""
 
-BUILT_IN_UNASKED = ("bic", "westwood")
-"""Congestion controls that Kconfig chooses by itself (default m) as soon as one may choose any."""
-
 RECORD = "source-version"
 """The file beside the kernel that holds the version of the source package."""
 
-LINES = {STANDARD: 1398, FULL: 1800, ALL_CC: 1409}
+LINES = {STANDARD: 1412, FULL: 1814}
 """About how many lines `make` prints, for the progress bar."""
 
 SCRATCH_BYTES = 2 << 30
@@ -81,13 +79,12 @@ def place(config: str = STANDARD) -> Path:
 
 def fragments(config: str) -> list[Path]:
     """The files of a configuration: each adds to the one before."""
-    return [CONFIG] if config == STANDARD else [CONFIG, MORE_CONFIGS[config]]
+    return [CONFIG, FULL_CONFIG] if config == FULL else [CONFIG]
 
 
 def congestion_controls(config: str) -> tuple[str, ...]:
-    """The congestion controls of a configuration, with those that Linux builds in unless one says no."""
-    named = kernel_config.congestion_controls("".join(file.read_text("utf-8") for file in fragments(config)))
-    return tuple(sorted({*named, *BUILT_IN_UNASKED}))
+    """The congestion controls of a configuration."""
+    return kernel_config.congestion_controls("".join(file.read_text("utf-8") for file in fragments(config)))
 
 
 def series() -> list[Path]:
@@ -130,7 +127,9 @@ def build(progress: Progress, config: str = STANDARD) -> Path:
                 tree, version = _unpack(scratch, progress)
                 for patch in series():
                     apply(patch, tree)
-                _configure(tree, config, progress)
+                texts = [file.read_text("utf-8") for file in fragments(config)]
+                linux = kernel_version.of_makefile((tree / "Makefile").read_text("utf-8"))
+                configure(tree, kernel_config.merged(texts, linux), linux, progress)
                 compile_kernel(tree, LINES[config], progress)
                 command(["strip", "-o", partial / "linux", tree / "linux"])
                 (partial / RECORD).write_text(version, "utf-8")
@@ -187,21 +186,19 @@ def apply(patch: Path, tree: Path) -> None:
         raise LabError(f"{patch.name} does not apply to this kernel's source ({SOURCE.name}):\n{error}") from None
 
 
-def _configure(tree: Path, config: str, progress: Progress) -> None:
+def configure(tree: Path, asked: str, linux: KernelVersion, progress: Progress, objects: str = "") -> None:
+    """Write the .config of a tree, or of the folder of its `objects`. Raises LabError for lines that are not kept."""
     progress("configure the kernel", 0, 1)
-    make = ["make", "-s", "ARCH=um"]
+    make = ["make", "-s", *([f"O={objects}"] if objects else []), "ARCH=um"]
     command([*make, "tinyconfig"], cwd=tree)
-    command(["./scripts/kconfig/merge_config.sh", "-m", ".config", *fragments(config)], cwd=tree, env={"ARCH": "um"})
+    with (tree / objects / ".config").open("a", encoding="utf-8") as config:
+        config.write(asked)
     command([*make, "olddefconfig"], cwd=tree)
-    check_config("".join(file.read_text() for file in fragments(config)), (tree / ".config").read_text())
+    if lost := kernel_config.lost(asked, (tree / objects / ".config").read_text("utf-8")):
+        raise LabError(
+            f"Linux {linux} does not keep {', '.join(lost)}: what such a line depends on is missing, or gone"
+        )
     progress("configure the kernel", 1, 1)
-
-
-def check_config(asked: str, got: str) -> None:
-    """Raises LabError naming every line of the configuration that this kernel did not keep."""
-    kept = set(got.splitlines())
-    if lost := [line for line in asked.splitlines() if line.startswith(("CONFIG_", "# CONFIG_")) and line not in kept]:
-        raise LabError(f"the kernel's configuration lost {', '.join(lost)}")
 
 
 def compile_kernel(tree: Path, expected: int, progress: Progress, objects: str = "") -> list[str]:

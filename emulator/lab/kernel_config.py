@@ -9,6 +9,8 @@ from emulator.lab.kernel_version import KernelVersion
 
 GONE = {"CONFIG_UML_NET": (6, 16)}
 """Lines of kernel.config that a kernel has no more, from this version on."""
+NEW = {"CONFIG_NET_SCH_DUALPI2": (6, 17)}
+"""Lines of kernel.config that a kernel has only from this version on."""
 
 _SET = re.compile(r"(CONFIG_[A-Za-z0-9_]+)=(\S.*)")
 _UNSET = re.compile(r"# (CONFIG_[A-Za-z0-9_]+) is not set")
@@ -38,13 +40,15 @@ def _unset(symbol: str) -> str:
 def merged(fragments: Sequence[str], version: KernelVersion) -> str:
     """One fragment of several, of which the last one that names a symbol decides, for a kernel of this version.
 
-    What `GONE` lists is left out, unless a fragment after the first asks for it: the kernel then refuses it by name.
+    Lines of the first fragment that this version does not have are left out (`GONE`, `NEW`). Where a later fragment
+    asks for one, it stays, and the kernel refuses it by name.
     """
+    foreign = {symbol for symbol, since in GONE.items() if version.pair >= since}
+    foreign |= {symbol for symbol, since in NEW.items() if version.pair < since}
     lines: dict[str, str] = {}
     for fragment in fragments:
-        lines |= parse(fragment)
-        gone = [symbol for symbol, since in GONE.items() if version.pair >= since and fragment is fragments[0]]
-        lines = {symbol: line for symbol, line in lines.items() if symbol not in gone}
+        left_out = foreign if fragment is fragments[0] else ()
+        lines |= {symbol: line for symbol, line in parse(fragment).items() if symbol not in left_out}
     return "".join(f"{line}\n" for line in lines.values())
 
 

@@ -18,7 +18,7 @@ from emulator.lab.build_kernel import PATCHES
 Read = Callable[[str], bytes | None]
 """The bytes of a file of the source, by its path there; None where it is not."""
 
-NEWER = PATCHES / "7.2"
+OLDER, NEWER = PATCHES / "6.1", PATCHES / "7.2"
 _TOUCHED = re.compile(r"(?m)^(?:---|\+\+\+) (?:[ab]/)?(\S+)")
 
 
@@ -37,7 +37,7 @@ class KernelChange:
 
 
 def _change(name: str, path: str, needed_while: str, obsolete: str) -> KernelChange:
-    texts = [folder / f"{name}.patch" for folder in (PATCHES, NEWER)]
+    texts = [folder / f"{name}.patch" for folder in (OLDER, PATCHES, NEWER)]
     return KernelChange(name, tuple(text for text in texts if text.exists()), path, needed_while, obsolete)
 
 

@@ -18,14 +18,14 @@ from pathlib import Path
 
 from emulator.errors import LabError, no_such
 from emulator.lab import build_cache, build_kernel
-from emulator.lab.build_kernel import ALL_CC, FULL, STANDARD
+from emulator.lab.build_kernel import FULL, STANDARD
 from emulator.lab.kernel_version import PTRACE
 from emulator.system import dataclass_json
 
 RECORD = "kernel.json"
 ID = re.compile(r"kernel-[0-9a-f]{12}")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9._+-]{0,39}")
-OWN_NAMES = (STANDARD, FULL, ALL_CC)
+OWN_NAMES = (STANDARD, FULL)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from emulator.lab import boot_options
 from emulator.lab.boot_options import Reader
-from emulator.lab.build_kernel import ALL_CC, FULL, STANDARD
+from emulator.lab.build_kernel import FULL, STANDARD
 from emulator.lab.kernel_version import PTRACE
 from emulator.model import debian_packages
 
@@ -29,7 +29,7 @@ exec $r/lib64/ld-linux-x86-64.so.2 --library-path $r/usr/lib/x86_64-linux-gnu $r
 """
 """Leaves the programs' root for the image's, which is process 1's."""
 
-CONFIGS = (STANDARD, FULL, ALL_CC)
+CONFIGS = (STANDARD, FULL)
 WANT_FULL = frozenset(
     ("conntrack", "fuse3", "iptables", "mptcpd", "nfs-common", "nfs-kernel-server", "nftables", "sshfs", "wireguard",
      "wireguard-tools")

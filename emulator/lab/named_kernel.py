@@ -161,20 +161,10 @@ def _configure(workspace: Workspace, request: KernelRequest, version: KernelVers
     written = objects / "lab.config"
     if written.exists() and written.read_text("utf-8") == asked and not workspace.new_options:
         return
-    progress("configure the kernel", 0, 1)
     objects.mkdir(exist_ok=True)
     written.unlink(missing_ok=True)
-    make = ["make", "-s", f"O={OBJECTS}", "ARCH=um"]
-    command([*make, "tinyconfig"], cwd=workspace.tree)
-    with (objects / ".config").open("a", encoding="utf-8") as config:
-        config.write(asked)
-    command([*make, "olddefconfig"], cwd=workspace.tree)
-    if lost := kernel_config.lost(asked, (objects / ".config").read_text("utf-8")):
-        raise LabError(
-            f"Linux {version} does not keep {', '.join(lost)}: what such a line depends on is missing, or gone"
-        )
+    build_kernel.configure(workspace.tree, asked, version, progress, OBJECTS)
     written.write_text(asked, "utf-8")
-    progress("configure the kernel", 1, 1)
 
 
 def _compile(workspace: Workspace, request: KernelRequest, progress: Progress) -> list[str]:

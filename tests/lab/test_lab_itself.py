@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 from emulator.experiment.sweep_runner import LAB_ALGORITHMS
-from emulator.lab import build_kernel
 
 
 def output(*argv: str) -> str:
@@ -29,7 +28,7 @@ def test_the_clock_starts_where_it_always_does() -> None:
 
 def test_the_kernel_has_the_congestion_controls_that_a_sweep_may_name() -> None:
     there = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    assert sorted(there) == sorted(LAB_ALGORITHMS) == sorted(build_kernel.congestion_controls(build_kernel.STANDARD))
+    assert sorted(there) == list(LAB_ALGORITHMS)
 
 
 def test_only_the_loopback_is_there() -> None:

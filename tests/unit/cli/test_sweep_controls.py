@@ -1,4 +1,4 @@
-"""A sweep that names a congestion control of Linux which the standard kernel lacks gets the kernel that has it."""
+"""A sweep in the lab takes every congestion control of Linux, on the axis, in contests and in TCP profiles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import pytest
 from support.stored_kernels import RECORD, SEVEN, store
 
 from emulator.cli import main
-from emulator.experiment import lab_programs
 from emulator.experiment.sweep_runner import LAB_ALGORITHMS
-from emulator.lab import build_kernel
-from emulator.lab.lab_root import RootChoice
 
 CELL = ("--rtt", "20", "--rate", "100Mbit")
 
@@ -28,18 +25,18 @@ def planned(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str
     return code, *capsys.readouterr()
 
 
-def test_the_names_are_those_that_the_configurations_build_in() -> None:
-    assert build_kernel.congestion_controls(build_kernel.STANDARD) == tuple(sorted(LAB_ALGORITHMS))
-    further = lab_programs.further_controls()
-    assert not set(LAB_ALGORITHMS) & set(further)
-    assert {"cdg", "dctcp", "highspeed", "vegas", "yeah"} < set(further)
-
-
-@pytest.mark.parametrize("name", lab_programs.further_controls())
-def test_each_is_one_of_the_axis_and_of_contests(capsys: pytest.CaptureFixture[str], name: str) -> None:
+@pytest.mark.parametrize("name", sorted({*LAB_ALGORITHMS} - {"cubic"}))
+def test_each_is_one_of_the_axis_of_contests_and_of_profiles(
+    capsys: pytest.CaptureFixture[str], name: str, tmp_path: Path
+) -> None:
     assert planned(capsys, "--in-lab", "--cc", f"{name},cubic")[0] == 0
     code, out, _ = planned(capsys, "--in-lab", "--pairs", f"{name},cubic")
     assert (code, len(json.loads(out)["cells"])) == (0, 5)
+    profiles = tmp_path / "profiles.yaml"
+    profiles.write_text(f"mine: {{congestion_control: {name}}}\n")
+    options = ("--in-lab", "--profiles", str(profiles), "--tcp-profile", "mine")
+    code, out, err = planned(capsys, *options)
+    assert (code, len(json.loads(out)["cells"])) == (0, 1), err
 
 
 def test_one_that_linux_does_not_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,23 +44,7 @@ def test_one_that_linux_does_not_have_is_refused(capsys: pytest.CaptureFixture[s
     assert (code, "there is no congestion control 'nine'" in err) == (2, True)
 
 
-def test_a_configuration_and_a_built_kernel_of_the_user_stay(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_that_a_kernel_of_the_user_lacks_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     store(SEVEN, RECORD, "seven")
-    for options in (["--kernel", "seven"], ["--kernel-config", "full"], ["--kernel-config", "standard"]):
-        code, _, err = planned(capsys, "--in-lab", "--cc", "dctcp", *options)
-        assert (code, "there is no congestion control 'dctcp'" in err) == (2, True), err
-
-
-@pytest.mark.parametrize(
-    ("choice", "wanted", "config"),
-    [
-        (RootChoice(), ["cubic", "dctcp"], "all-cc"),
-        (RootChoice(), ["cubic", "htcp"], ""),
-        (RootChoice(kernel="7.2"), ["vegas"], "all-cc"),
-        (RootChoice(kernels=(("6.12", "6.12"), ("7.2", "7.2"))), ["vegas"], "all-cc"),
-        (RootChoice(packages=("nftables",)), ["vegas"], ""),
-        (RootChoice(kernel_config="standard"), ["vegas"], "standard"),
-    ],
-)
-def test_which_configuration_the_labs_get(choice: RootChoice, wanted: list[str], config: str) -> None:
-    assert lab_programs.with_controls(wanted, choice).kernel_config == config
+    code, _, err = planned(capsys, "--in-lab", "--cc", "dctcp", "--kernel", "seven")
+    assert (code, "there is no congestion control 'dctcp'" in err) == (2, True), err

@@ -251,13 +251,6 @@ def test_an_interrupted_build_is_not_trusted(tmp_path: Path) -> None:
         assert again is None
 
 
-def test_a_lost_config_line_is_named() -> None:
-    with pytest.raises(LabError, match="lost CONFIG_B=y"):
-        build_kernel.check_config("# why\nCONFIG_A=y\nCONFIG_B=y\n", "CONFIG_A=y\n# CONFIG_B is not set\n")
-    with pytest.raises(LabError, match="lost # CONFIG_TINY is not set"):
-        build_kernel.check_config("# why\nCONFIG_A=y\n# CONFIG_TINY is not set\n", "CONFIG_A=y\nCONFIG_TINY=y\n")
-
-
 def test_floating_point_registers_survive_all_that_happens_to_a_program(tmp_path: Path) -> None:
     program = tmp_path / "registers"
     source = TESTS / "support/registers.c"

@@ -40,11 +40,16 @@ def test_what_a_kernel_did_not_keep_is_named(fragments: list[dict[str, str]], sy
     assert kernel_config.lost(f"# {symbol} is not set\n", f"{symbol}=y\n") == [f"# {symbol} is not set"]
 
 
-def test_what_a_newer_kernel_has_no_more_is_left_out_unless_the_user_asks_for_it() -> None:
+@pytest.mark.parametrize(
+    ("line", "has", "lacks"), [("CONFIG_UML_NET=y", OLD, NEW), ("CONFIG_NET_SCH_DUALPI2=y", NEW, OLD)]
+)
+def test_what_a_version_does_not_have_is_left_out_unless_the_user_asks_for_it(
+    line: str, has: KernelVersion, lacks: KernelVersion
+) -> None:
     own = build_kernel.CONFIG.read_text()
-    assert "CONFIG_UML_NET=y" in kernel_config.merged([own], OLD)
-    assert "CONFIG_UML_NET=y" not in kernel_config.merged([own], NEW)
-    assert "CONFIG_UML_NET=y" in kernel_config.merged([own, "CONFIG_UML_NET=y\n"], NEW)
+    assert line in kernel_config.merged([own], has)
+    assert line not in kernel_config.merged([own], lacks)
+    assert line in kernel_config.merged([own, f"{line}\n"], lacks)
 
 
 @pytest.mark.parametrize(

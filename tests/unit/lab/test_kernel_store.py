@@ -13,6 +13,7 @@ from support.stored_kernels import CONTROL, RECORD, store
 
 from emulator.cli import main
 from emulator.errors import InputError, LabError
+from emulator.experiment.sweep_runner import LAB_ALGORITHMS
 from emulator.lab import boot, build, build_image, build_kernel, kernel_choice, kernel_store, lab_facts
 from emulator.lab.boot_options import Reader
 from emulator.lab.kernel_store import StoredKernel
@@ -64,7 +65,7 @@ def test_the_standard_kernel_is_listed_and_marked(capsys: pytest.CaptureFixture[
     assert main.main(["lab", "kernels", "--json"]) == 0
     own, seven = json.loads(capsys.readouterr().out)
     assert (own["default"], seven["default"], own["config"], own["congestion_controls"]) == (
-        True, False, "standard", ["bbr", "bic", "cubic", "htcp", "reno", "westwood"],
+        True, False, "standard", list(LAB_ALGORITHMS),
     )  # fmt: skip
     assert (seven["names"], seven["mode"], seven["obsolete"]) == (["seven"], "seccomp", {"0002-y": "gone"})
 
