@@ -17,7 +17,6 @@ from emulator.kernel.qdisc_observe import NETEM_HANDLE
 from emulator.plan.ops import NF_CALL
 from emulator.plan.qdisc_values import Netem
 
-SEED_SINCE = (6, 6)
 LOOPBACK = 1
 """The index of `lo`, in every namespace."""
 SYSCTLS = Path("/proc/sys")
@@ -40,10 +39,10 @@ def memory_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-def has_seed() -> bool:
-    """Whether this kernel's netem takes a seed."""
+def version() -> tuple[int, int]:
+    """The first two numbers of this kernel's version."""
     numbers = re.findall(r"\d+", os.uname().release)
-    return (int(numbers[0]), int(numbers[1])) >= SEED_SINCE
+    return int(numbers[0]), int(numbers[1])
 
 
 @cache

@@ -1,33 +1,153 @@
-"""codel, fq_codel and red on the wire, both ways. Layouts: include/uapi/linux/pkt_sched.h."""
+"""The queues below a bottleneck on the wire, both ways. Layouts: include/uapi/linux/pkt_sched.h (Linux 7.2)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from pyroute2.netlink import nla
+from pyroute2.netlink import NLA_F_NESTED, nla
 
-from emulator.plan.aqm import Aqm, Codel, Red, red_table, ticks_to_us, us_to_ticks
+from emulator.plan.aqm import (  # fmt: skip
+    FLOWS,
+    MOST_MEMORY_BYTES,
+    Aqm,
+    Cake,
+    Codel,
+    DualPi2,
+    Fq,
+    Pie,
+    ticks_to_us,
+    us_to_ticks,
+)
 from emulator.plan.qdisc_values import Shaper
+from emulator.plan.red import Red, idle_table
 
 _ECN = 1
 """TC_RED_ECN."""
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """The attributes of a queue after TCA_KIND_UNSPEC, in the kernel's order, with the type of those that are no
+    uint32. `tell` gives those that Longhaul sets, `read` makes the queue of those that are dumped (0: not dumped)."""
+
+    attributes: tuple[str, ...]
+    tell: Callable[[Any], Mapping[str, int]]
+    read: Callable[[Callable[[str], int]], Aqm]
+
+    def options(self, kind: str) -> type[nla]:
+        """The class with which pyroute2 encodes and decodes the attributes."""
+        split = [attribute.partition(":") for attribute in self.attributes]
+        known = tuple((_name(kind, name), size or "uint32") for name, _, size in split)
+        # fq_pie and dualpi2 refuse options without the flag (nla_parse_nested); the older queues ignore it.
+        body = {"nla_flags": NLA_F_NESTED, "nla_map": ((_name(kind, "UNSPEC"), "none"), *known)}
+        return type(f"{kind}_options", (nla,), body)
+
+
+def _name(kind: str, attribute: str) -> str:
+    return f"TCA_{kind.upper()}_{attribute}"
+
+
+def _of_codel(queue: Codel) -> dict[str, int]:
+    target, interval = ticks_to_us(queue.target_ticks), ticks_to_us(queue.interval_ticks)
+    values = {"TARGET": target, "LIMIT": queue.limit, "INTERVAL": interval, "ECN": int(queue.ecn)}
+    return values | _room(queue.flows)
+
+
+def _room(flows: int) -> dict[str, int]:
+    """The memory of a queue with flows. Their number is the kernel's default: it refuses one in a change."""
+    return {"MEMORY_LIMIT": MOST_MEMORY_BYTES} if flows else {}
+
+
+def _codel(get: Callable[[str], int], flows: int = 0) -> Codel:
+    target, interval = us_to_ticks(get("TARGET")), us_to_ticks(get("INTERVAL"))
+    return Codel(get("LIMIT"), target, interval, bool(get("ECN")), get("FLOWS") or flows)
+
+
+def _of_pie(queue: Pie) -> dict[str, int]:
+    return {"TARGET": queue.target_us, "LIMIT": queue.limit, "ECN": int(queue.ecn)} | _room(queue.flows)
+
+
+def _pie(get: Callable[[str], int], flows: int = 0) -> Pie:
+    return Pie(get("LIMIT"), get("TARGET"), bool(get("ECN")), get("FLOWS") or flows)
+
+
+def _of_cake(queue: Cake) -> dict[str, int]:
+    return {"BASE_RATE64": 0, "RTT": queue.interval_us, "TARGET": queue.target_us, "MEMORY": queue.memory_bytes}
+
+
+def _of_fq(queue: Fq) -> dict[str, int]:
+    return {"PLIMIT": queue.limit, "FLOW_PLIMIT": queue.flow_limit, "RATE_ENABLE": 0}
+
+
+def _of_dualpi2(queue: DualPi2) -> dict[str, int]:
+    times = {"TARGET": queue.target_us, "STEP_THRESH_US": queue.step_us}
+    return {"LIMIT": queue.limit, "MEMORY_LIMIT": MOST_MEMORY_BYTES} | times
+
+
+_LAYOUTS = {
+    "codel": _Layout(("TARGET", "LIMIT", "INTERVAL", "ECN", "CE_THRESHOLD"), _of_codel, _codel),
+    "fq_codel": _Layout(
+        (
+            "TARGET", "LIMIT", "INTERVAL", "ECN", "FLOWS", "QUANTUM", "CE_THRESHOLD", "DROP_BATCH_SIZE", "MEMORY_LIMIT",
+            "CE_THRESHOLD_SELECTOR:uint8", "CE_THRESHOLD_MASK:uint8",
+        ),
+        _of_codel, partial(_codel, flows=FLOWS),
+    ),
+    "pie": _Layout(
+        ("TARGET", "LIMIT", "TUPDATE", "ALPHA", "BETA", "ECN", "BYTEMODE", "DQ_RATE_ESTIMATOR"), _of_pie, _pie
+    ),
+    "fq_pie": _Layout(
+        (
+            "LIMIT", "FLOWS", "TARGET", "TUPDATE", "ALPHA", "BETA", "QUANTUM", "MEMORY_LIMIT", "ECN_PROB", "ECN",
+            "BYTEMODE", "DQ_RATE_ESTIMATOR",
+        ),
+        _of_pie, partial(_pie, flows=FLOWS),
+    ),
+    "cake": _Layout(
+        (
+            "PAD:hex", "BASE_RATE64:uint64", "DIFFSERV_MODE", "ATM", "FLOW_MODE", "OVERHEAD:int32", "RTT", "TARGET",
+            "AUTORATE", "MEMORY", "NAT", "RAW", "WASH", "MPU", "INGRESS", "ACK_FILTER", "SPLIT_GSO", "FWMARK",
+        ),
+        _of_cake, lambda get: Cake(get("MEMORY"), get("TARGET"), get("RTT")),
+    ),
+    "fq": _Layout(
+        (
+            "PLIMIT", "FLOW_PLIMIT", "QUANTUM", "INITIAL_QUANTUM", "RATE_ENABLE", "FLOW_DEFAULT_RATE", "FLOW_MAX_RATE",
+            "BUCKETS_LOG", "FLOW_REFILL_DELAY", "ORPHAN_MASK", "LOW_RATE_THRESHOLD", "CE_THRESHOLD", "TIMER_SLACK",
+            "HORIZON", "HORIZON_DROP:uint8", "PRIOMAP:hex", "WEIGHTS:hex", "OFFLOAD_HORIZON",
+        ),
+        _of_fq, lambda get: Fq(get("PLIMIT"), get("FLOW_PLIMIT")),
+    ),
+    "dualpi2": _Layout(
+        (
+            "LIMIT", "MEMORY_LIMIT", "TARGET", "TUPDATE", "ALPHA", "BETA", "STEP_THRESH_PKTS", "STEP_THRESH_US",
+            "MIN_QLEN_STEP", "COUPLING:uint8", "DROP_OVERLOAD:uint8", "DROP_EARLY:uint8", "C_PROTECTION:uint8",
+            "ECN_MASK:uint8", "SPLIT_GSO:uint8",
+        ),
+        _of_dualpi2, lambda get: DualPi2(get("LIMIT"), get("TARGET"), get("STEP_THRESH_US")),
+    ),
+}  # fmt: skip
+"""By the kernel's name of the queue; red's parameters are a struct."""
+
+
 def encode(queue: Aqm, shaper: Shaper) -> dict[str, Any]:
     """The message body. RED computes with the time that a packet takes at the bottleneck."""
     if isinstance(queue, Red):
-        parms = {
-            "limit": queue.limit, "qth_min": queue.min_bytes, "qth_max": queue.max_bytes, "Wlog": queue.wlog,
-            "Plog": queue.plog, "Scell_log": queue.scell, "flags": _ECN if queue.ecn else 0,
-        }  # fmt: skip
-        table = red_table(queue, shaper.rate_bytes_per_s)
-        return {"attrs": [["TCA_RED_PARMS", parms], ["TCA_RED_STAB", table], ["TCA_RED_MAX_P", queue.max_p]]}
-    prefix = f"TCA_{queue.kind.upper()}"
-    target, interval = ticks_to_us(queue.target_ticks), ticks_to_us(queue.interval_ticks)
-    values = {"TARGET": target, "LIMIT": queue.limit, "INTERVAL": interval, "ECN": int(queue.ecn)}
-    if queue.flows:
-        values["FLOWS"] = queue.flows
-    return {"attrs": [[f"{prefix}_{name}", value] for name, value in values.items()]}
+        return _encode_red(queue, shaper.rate_bytes_per_s)
+    told = _LAYOUTS[queue.kind].tell(queue)
+    return {"attrs": [[_name(queue.kind, name), value] for name, value in told.items()]}
+
+
+def _encode_red(queue: Red, rate_bytes_per_s: int) -> dict[str, Any]:
+    parms = {
+        "limit": queue.limit, "qth_min": queue.min_bytes, "qth_max": queue.max_bytes, "Wlog": queue.wlog,
+        "Plog": queue.plog, "Scell_log": queue.scell, "flags": _ECN if queue.ecn else 0,
+    }  # fmt: skip
+    table = idle_table(queue, rate_bytes_per_s)
+    return {"attrs": [["TCA_RED_PARMS", parms], ["TCA_RED_STAB", table], ["TCA_RED_MAX_P", queue.max_p]]}
 
 
 def encode_fifo(shaper: Shaper) -> dict[str, Any]:
@@ -35,32 +155,19 @@ def encode_fifo(shaper: Shaper) -> dict[str, Any]:
     return {"limit": shaper.limit_bytes}
 
 
-def decode(kind: str, o: Any) -> Aqm:
-    """A dumped codel, fq_codel or red."""
+def decode(kind: str, o: Any) -> Aqm | None:
+    """A dumped queue of one of the kinds that Longhaul installs; None for any other."""
     if kind == "red":
-        parms = o.get_attr("TCA_RED_PARMS")
-        return Red(
-            parms["limit"], parms["qth_min"], parms["qth_max"], parms["Wlog"], parms["Plog"], parms["Scell_log"],
-            o.get_attr("TCA_RED_MAX_P"), bool(parms["flags"] & _ECN),
-        )  # fmt: skip
-    limit, target, interval, ecn, flows = (
-        o.get_attr(f"TCA_{kind.upper()}_{name}") or 0 for name in ("LIMIT", "TARGET", "INTERVAL", "ECN", "FLOWS")
-    )
-    return Codel(limit, us_to_ticks(target), us_to_ticks(interval), bool(ecn), flows)
+        return _decode_red(o)
+    layout = _LAYOUTS.get(kind)
+    return layout.read(lambda name: int(o.get_attr(_name(kind, name)) or 0)) if layout else None
 
 
-def _attributes(kind: str, *names: str) -> tuple[tuple[str, str], ...]:
-    return tuple((f"TCA_{kind}_{name}", "none" if name == "UNSPEC" else "uint32") for name in names)
-
-
-class CodelOptions(nla):  # type: ignore[misc]
-    nla_map = _attributes("CODEL", "UNSPEC", "TARGET", "LIMIT", "INTERVAL", "ECN", "CE_THRESHOLD")
-
-
-class FqCodelOptions(nla):  # type: ignore[misc]
-    nla_map = _attributes(
-        "FQ_CODEL", "UNSPEC", "TARGET", "LIMIT", "INTERVAL", "ECN", "FLOWS", "QUANTUM", "CE_THRESHOLD",
-        "DROP_BATCH_SIZE", "MEMORY_LIMIT",
+def _decode_red(o: Any) -> Red:
+    parms = o.get_attr("TCA_RED_PARMS")
+    return Red(
+        parms["limit"], parms["qth_min"], parms["qth_max"], parms["Wlog"], parms["Plog"], parms["Scell_log"],
+        o.get_attr("TCA_RED_MAX_P"), bool(parms["flags"] & _ECN),
     )  # fmt: skip
 
 
@@ -84,5 +191,7 @@ class FifoOptions(nla):  # type: ignore[misc]
     fields = (("limit", "I"),)
 
 
-OPTIONS = {"bfifo": FifoOptions, "codel": CodelOptions, "fq_codel": FqCodelOptions, "red": RedOptions}
+OPTIONS = {
+    "bfifo": FifoOptions, "red": RedOptions, **{kind: layout.options(kind) for kind, layout in _LAYOUTS.items()},
+}  # fmt: skip
 """By the kernel's name of the queue."""

@@ -14,7 +14,7 @@ from emulator.model.device_names import PREFIX
 from emulator.plan import engine_ops, ops, qdisc_ops
 from emulator.plan.engine_lane import DEAD, Wire
 from emulator.plan.ops import Op
-from emulator.plan.state import GSO_SEGMENTS, LRO, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
+from emulator.plan.state import GSO_SEGMENTS, LRO, NEWEST, Bridge, Link, Machine, Nic, Origin, Port, State, Veth, Vlan
 
 NEW_PORT = Port(None, learning=True, forward_mask=0, up=False, ipv6=True, arp=True)
 
@@ -39,6 +39,7 @@ class FakeKernel:
     ports: dict[str, Port] = field(default_factory=dict)
     marked: dict[str, Link] = field(default_factory=dict)
     has_netem: bool = True
+    version: tuple[int, int] = NEWEST
     wires: dict[str, Wire] = field(default_factory=dict)
     remnants: set[str] = field(default_factory=set)
 
@@ -48,7 +49,7 @@ class FakeKernel:
     def observe(self) -> State:
         """As `NetlinkKernel` does: a veth's end is a port once it joined a bridge, has a queue or is silent."""
         spaces, nics = frozenset(self.namespaces), dict(self.nics)
-        machine = Machine(dict(self.links), self.memory_bytes, True, self.nf_call, spaces, nics, self.has_netem)
+        machine = Machine(dict(self.links), self.memory_bytes, self.version, self.nf_call, spaces, nics, self.has_netem)
         ports = {n: p for n, p in self.ports.items() if p.altname or n in self.vlans or self._ends(n)}
         nf_call = self.nf_call if self.bridges else None
         bridges, veths, vlans, wires = dict(self.bridges), dict(self.veths), dict(self.vlans), dict(self.wires)

@@ -9,7 +9,7 @@ from socket import AF_INET
 from typing import Any
 
 from emulator.kernel import link_messages, netns
-from emulator.kernel.capabilities import has_netem, has_seed, memory_bytes, nf_call
+from emulator.kernel.capabilities import has_netem, memory_bytes, nf_call, version
 from emulator.kernel.link_messages import ADDRGEN_NONE, BridgeSettings, LinkMessage
 from emulator.kernel.link_ready import ready, ready_link
 from emulator.kernel.nic_facts import describe, mark
@@ -53,7 +53,7 @@ def observe(ip: Any, rtnl: RtnlSocket, wires: Mapping[str, Wire]) -> State:
     machine = Machine(
         {n: _foreign(links[n], names, roots) for n in rest} | _addressed(ip, rtnl, links, names, roots, rest),
         memory_bytes(),
-        has_seed(),
+        version(),
         switches,
         spaces,
         nics,

@@ -9,7 +9,7 @@ from pyroute2.netlink.rtnl import RTM_GETQDISC
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from emulator.kernel import link_messages
-from emulator.kernel.capabilities import has_seed, memory_bytes
+from emulator.kernel.capabilities import memory_bytes, version
 from emulator.kernel.nic_facts import mark
 from emulator.kernel.observe import OUR_VETH, port_of
 from emulator.kernel.qdisc_observe import NETEM_CLASS, ROOT, SHAPER_CLASS, egresses_of
@@ -32,7 +32,7 @@ def ports_of(ip: Any, rtnl: RtnlSocket, names: frozenset[str]) -> State:
     egresses, kinds = egresses_of(_ask(ip, wanted), {})
     seen = [link for link in links if kinds.get(link.index) != "prio"]
     ports = {link.name: port_of(link, bridge_names, egresses) for link in seen}
-    return State(ports=ports, machine=Machine(memory_bytes=memory_bytes(), has_seed=has_seed()))
+    return State(ports=ports, machine=Machine(memory_bytes=memory_bytes(), kernel=version()))
 
 
 def _ask(ip: Any, messages: list[Any]) -> list[Any]:

@@ -16,7 +16,6 @@ NETEM_HANDLE = 0x10000
 NETEM_CLASS = NETEM_HANDLE | 1
 SHAPER_CLASS = 0x100001
 ROOT = 0xFFFFFFFF
-AQMS = ("codel", "fq_codel", "red")
 
 FiltersOn = Callable[[int], Iterable[Any]]
 """The filters at the root of an interface, by its index."""
@@ -86,8 +85,7 @@ def _one(by_parent: Mapping[int, Any], parent: int, band: int | None) -> Egress 
     if shaper is None or shaper["handle"] != shaper_major(band) << 16:
         return Egress(_netem(netem))
     queue = by_parent.get(shaper["handle"] | 1)
-    kind = queue.get_attr("TCA_KIND") if queue else ""
-    aqm = codec_aqm.decode(kind, queue.get_attr("TCA_OPTIONS")) if queue and kind in AQMS else None
+    aqm = codec_aqm.decode(queue.get_attr("TCA_KIND"), queue.get_attr("TCA_OPTIONS")) if queue else None
     return Egress(_netem(netem), codec_netem.decode_shaper(shaper.get_attr("TCA_OPTIONS")), aqm)
 
 

@@ -1,4 +1,4 @@
-"""What a bottleneck counts, and what the kernel can hold of it: sch_tbf, bfifo, codel, red. Pure.
+"""What a bottleneck counts, and what the kernel can hold of it: sch_tbf, bfifo, codel, cake. Pure.
 
 Sources: psched_l2t_ns of net/sched/sch_generic.c, tbf_dump of sch_tbf.c, codel_time_after of include/net/codel.h
 (Linux 6.12).
@@ -20,6 +20,11 @@ MOST_BUFFER_BYTES = 2**32 - 1
 
 LONGEST_CODEL_NS = (2**31 - 1) * 1024
 """The longest interval of CoDel, which is the RTT: it compares times as signed numbers of 32 bits, in 1024 ns."""
+
+LONGEST_CAKE_NS = (2**32 - 1) * 1000
+"""The longest interval of CAKE, which is the RTT: it has 32 bits of us."""
+
+_LONGEST_RTT_NS = {"codel": LONGEST_CODEL_NS, "fq-codel": LONGEST_CODEL_NS, "cake": LONGEST_CAKE_NS}
 
 ETHERNET_HEADER_BYTES = 14
 """What a qdisc counts on top of the MTU: the Ethernet header, neither FCS nor preamble."""
@@ -56,8 +61,9 @@ def check(impairment: Impairment, mtu: int, rtt_ns: int) -> None:
     if buffer_bytes > MOST_BUFFER_BYTES:
         most = format_size(MOST_BUFFER_BYTES)
         raise ValueError(f"a buffer of {format_size(buffer_bytes)} is above the kernel's {most}")
-    if impairment.aqm in ("codel", "fq-codel") and rtt_ns > LONGEST_CODEL_NS:
-        longest = format_duration(LONGEST_CODEL_NS // 10**9 * 10**9)
+    longest_ns = _LONGEST_RTT_NS.get(impairment.aqm)
+    if longest_ns is not None and rtt_ns > longest_ns:
+        longest = format_duration(longest_ns // 10**9 * 10**9)
         raise ValueError(f"{impairment.aqm} takes an RTT of {longest} at most, not {format_duration(rtt_ns)}")
 
 

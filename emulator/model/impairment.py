@@ -18,8 +18,15 @@ MOST_RATE_BPS = 10**13
 MAX_JITTER_NS = 2**31 - 1
 """The longest jitter: sch_netem would truncate a longer one silently."""
 
-AQMS = ("drop-tail", "codel", "fq-codel", "red")
-"""How a buffer drops: arriving packets when it is full, or earlier by an active queue management."""
+AQMS = ("drop-tail", "codel", "fq-codel", "red", "pie", "fq-pie", "cake", "fq", "dualpi2")
+"""How a buffer drops: arriving packets when it is full (fq: of each flow in turn), or earlier by an active queue
+management."""
+
+MARKING = tuple(name for name in AQMS if name not in ("drop-tail", "fq"))
+"""Those that can mark packets instead of dropping them. CAKE and DualPI2 do so whether `ecn` is set or not."""
+
+IN_TURN = ("fq-codel", "fq-pie", "cake", "fq")
+"""Those that serve each flow in turn, so that flows share evenly whatever controls them."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +119,8 @@ class Impairment:
             raise ValueError("corruption is given per packet and per bit: use one of them")
         if not 0 <= self.ber_e15 <= 10**15:
             raise ValueError(f"a bit error rate of {self.ber_e15} in 10^15 is not within 0..1")
-        if self.ecn and not (self.mean_loss or self.aqm != "drop-tail"):
-            raise ValueError("ecn has no packets to mark: add loss, or an aqm other than drop-tail")
+        if self.ecn and not (self.mean_loss or self.aqm in MARKING):
+            raise ValueError(f"ecn has no packets to mark: add loss, or an aqm that marks ({', '.join(MARKING)})")
 
     def _check_bottleneck(self) -> None:
         if self.rate_bps is not None and self.rate_bps < 8:
@@ -147,7 +154,7 @@ class Impairment:
     @property
     def bottleneck(self) -> Impairment:
         """The bottleneck alone, with all its settings."""
-        ecn = self.ecn and self.aqm != "drop-tail"
+        ecn = self.ecn and self.aqm in MARKING
         return Impairment(
             rate_bps=self.rate_bps, buffer=self.buffer, overhead_bytes=self.overhead_bytes, atm=self.atm,
             aqm=self.aqm, ecn=ecn, seed=self.seed,

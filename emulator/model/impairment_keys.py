@@ -15,7 +15,7 @@ from typing import Any
 
 from emulator import units
 from emulator.model import jitter_distribution, loss_model
-from emulator.model.impairment import Buffer, Impairment
+from emulator.model.impairment import AQMS, Buffer, Impairment
 
 
 @dataclass(frozen=True)
@@ -295,10 +295,12 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         "aqm", ("aqm",), "choice", "AQM",
-        "active queue management: what a full buffer does; drop-tail (default), codel, fq-codel or red",
+        f"queue management of the buffer: drop-tail (default), {', '.join(AQMS[1:-1])} or {AQMS[-1]}",
         choices=(
             Choice("drop-tail", "drop-tail", "drop-tail"), Choice("codel", "codel", "CoDel"),
-            Choice("fq-codel", "fq-codel", "FQ-CoDel"), Choice("red", "red", "RED"),
+            Choice("fq-codel", "fq-codel", "FQ-CoDel"), Choice("red", "red", "RED"), Choice("pie", "pie", "PIE"),
+            Choice("fq-pie", "fq-pie", "FQ-PIE"), Choice("cake", "cake", "CAKE"),
+            Choice("fq", "fq", "FQ: flows in turn"), Choice("dualpi2", "dualpi2", "DualPI2: L4S (Linux 6.17)"),
         ),
         needs_rate=True, formerly="queue",
     ),

@@ -169,7 +169,7 @@ AXES: tuple[SweepAxis, ...] = (
     ),
     SweepAxis(
         "cc", _word, "a name", "NAME,...", "Congestion controls",
-        "Congestion controls: cubic, bbr, reno, htcp, bic, westwood.", ("cubic", "bbr"),
+        "Congestion controls, such as cubic, bbr and reno; the lab has all of Linux.", ("cubic", "bbr"),
         "the TCP profile's, else the kernel's",
     ),
     SweepAxis(
@@ -202,7 +202,7 @@ AXES: tuple[SweepAxis, ...] = (
     ),
     SweepAxis(
         "aqm", _word, "a name", "NAME,...", "Queue management",
-        "What the bottleneck's buffer does: drop-tail, codel, fq-codel or red.", AQMS, "the lane's own",
+        f"What the bottleneck's buffer does: {', '.join(AQMS[:-1])} or {AQMS[-1]}.", AQMS, "the lane's own",
         choices=AQMS,
     ),
     SweepAxis(

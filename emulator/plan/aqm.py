@@ -1,26 +1,56 @@
-"""Active queue management: codel, fq_codel or red below the bottleneck, in the kernel's own integers. Pure.
+"""The queue below the bottleneck: its active queue management in the kernel's own integers. Pure.
 
-Sources: net/sched/sch_codel.c, sch_fq_codel.c, sch_red.c (Linux 6.12), tc's q_red.c, RFC 8289 (CoDel).
+Sources: net/sched/sch_codel.c, sch_fq_codel.c, sch_pie.c, sch_fq_pie.c, sch_cake.c, sch_fq.c (Linux 6.12),
+sch_dualpi2.c (7.2); RFC 8289 (CoDel), RFC 8033 (PIE), RFC 9332 (DualQ).
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from emulator.plan.red import Red, red
 
 CODEL_INTERVAL_US = 100_000
 """CoDel's interval for paths up to this RTT; on a longer one it is the RTT (RFC 8289, 4.2)."""
 
-TICK_NS = 1024
-FQ_FLOWS = 1024
-RED_PROBABILITY = 0.02
-RED_TABLE_SIZE = 256
-RED_MOST_BYTES = 2**20
-"""The highest threshold: the kernel keeps it times 2^wlog in 32 bits (red_check_params)."""
+INTERVAL_TARGETS = 20
+"""CoDel's target is the interval's twentieth (RFC 8289, 4.3)."""
 
-RED_MOST_WLOG = 9
-RED_AVERAGE_BYTES = 1000
-"""The packet size that RED assumes, as tc's documentation recommends."""
+TICK_NS = 1024
+FLOWS = 1024
+"""The queues of fq_codel and fq_pie: the kernel's default."""
+
+PIE_TARGET_US = 15_000
+"""PIE's target (RFC 8033, 4.2), and that of DualPI2's classic queue."""
+
+L4S_STEP_US = 1_000
+"""DualPI2 marks every packet of its low-latency queue that waited longer (RFC 9332, appendix A)."""
+
+MOST_MEMORY_BYTES = 2**31
+"""What a queue may take of the memory, so that its limit in packets decides alone: the kernel's default of 32 MB would
+drop long before 10 Gbit/s x 346 ms. The kernel's sums have 32 bits."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The room and the path of a bottleneck's queue: its depth, a full-size packet and the memory of one, the rate."""
+
+    buffer_bytes: int
+    frame: int
+    skb_bytes: int
+    rate_bytes_per_s: int
+    rtt_ns: int
+
+    @property
+    def packets(self) -> int:
+        """The depth in full-size packets, at least two."""
+        return max(2, self.buffer_bytes // self.frame)
+
+    @property
+    def interval_us(self) -> int:
+        """The time within which a flow answers: CoDel's interval."""
+        return max(CODEL_INTERVAL_US, self.rtt_ns // 1000)
 
 
 @dataclass(frozen=True)
@@ -39,49 +69,108 @@ class Codel:
         return "fq_codel" if self.flows else "codel"
 
     def __str__(self) -> str:
-        ecn = "ecn" if self.ecn else "noecn"
-        flows = f" flows {self.flows}" if self.flows else ""
+        flows = f" memory_limit {MOST_MEMORY_BYTES}" if self.flows else ""
         times = f"target {ticks_to_us(self.target_ticks)}us interval {ticks_to_us(self.interval_ticks)}us"
-        return f"{self.kind} limit {self.limit}{flows} {times} {ecn}"
+        return f"{self.kind} limit {self.limit}{flows} {times} {_ecn(self.ecn)}"
 
 
 @dataclass(frozen=True)
-class Red:
-    """red: everything in bytes; `wlog`, `plog`, `scell` are the logarithms that the kernel computes with."""
+class Pie:
+    """pie, or with `flows` fq_pie: `limit` packets."""
 
     limit: int
-    min_bytes: int
-    max_bytes: int
-    wlog: int
-    plog: int
-    scell: int
-    max_p: int
+    target_us: int
     ecn: bool = False
+    flows: int = 0
 
     @property
     def kind(self) -> str:
         """The kernel's name."""
-        return "red"
+        return "fq_pie" if self.flows else "pie"
 
     def __str__(self) -> str:
-        ecn = " ecn" if self.ecn else ""
-        share = self.max_p / 2**32
-        return f"red limit {self.limit} min {self.min_bytes} max {self.max_bytes} probability {share:.3g}{ecn}"
+        flows = f" memory_limit {MOST_MEMORY_BYTES}" if self.flows else ""
+        return f"{self.kind} limit {self.limit}{flows} target {self.target_us}us {_ecn(self.ecn)}"
 
 
-Aqm = Codel | Red
+@dataclass(frozen=True)
+class Cake:
+    """cake without a rate of its own. It counts memory, not packets, and marks ECN-capable packets always."""
+
+    memory_bytes: int
+    target_us: int
+    interval_us: int
+
+    kind = "cake"
+    """The kernel's name."""
+
+    def __str__(self) -> str:
+        return f"cake unlimited rtt {self.interval_us}us memlimit {self.memory_bytes}"
 
 
-def lower(queue: str, *, buffer_bytes: int, frame: int, rate_bytes_per_s: int, rtt_ns: int, ecn: bool) -> Aqm | None:
+@dataclass(frozen=True)
+class Fq:
+    """fq without pacing, which is the sender's: it serves each flow in turn, and drops what arrives when it is full."""
+
+    limit: int
+    flow_limit: int
+
+    kind = "fq"
+    """The kernel's name."""
+
+    def __str__(self) -> str:
+        return f"fq limit {self.limit} flow_limit {self.flow_limit} nopacing"
+
+
+@dataclass(frozen=True)
+class DualPi2:
+    """dualpi2: PI2 for classic packets, marks after `step_us` for those of L4S, which it serves first. It marks
+    ECN-capable packets always."""
+
+    limit: int
+    target_us: int
+    step_us: int
+
+    kind = "dualpi2"
+    """The kernel's name."""
+
+    def __str__(self) -> str:
+        times = f"target {self.target_us}us step_thresh {self.step_us}us"
+        return f"dualpi2 limit {self.limit} memlimit {MOST_MEMORY_BYTES} {times}"
+
+
+Aqm = Codel | Red | Pie | Cake | Fq | DualPi2
+
+
+def _ecn(ecn: bool) -> str:
+    return "ecn" if ecn else "noecn"
+
+
+def _codel(space: Space, ecn: bool, flows: int = 0) -> Codel:
+    interval_ns = space.interval_us * 1000
+    return Codel(space.packets, interval_ns // INTERVAL_TARGETS // TICK_NS, interval_ns // TICK_NS, ecn, flows)
+
+
+def _cake(space: Space, _: bool) -> Cake:
+    memory = min(space.packets * space.skb_bytes, MOST_MEMORY_BYTES)
+    return Cake(memory, space.interval_us // INTERVAL_TARGETS, space.interval_us)
+
+
+_QUEUES: dict[str, Callable[[Space, bool], Aqm]] = {
+    "codel": _codel,
+    "fq-codel": lambda space, ecn: _codel(space, ecn, FLOWS),
+    "red": lambda space, ecn: red(space.buffer_bytes, space.frame, space.rate_bytes_per_s, ecn=ecn),
+    "pie": lambda space, ecn: Pie(space.packets, PIE_TARGET_US, ecn),
+    "fq-pie": lambda space, ecn: Pie(space.packets, PIE_TARGET_US, ecn, FLOWS),
+    "cake": _cake,
+    "fq": lambda space, _: Fq(space.packets, space.packets),
+    "dualpi2": lambda space, _: DualPi2(space.packets, PIE_TARGET_US, L4S_STEP_US),
+}
+
+
+def lower(queue: str, space: Space, *, ecn: bool) -> Aqm | None:
     """The queue of this name with the buffer's depth; None for drop-tail, the bottleneck's default."""
-    packets = max(2, buffer_bytes // frame)
-    if queue == "red":
-        return _red(buffer_bytes, frame, rate_bytes_per_s, ecn=ecn)
-    if queue == "drop-tail":
-        return None
-    interval_us = max(CODEL_INTERVAL_US, rtt_ns // 1000)
-    times = interval_us * 1000 // 20 // TICK_NS, interval_us * 1000 // TICK_NS
-    return Codel(packets, *times, ecn, FQ_FLOWS if queue == "fq-codel" else 0)
+    return None if queue == "drop-tail" else _QUEUES[queue](space, ecn)
 
 
 def ticks_to_us(ticks: int) -> int:
@@ -92,36 +181,3 @@ def ticks_to_us(ticks: int) -> int:
 def us_to_ticks(us: int) -> int:
     """The ticks behind a time in us that the kernel reports: it rounded down again."""
     return -(-us * 1000 // TICK_NS)
-
-
-def _red(limit: int, frame: int, rate_bytes_per_s: int, *, ecn: bool) -> Red:
-    """RED by Floyd's advice: marks from a twelfth of the buffer to a quarter of it, weight from the burst."""
-    most = max(min(limit // 4, RED_MOST_BYTES), 4 * frame)
-    least = max(most // 3, frame)
-    burst = (2 * least + most) // (3 * RED_AVERAGE_BYTES) + 1
-    wlog = _ewma(least, burst)
-    plog = next(i for i in range(32) if RED_PROBABILITY / (most - least) * 2**i > 1)
-    scell = _scell(wlog, rate_bytes_per_s)
-    return Red(max(limit, 2 * most), least, most, wlog, plog, scell, round(RED_PROBABILITY * 2**32), ecn)
-
-
-def _ewma(least: int, burst: int) -> int:
-    """-log2 of the weight that lets a burst pass (tc_red_eval_ewma), at most Floyd's 1/512."""
-    room = burst + 1 - least / RED_AVERAGE_BYTES
-    return next((w for w in range(1, RED_MOST_WLOG) if room <= (1 - (1 - 2.0**-w) ** burst) * 2**w), RED_MOST_WLOG)
-
-
-def _decay(wlog: int, rate_bytes_per_s: int) -> float:
-    """By how many powers of two the average falls in a microsecond of idle time."""
-    return -math.log(1 - 2.0**-wlog) / (RED_AVERAGE_BYTES * 1e6 / rate_bytes_per_s)
-
-
-def _scell(wlog: int, rate_bytes_per_s: int) -> int:
-    longest = 31 / _decay(wlog, rate_bytes_per_s)
-    return next((c for c in range(32) if longest / 2**c < 512), 31)
-
-
-def red_table(red: Red, rate_bytes_per_s: int) -> bytes:
-    """The decay of the average over idle time, as the kernel looks it up (tc_red_eval_idle_damping)."""
-    decay = _decay(red.wlog, rate_bytes_per_s)
-    return bytes([min(31, int((i << red.scell) * decay)) for i in range(RED_TABLE_SIZE - 1)] + [31])

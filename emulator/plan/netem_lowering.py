@@ -119,14 +119,9 @@ def _egress(lane: Lane, impairment: Impairment, seed: int | None, smallest: int)
 
 
 def _aqm(lane: Lane, impairment: Impairment, shaper: Shaper) -> aqm.Aqm | None:
-    return aqm.lower(
-        impairment.aqm,
-        buffer_bytes=shaper.limit_bytes,
-        frame=frame_bytes(lane.mtu),
-        rate_bytes_per_s=shaper.rate_bytes_per_s,
-        rtt_ns=lane.rtt_ns,
-        ecn=impairment.ecn,
-    )
+    frame = frame_bytes(lane.mtu)
+    space = aqm.Space(shaper.limit_bytes, frame, skb_bytes(frame), shaper.rate_bytes_per_s, lane.rtt_ns)
+    return aqm.lower(impairment.aqm, space, ecn=impairment.ecn)
 
 
 def needs_single_packets(impairment: Impairment, egress: Egress) -> bool:

@@ -17,10 +17,13 @@ from emulator.plan.state import Machine, Nic, State
 from emulator.units import compact, format_rate
 
 ENGINE_NEVER = {
-    "aqm": "the wire engine never runs codel, fq-codel or red: "
+    "aqm": "the wire engine runs none of the kernel's queues but drop-tail: "
     "what is measured with a copy of the kernel's code says nothing about the original",
 }
 """The settings that the engine will never support, by the topology's key, each with the reason."""
+
+AQM_SINCE = {"dualpi2": (6, 17)}
+"""The queue managements that older kernels lack, with the version of Linux that brought them."""
 
 DUPLICATES_WITH_FLOWS = (
     "netem cannot duplicate packets on a lane with flows: Linux allows duplicates only for the single netem of a port"
@@ -46,7 +49,7 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
     reasons += [f"{name}: an interface that Longhaul does not own has this name: rename or delete it" for name in taken]
     if not reasons:
         engine = datapath(topology, have.machine) == "wire"
-        reasons += _wire_reasons(topology) if engine else _netem_reasons(topology)
+        reasons += _wire_reasons(topology) if engine else _netem_reasons(topology, have.machine.kernel)
     if not reasons:
         reasons += memory_reasons(topology, have.machine)
     if reasons:
@@ -142,14 +145,23 @@ def _wire_reasons(topology: Topology) -> list[str]:
     return list(dict.fromkeys(reasons))
 
 
-def _netem_reasons(topology: Topology) -> list[str]:
-    """The settings of these lanes, with and without the schedule, that only the wire engine supports."""
+def _netem_reasons(topology: Topology, kernel: tuple[int, int]) -> list[str]:
+    """The settings of these lanes, with and without the schedule, that netem or this kernel does not support."""
     reasons = []
     for lane in dict.fromkeys(lane for one in _at_all_times(topology) for lane in one.in_effect.lanes):
         impairments = [impairment for way in lane.ways for impairment in (way.outbound, way.inbound)]
         if lane.flows and any(impairment.duplicate_p32 for impairment in impairments):
             reasons.append(f"lane {lane.name}: {DUPLICATES_WITH_FLOWS}: use datapath: wire")
+        aqms = dict.fromkeys(impairment.aqm for impairment in impairments)
+        reasons += [
+            f"lane {lane.name}: {_too_old(name, kernel)}" for name in aqms if kernel < AQM_SINCE.get(name, (0, 0))
+        ]
     return list(dict.fromkeys(reasons))
+
+
+def _too_old(aqm: str, kernel: tuple[int, int]) -> str:
+    (major, minor), (here, there) = AQM_SINCE[aqm], kernel
+    return f"{aqm} needs Linux {major}.{minor}, this is {here}.{there}: use another aqm, or a newer kernel"
 
 
 def _at_all_times(topology: Topology) -> list[Topology]:

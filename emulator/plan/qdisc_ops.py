@@ -15,10 +15,10 @@ QUEUE_MAJOR = 0x100
 AQM_MAJOR = 0x20
 """The handle of the queue below a bottleneck, if it is not the default one; its kind adds to it (AQM_KINDS)."""
 
-AQM_KINDS = ("bfifo", "codel", "fq_codel", "red")
+AQM_KINDS = ("bfifo", "codel", "fq_codel", "red", "pie", "fq_pie", "cake", "fq", "dualpi2")
 
-SHAPER_MAJOR, BAND_SHAPER_MAJOR, BAND_AQM_MAJOR = 0x10, 0x200, 0x300
-"""The handles of the bottleneck; with flows, those of every band, and four for the queues of each band."""
+SHAPER_MAJOR, BAND_SHAPER_MAJOR, BAND_AQM_MAJOR = 0x10, 0x200, 0x400
+"""The handles of the bottleneck; with flows, those of every band, and sixteen for the queues of each band."""
 
 
 def netem_place(band: int | None) -> tuple[int | None, int]:
@@ -37,7 +37,7 @@ def aqm_major(kind: str, band: int | None) -> int:
     Each kind has its own handle: the kernel refuses a new kind under an old one's handle (tc_modify_qdisc).
     """
     number = AQM_KINDS.index(kind)
-    return AQM_MAJOR + number if band is None else BAND_AQM_MAJOR + 4 * band + number
+    return AQM_MAJOR + number if band is None else BAND_AQM_MAJOR + 16 * band + number
 
 
 @dataclass(frozen=True)

@@ -181,17 +181,30 @@ class Nic:
     offloads: frozenset[str] = frozenset()
 
 
+SEED_SINCE = (6, 6)
+NEWEST = (99, 0)
+"""A version of Linux above all that there are."""
+
+
 @dataclass(frozen=True)
 class Machine:
-    """What the plan must know of the machine besides what we own. Never compared: it is not ours."""
+    """What the plan must know of the machine besides what we own. Never compared: it is not ours.
+
+    `kernel` is the version of Linux, the first two numbers of it.
+    """
 
     links: Mapping[str, Link] = field(default_factory=dict)
     memory_bytes: int = 2**63
-    has_seed: bool = True
+    kernel: tuple[int, int] = NEWEST
     nf_call: tuple[int, int, int] | None = None
     namespaces: frozenset[str] = frozenset()
     nics: Mapping[str, Nic] = field(default_factory=dict)
     has_netem: bool = True
+
+    @property
+    def has_seed(self) -> bool:
+        """Whether this kernel's netem takes a seed."""
+        return self.kernel >= SEED_SINCE
 
 
 @dataclass(frozen=True)

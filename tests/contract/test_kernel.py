@@ -21,11 +21,13 @@ from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.reconcile import apply
 from emulator.errors import KernelError, RefusedError
-from emulator.model.impairment import Buffer, Impairment
+from emulator.model.flow_match import Match
+from emulator.model.impairment import AQMS, Buffer, Impairment
 from emulator.model.loss_model import P32, FourState, GilbertElliott
-from emulator.model.topology import Lane, Ports, Topology
+from emulator.model.topology import Flow, Lane, Ports, Topology
 from emulator.plan.desired_state import nothing, wanted
 from emulator.plan.planner import plan
+from emulator.plan.preconditions import AQM_SINCE
 
 FAT = Impairment(delay_ns=125_000_001, rate_bps=10_000_000_000)
 LOSSY = Impairment(delay_ns=300_000_000, jitter_ns=5, loss_p32=42, rate_bps=50_000_000, buffer=Buffer(packets=64))
@@ -105,6 +107,16 @@ def test_every_kind_of_queue_to_every_other(kernel: FailingKernel) -> None:
     """Live, on one lane: what netem, tbf and the queue in it are told is what they give back."""
     for impairment in (FAT, EVERYTHING, OTHERWISE, EVERYTHING, replace(OTHERWISE, aqm="fq-codel"), FAT, LOSSY):
         go(kernel, Topology("t", "hub", (Lane("japan", impairment, FAT),)))
+
+
+def test_every_queue_management_changes_live(kernel: FailingKernel) -> None:
+    """Into it from another one, then another depth and RTT under it, on a lane and on a flow of it."""
+    here = kernel.observe().machine.kernel
+    for aqm in (name for name in AQMS if AQM_SINCE.get(name, here) <= here):
+        for depth, delay_ns in ((100, 5_000_000), (1000, 300_000_000)):
+            way = Impairment(delay_ns, rate_bps=10**9, buffer=Buffer(packets=depth), aqm=aqm)
+            flow = Flow("voice", Match(dscp=46), way, way)
+            go(kernel, Topology("t", "hub", (Lane("japan", way, FAT), Lane("england", way, FAT, flows=(flow,)))))
 
 
 @pytest.mark.parametrize("new", [WALK[2], WALK[6], WALK[7]], ids=lambda t: t.name)

@@ -121,7 +121,7 @@ def test_an_aqm_of_the_kernels_is_refused_with_the_reason() -> None:
     with pytest.raises(RefusedError) as refused:
         refuse(topology, machine().observe())
     never = (
-        "the wire engine never runs codel, fq-codel or red: "
+        "the wire engine runs none of the kernel's queues but drop-tail: "
         "what is measured with a copy of the kernel's code says nothing about the original"
     )
     assert str(refused.value).splitlines() == [

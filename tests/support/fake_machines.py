@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from emulator.kernel.fake import FakeKernel
-from emulator.plan.state import Link, Nic
+from emulator.plan.state import NEWEST, Link, Nic
 
 LINK = Link(mtu=1500, up=True, ipv6=True, addrgen=0)
 NIC = Nic(speed_mbps=10_000, driver="ixgbe", numa_node=0, offloads=frozenset({"rx-gro"}))
@@ -36,5 +36,6 @@ def described(path: Path) -> tuple[FakeKernel, tuple[str, ...]]:
         own = {key: value for key, value in values.items() if key in Nic.__dataclass_fields__ and key != "mtu"}
         links[name] = replace(LINK, **{key: value for key, value in values.items() if key not in own})
         nics[name] = replace(NIC, **own)
-    kernel = FakeKernel(links, nics, memory_bytes=tree.get("memory_bytes", 2**40))
+    version = tuple(tree.get("version", NEWEST))
+    kernel = FakeKernel(links, nics, memory_bytes=tree.get("memory_bytes", 2**40), version=version)
     return kernel, tuple(tree.get("sessions", ()))

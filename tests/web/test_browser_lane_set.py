@@ -270,6 +270,7 @@ def test_whoever_removes_a_lane_until_confirmed_gets_it_back(page: Page, site: S
     expect(page.locator("#panel-title")).to_have_text("Lane california")
     site.look()
     page.get_by_role("button", name="Revert it now").click()
+    expect(page.locator("#notes")).to_contain_text("reverted")
     site.look()
     expect(names(page)).to_have_count(3)
     assert asked(site.house) == star()
@@ -278,6 +279,7 @@ def test_whoever_removes_a_lane_until_confirmed_gets_it_back(page: Page, site: S
 def test_what_a_removal_loses_is_told_again_when_somebody_gives_the_lane_a_flow(page: Page, site: Site) -> None:
     page.get_by_role("button", name="Remove london").click()
     plan = page.locator("#plan")
+    expect(plan.locator("#plan-title")).to_have_text("What removing london does")
     expect(plan.locator("#plan-warnings")).to_be_empty()
     site.house.client.patch("/api/lanes/london", json={"flows": {"voice": {"match": {"dscp": "ef"}}}})
     plan.get_by_role("button", name="Remove london").click()

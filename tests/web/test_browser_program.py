@@ -253,7 +253,7 @@ def test_a_preset_chooses_what_a_cell_runs_and_leaves_nothing_of_the_one_before(
     choice.select_option("bufferbloat")
     expect(page.get_by_label("groups of flows")).to_be_checked()
     expect(against).to_have_value("cubic:2,cubic:1:bytes=1KiB:think=100ms:keep")
-    expect(page.locator("#predicted")).to_contain_text("12 cells, about")
+    expect(page.locator("#predicted")).to_contain_text("24 cells, about")
     choice.select_option("congestion-controls")
     expect(pairs).to_have_value("cubic, bbr, reno")
     expect(against).to_have_value("")

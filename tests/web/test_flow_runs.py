@@ -91,7 +91,7 @@ def test_pairs_and_what_is_refused(house: House) -> None:
     assert mistakes(house, workload={"against": []}) == [("workload.against", "is empty: use cubic:1,bbr:1")]
     ((path, text),) = mistakes(house, workload={"against": "cubic:1", "client": "true"})
     assert (path, "beside against there is something else to run (client)" in text) == ("workload.against", True)
-    assert "there is no congestion control 'vegas'" in mistakes(house, workload={"pairs": "cubic,vegas"})[0][1]
+    assert "there is no congestion control 'prague'" in mistakes(house, workload={"pairs": "cubic,prague"})[0][1]
     many = [f"cubic:{n},bbr:{n}" for n in range(1, 40)]
     assert "are too many: 64 at most" in mistakes(house, workload={"against": many})[0][1]
     assert "remove streams" in mistakes(house, streams=["2"])[0][1]

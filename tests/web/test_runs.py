@@ -344,7 +344,7 @@ def test_a_run_over_lanes_of_the_demo_leaves_the_other_lanes_and_all_addresses_a
         ({"rtt": ["1ms"], "streams": [1, 129]}, "streams"),
         ({"rtt": ["1ms"], "rate": "none"}, "rate"),
         ({"rtt": ["1ms"], "cc": ["Cubic"]}, "cc"),
-        ({"rtt": ["1ms"], "cc": ["vegas"], "in_lab": True}, "cc"),
+        ({"rtt": ["1ms"], "cc": ["prague"], "in_lab": True}, "cc"),
         ({"rtt": ["1ms"], "speed": 1}, "speed"),
         ({"lane": ["paris"]}, "lane"),
         ({"rtt": ["1ms", "1ms"]}, ""),

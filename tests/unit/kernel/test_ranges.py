@@ -23,7 +23,7 @@ from emulator.plan.aqm import TICK_NS
 from emulator.plan.desired_state import wanted
 from emulator.plan.ops import Op
 from emulator.plan.preconditions import refuse
-from emulator.plan.qdisc_ops import SetNetem, SetQueue, SetShaper, Together
+from emulator.plan.qdisc_ops import AQM_KINDS, SetNetem, SetQueue, SetShaper, Together
 
 codec_netem.register()
 
@@ -64,7 +64,7 @@ def sent(kernel: FakeKernel) -> list[tcmsg]:
 
 def dumped(kind: str, options: Any) -> Any:
     """What the kernel tells of a queue that it was told: it keeps CoDel's times in ticks, and rounds twice."""
-    times = {f"TCA_{kind.upper()}_{name}" for name in ("TARGET", "INTERVAL")}
+    times = {f"TCA_{kind.upper()}_{name}" for name in ("TARGET", "INTERVAL") if kind in ("codel", "fq_codel")}
     options["attrs"] = [(n, v * 1000 // TICK_NS * TICK_NS // 1000 if n in times else v) for n, v in options["attrs"]]
     return options
 
@@ -91,9 +91,7 @@ def drive(text: str) -> bool:
     assert [netem.distribution for netem in netems] == tables
     shapers = [codec_netem.decode_shaper(options) for kind, options in back if kind == "tbf"]
     assert shapers == [op.shaper for op in ops if isinstance(op, SetShaper)]
-    queues = [
-        codec_aqm.decode(kind, dumped(kind, options)) for kind, options in back if kind in ("codel", "fq_codel", "red")
-    ]
+    queues = [codec_aqm.decode(kind, dumped(kind, options)) for kind, options in back if kind in AQM_KINDS[1:]]
     told = [op for op in ops if isinstance(op, SetQueue) and op.queue]
     assert queues == [op.queue for op in told]
     return True
@@ -139,6 +137,7 @@ def test_all_keys_at_once(said: dict[str, str], mtu: int, line_rate: str) -> Non
         ({"rate": "1Mbit", "buffer": f"{2**32 - 1}B"}, 1500),
         ({"rate": "1Mbit", "overhead": "65535B", "cells": "atm"}, 1500),
         ({"rate": "1Mbit", "aqm": "codel", "delay": "2199s"}, 1500),
+        ({"rate": "1Mbit", "aqm": "cake", "delay": "4294s", "buffer": "4294967295B"}, 1500),
         ({"delay": "1ms", "seed": f"{2**64 - 1}"}, 1500),
     ],
 )
@@ -154,6 +153,7 @@ def test_the_ends_themselves_are_taken(said: dict[str, str], mtu: int) -> None:
         ({"delay": "25h"}, "a one-way delay of 90000 s is above the longest, 86400 s"),
         ({"rate": "1Mbit", "buffer": "4GiB"}, "a buffer of 4 GiB is above the kernel's 4294967295 B"),
         ({"rate": "1Mbit", "aqm": "fq-codel", "delay": "2200s"}, "fq-codel takes an RTT of 2199 s at most"),
+        ({"rate": "1Mbit", "aqm": "cake", "delay": "4295s"}, "cake takes an RTT of 4294 s at most"),
     ],
 )
 def test_what_lies_beyond_is_told_at_the_lane(said: dict[str, str], told: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from emulator.control.status import lane_status
 from emulator.kernel.protocol import QueueCounters
 from emulator.model import jitter_distribution
-from emulator.model.impairment import Buffer, Impairment
+from emulator.model.impairment import AQMS, MARKING, Buffer, Impairment
 from emulator.model.lane_patch import LanePatch
 from emulator.model.loss_model import P32, FourState, GilbertElliott
 from emulator.model.topology import Lane, Topology
@@ -20,6 +20,7 @@ from emulator.plan import aqm
 from emulator.plan.desired_state import remembering, wanted
 from emulator.plan.netem_lowering import jitter_reach_ns, lower
 from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Egress
+from emulator.plan.red import Red, idle_table
 from emulator.plan.state import Machine, State
 from emulator.plan.tbf_burst import burst_ticks, canonical_burst
 
@@ -109,23 +110,43 @@ def test_active_queues() -> None:
     assert isinstance(flows, aqm.Codel)
     assert (flows.kind, flows.ecn) == ("fq_codel", False)
     red = egress(replace(impairment, aqm="red")).aqm
-    assert isinstance(red, aqm.Red)
+    assert isinstance(red, Red)
     assert (red.limit, red.max_bytes, red.min_bytes) == (151_400, 37_850, 12_616)
-    table = aqm.red_table(red, 12_500_000)
+    table = idle_table(red, 12_500_000)
     assert (len(table), table[0], table[-1]) == (256, 0, 31)
     assert list(table) == sorted(table)
+
+
+def test_further_active_queues() -> None:
+    impairment = replace(BOTTLENECK, buffer=Buffer(packets=100))
+    pie, fair = (egress(replace(impairment, aqm=name, ecn=True)).aqm for name in ("pie", "fq-pie"))
+    assert (pie, fair) == (aqm.Pie(100, 15_000, True), aqm.Pie(100, 15_000, True, 1024))
+    assert [str(one) for one in (pie, fair)] == [
+        "pie limit 100 target 15000us ecn", "fq_pie limit 100 memory_limit 2147483648 target 15000us ecn",
+    ]  # fmt: skip
+    # A packet of 1514 bytes takes 2304 of memory, which is what CAKE counts.
+    assert egress(replace(impairment, aqm="cake")).aqm == aqm.Cake(230_400, 5_000, 100_000)
+    assert egress(replace(impairment, aqm="fq")).aqm == aqm.Fq(100, 100)
+    assert egress(replace(impairment, aqm="dualpi2")).aqm == aqm.DualPi2(100, 15_000, 1_000)
+
+
+@pytest.mark.parametrize("name", [name for name in AQMS if name not in MARKING])
+def test_a_queue_that_marks_nothing_refuses_ecn(name: str) -> None:
+    with pytest.raises(ValueError, match="ecn has no packets to mark: add loss, or an aqm that marks"):
+        replace(BOTTLENECK, aqm=name, ecn=True)
+    assert not replace(BOTTLENECK, aqm=name, ecn=True, loss_p32=1).bottleneck.ecn
 
 
 @given(st.integers(3028, 2**32), st.integers(590, 65_535), st.integers(1_000, 10**11))
 def test_red_is_what_the_kernel_takes_however_deep_the_buffer(limit: int, frame: int, rate: int) -> None:
     """red_check_params, and that nothing is rounded out of its range."""
-    red = aqm.lower("red", buffer_bytes=limit, frame=frame, rate_bytes_per_s=rate, rtt_ns=0, ecn=False)
-    assert isinstance(red, aqm.Red)
+    red = aqm.lower("red", aqm.Space(limit, frame, 2 * frame, rate, 0), ecn=False)
+    assert isinstance(red, Red)
     assert 0 < red.min_bytes < red.max_bytes
     assert red.max_bytes.bit_length() + red.wlog < 32
     assert red.plog < 32
     assert red.scell < 32
-    assert max(aqm.red_table(red, rate)) < 32
+    assert max(idle_table(red, rate)) < 32
 
 
 @given(st.integers(1, 10**7))
