@@ -95,6 +95,14 @@ class FlowTimes:
         return max(1, round(max(SMOOTHED_S, SMOOTHED_ROUND_TRIPS * self.rtt_ns / NS) * NS / self.interval_ns))
 
 
+def ideal_transfer_ns(group: FlowGroup, line_bytes_per_s: float, rtt_ns: int) -> int | None:
+    """The least time of a transfer of the group: its bytes at the line's rate, the round trip of the last one and its
+    answer, and that of a new connection's handshake. None of flows without an end."""
+    if group.bytes is None:
+        return None
+    return round(group.bytes * NS / line_bytes_per_s) + rtt_ns * (1 if group.keeps else 2)
+
+
 def of_reports(
     contest: Contest, times: FlowTimes, sender: Mapping[str, Any], receiver: Mapping[str, Any]
 ) -> FlowFigures:

@@ -11,6 +11,7 @@ from emulator.analysis.observed import MachineUse, Queues
 from emulator.analysis.tcp_path import NS, TcpPath
 from emulator.analysis.transfer import Caveat
 from emulator.model.flow_group import Contest
+from emulator.model.impairment import IN_TURN
 
 FAIR, UNEQUAL, LOSS = "fair shares", "unequal shares", "loss"
 KINDS = (
@@ -22,7 +23,6 @@ FULL = 0.9
 TOLERANCE = 1.01
 SHORT_ROUND_TRIPS = 50
 """Of the steady part: fewer say little about how flows share."""
-FAIR_QUEUE = "fq-codel"
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,9 @@ def _windows(_: TcpPath, seen: FlowEvidence) -> Found:
 
 
 def _loss(path: TcpPath, seen: FlowEvidence) -> Found:
-    again, dropped = seen.figures.retransmits, seen.queues.drops_buffer
+    again, dropped, marked = seen.figures.retransmits, seen.queues.drops_buffer, seen.machine.marked
+    if marked > again:
+        return LOSS, "loss (ECN marks)", f"{marked} segments acknowledged as marked by ECN, {again} sent again"
     if not again or not (path.loss or dropped):
         return None
     why = f"at a loss of {path.loss:.4%}" if path.loss else f"of {dropped} packets dropped by the full buffer"
@@ -149,8 +151,8 @@ _LIMITERS: tuple[Callable[[TcpPath, FlowEvidence], Found], ...] = (_emulator, _s
 
 def _advice(seen: FlowEvidence, kind: str) -> str:
     """The setting that would make the shares fairer or the flows faster; empty when none is known."""
-    if kind == UNEQUAL and seen.aqm != FAIR_QUEUE:
-        return f"a queue that serves each flow in turn (aqm: {FAIR_QUEUE}) shares by flow, whatever controls them"
+    if kind == UNEQUAL and seen.aqm not in IN_TURN:
+        return f"a queue that serves each flow in turn (aqm: {IN_TURN[0]}) shares by flow, whatever controls them"
     if kind == verdict.RECEIVE_WINDOW:
         return "a larger receive buffer at the receiver (tcp_rmem)"
     if kind == verdict.SEND_BUFFER:

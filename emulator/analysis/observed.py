@@ -8,6 +8,7 @@ from emulator.analysis.latency_histogram import Latency
 
 MEMORY_PRESSURES = "TcpExtTCPMemoryPressures"
 LISTEN_DROPS = "TcpExtListenDrops"
+DELIVERED_MARKED = "TcpExtTCPDeliveredCE"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class MachineUse:
     def listen_drops(self) -> int:
         """The number of segments that listening sockets dropped: each is sent again, though the lane lost nothing."""
         return self.counters.get(LISTEN_DROPS, 0)
+
+    @property
+    def marked(self) -> int:
+        """The number of segments that the receivers acknowledged as marked by ECN."""
+        return self.counters.get(DELIVERED_MARKED, 0)
 
 
 @dataclass(frozen=True)

@@ -200,6 +200,9 @@ def _behind_the_window(path: TcpPath, seen: Evidence, window_bytes: int) -> Verd
 
 
 def _congestion(path: TcpPath, seen: Evidence) -> Verdict | None:
+    if seen.machine.marked > seen.retransmits:
+        text = f"{seen.machine.marked} segments acknowledged as marked by ECN, {seen.retransmits} retransmitted"
+        return Verdict(CONGESTION_WINDOW, "congestion window (ECN marks)", text)
     if path.loss:
         text = f"{seen.retransmits} segments retransmitted at a loss of {path.loss:.4%}"
         return Verdict(CONGESTION_WINDOW, "congestion window (loss)", text)

@@ -13,10 +13,11 @@ from typing import Any
 
 from emulator import units
 from emulator.errors import no_such
-from emulator.model.sweep_axes import ALGORITHM_PATTERN, LARGEST_MESSAGE_BYTES, LONGEST_RTT_NS, LONGEST_THINK_NS
+from emulator.model.sweep_axes import ALGORITHM_PATTERN, LONGEST_RTT_NS, LONGEST_THINK_NS
 
 MOST_FLOWS_OF_A_GROUP, MOST_GROUPS = 256, 8
 MOST_CONTESTS = 64
+LARGEST_TRANSFER_BYTES = 1 << 40
 EXAMPLE = "cubic:1,bbr:1"
 
 
@@ -26,7 +27,8 @@ class FlowGroup:
 
     Without `bytes` each sends as much as it can. With `bytes` each sends so many over a new connection, waits for the
     receiver's answer, thinks for `think_ns`, and sends again; with `keeps` it does so over one connection. `rtt_ns`
-    None: the lane's; a longer RTT is that of a further site, whose flows cross the lane too.
+    None: the lane's; a longer RTT is that of a further site, whose flows cross the lane too. `paced`: TCP spreads the
+    segments over the round trip, as bbr always does (SO_MAX_PACING_RATE, net/core/sock.c).
     """
 
     congestion_control: str
@@ -37,6 +39,7 @@ class FlowGroup:
     bytes: int | None = None
     think_ns: int = 0
     keeps: bool = False
+    paced: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(ALGORITHM_PATTERN, self.congestion_control):
@@ -49,8 +52,8 @@ class FlowGroup:
             raise ValueError(f"an RTT is above 0 and up to {units.format_duration(LONGEST_RTT_NS)}")
         if self.bytes is None and (self.think_ns or self.keeps):
             raise ValueError("only transfers have pauses and keep a connection: add bytes, such as bytes=100KiB")
-        if self.bytes is not None and not 1 <= self.bytes <= LARGEST_MESSAGE_BYTES:
-            raise ValueError(f"{self.bytes} bytes are not within 1 B..{units.format_size(LARGEST_MESSAGE_BYTES)}")
+        if self.bytes is not None and not 1 <= self.bytes <= LARGEST_TRANSFER_BYTES:
+            raise ValueError(f"{self.bytes} bytes are not within 1 B..{units.format_size(LARGEST_TRANSFER_BYTES)}")
         if not 0 <= self.think_ns <= LONGEST_THINK_NS:
             raise ValueError(f"a pause is not longer than {units.format_duration(LONGEST_THINK_NS)}")
 
@@ -59,7 +62,7 @@ class FlowGroup:
         """The group of a text such as "cubic:2:start=5s". Raises ValueError."""
         name, *settings = (part.strip() for part in text.split(":"))
         given: dict[str, Any] = {}
-        if settings and "=" not in settings[0] and settings[0] != KEEP:
+        if settings and "=" not in settings[0] and settings[0] not in FLAGS:
             given["flows"] = units.parse_count(settings.pop(0))
         for setting in settings:
             key, value = _setting(setting)
@@ -91,7 +94,7 @@ class FlowGroup:
             *([f"rtt{mark}{units.format_duration(self.rtt_ns)}"] if self.rtt_ns is not None else []),
             *([f"bytes{mark}{units.format_size(self.bytes)}"] if self.bytes is not None else []),
             *([f"think{mark}{units.format_duration(self.think_ns)}"] if self.think_ns else []),
-            *([KEEP] if self.keeps else []),
+            *(word for word, field in FLAGS.items() if getattr(self, field)),
         ]
 
     @property
@@ -100,7 +103,8 @@ class FlowGroup:
         return self.bytes is None
 
 
-KEEP = "keep"
+FLAGS = {"keep": "keeps", "paced": "paced"}
+"""The settings of a group's text that have no value: the field."""
 _READERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "start": ("start_ns", units.parse_duration_ns),
     "stop": ("stop_ns", units.parse_duration_ns),
@@ -109,14 +113,14 @@ _READERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "think": ("think_ns", units.parse_duration_ns),
 }
 """The settings of a group's text that have a value: the field, and the reader of its value."""
-SETTINGS = (*_READERS, KEEP)
+SETTINGS = (*_READERS, *FLAGS)
 
 
 def _setting(text: str) -> tuple[str, Any]:
     """The field and the value of one setting. Raises ValueError."""
     name, given, value = text.partition("=")
-    if name == KEEP and not given:
-        return "keeps", True
+    if name in FLAGS and not given:
+        return FLAGS[name], True
     if name not in _READERS:
         raise ValueError(no_such("setting of a group", name, SETTINGS))
     field, read = _READERS[name]

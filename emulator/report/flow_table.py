@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from emulator import units
-from emulator.analysis import flow_shares
+from emulator.analysis import flow_figures, flow_shares
 from emulator.analysis.flow_figures import GroupFigures
 from emulator.analysis.statistics import half_width
 from emulator.experiment import grid
@@ -28,11 +28,12 @@ LEGEND = (
     "what as many average flows of all groups get; J: Jain's index of the flows; harm: what the other groups take of "
     "the rate (of transfers: of the time) that the group has alone; fair after: from the last group's start until the "
     "rate was within a tenth of the fair one; queueing: the smoothed RTT above the lane's; again: segments sent again; "
-    f"p50, p99: the times of transfers. {INVALID_MARK}: invalid, reasons below."
+    "p50, p99: the times of transfers; of ideal: the time at the full rate of the line without a queue, over p50 (FCT "
+    f"efficiency). {INVALID_MARK}: invalid, reasons below."
 )
 GROUP_COLUMNS = (
     "group", THROUGHPUT, "of line", "of fair", "J", "harm", "fair after", "queueing", "p95", "again",
-    "p50 of transfers", "p99",
+    "p50 of transfers", "p99", "of ideal",
 )  # fmt: skip
 DETAILS = ("RTT", "groups", *GROUP_COLUMNS)
 NONE = "-"
@@ -46,6 +47,23 @@ class GroupRow:
     group: FlowGroup
     figures: GroupFigures
     harm: float | None
+
+    @property
+    def rtt_ns(self) -> int:
+        """The RTT of the group without a queue."""
+        return self.group.rtt_ns or self.result.delays.rtt_ns
+
+    @property
+    def ideal_ns(self) -> int | None:
+        """The least time of its transfers."""
+        return flow_figures.ideal_transfer_ns(self.group, self.result.judgement.line_bytes_per_s, self.rtt_ns)
+
+    @property
+    def fct_efficiency(self) -> float | None:
+        """The least time of its transfers over the median of their times."""
+        return (
+            None if self.ideal_ns is None or not self.figures.times.count else self.ideal_ns / self.figures.times.p50_ns
+        )
 
 
 def rows(found: Mapping[str, FlowsResult]) -> list[GroupRow]:
@@ -129,8 +147,7 @@ def _row(row: GroupRow) -> tuple[str, ...]:
     figures, result, contest = row.figures, row.result, row.result.contest
     mark = INVALID_MARK if result.judgement.invalid else ""
     shared, transfers = len(contest.groups) > 1, not row.group.is_endless
-    rtt_ns = row.group.rtt_ns or result.delays.rtt_ns
-    p95_ns = None if figures.trip_p95_ns is None else max(0, figures.trip_p95_ns - rtt_ns)
+    p95_ns = None if figures.trip_p95_ns is None else max(0, figures.trip_p95_ns - row.rtt_ns)
     after = NONE if figures.fair_after_ns is None else f"{figures.fair_after_ns / 1e9:.1f} s"
     return (
         row.group.title,
@@ -140,11 +157,12 @@ def _row(row: GroupRow) -> tuple[str, ...]:
         f"{figures.jain:.3f}" if row.group.flows > 1 and not transfers else NONE,
         NONE if row.harm is None else f"{row.harm:.0%}",
         after if shared and not transfers else NONE,
-        _ms(figures.queueing_ns(rtt_ns)),
+        _ms(figures.queueing_ns(row.rtt_ns)),
         _ms(p95_ns),
         str(figures.sockets.retransmits),
         _ms(figures.times.p50_ns if transfers else None),
         _ms(figures.times.p99_ns if transfers else None),
+        NONE if row.fct_efficiency is None else f"{row.fct_efficiency:.1%}",
     )
 
 
@@ -255,7 +273,9 @@ CSV_COLUMNS = (
     "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "buffer_bytes", "profile", "duration_s", "direction", "mtu",
     "loss", "groups", "group", "congestion_control", "flows", "repeats", "bytes_per_s", "share", "fair_share", "jain",
     "jain_of_all", "harm", "fair_after_ns", "trip_p50_ns", "trip_p95_ns", "least_trip_ns", "retransmits", "transfers",
-    "transfer_p50_ns", "transfer_p99_ns", "drops_limit", "drops_buffer", "drops_loss", "kind", "limiter", "evidence",
+    "transfer_p50_ns", "transfer_p99_ns",
+    "transfer_ideal_ns", "fct_efficiency", "drops_limit",
+    "drops_buffer", "drops_loss", "kind", "limiter", "evidence",
     "advice", "invalid",
 )  # fmt: skip
 
@@ -284,6 +304,8 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> str
             "transfers": figures.times.count,
             "transfer_p50_ns": figures.times.p50_ns,
             "transfer_p99_ns": figures.times.p99_ns,
+            "transfer_ideal_ns": row.ideal_ns,
+            "fct_efficiency": row.fct_efficiency,
             "invalid": "; ".join(row.result.judgement.invalid),
         }
         groups = (path, row.result.queues, row.result.judgement, figures)

@@ -60,7 +60,10 @@ def label(spec: CellSpec, several_names: bool) -> str:
 
 
 def overview(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Table:
-    """Steady throughput: one row for each RTT, one column for each other combination. A missing cell is "-"."""
+    """Steady throughput: one row for each RTT, one column for each other combination. A missing cell is "-".
+
+    Where the combinations are twice as many as the RTTs, or more, they are the rows.
+    """
     columns = list(dict.fromkeys(spec.column for spec in specs))
     rows: dict[str, dict[str, str]] = {}
     for spec in specs:
@@ -68,10 +71,9 @@ def overview(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Tabl
         rows.setdefault(label(spec, several_lanes(specs)), {})[spec.column] = text
     title = f"steady {THROUGHPUT}"
     body = tuple((row, *(cells.get(column, "-") for column in columns)) for row, cells in rows.items())
-    if len(body) == 1 and len(columns) > 1:
-        # A table of one row is easier to read transposed.
-        ((label_of_all, *values),) = body
-        return Table(title, ("profile", label_of_all), tuple(zip(columns, values, strict=True)), ("profile",))
+    if len(columns) >= 2 * len(body):
+        first, *others = zip(("profile", *columns), *body, strict=True)
+        return Table(title, first, tuple(others), ("profile",))
     return Table(title, ("RTT", *columns), body)
 
 

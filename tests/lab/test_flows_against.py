@@ -121,6 +121,16 @@ def test_reno_favours_the_shorter_rtt(appliance: Appliance) -> None:
     assert result.judgement.kind == "unequal shares"
 
 
+def test_dctcp_starves_cubic_in_a_queue_that_marks(appliance: Appliance) -> None:
+    """CUBIC, which asks for no ECN here, loses the packets that DCTCP gets marked, and DCTCP gives way by the share of
+    marks alone: it needs a queue of its own (RFC 8257, 5). Its receiver must echo each mark as DCTCP expects, not as
+    RFC 3168 does, where one mark halves the window."""
+    result = measured(appliance, cell("dctcp:1,cubic:1", aqm="red", ecn=True, duration_s=60))
+    dctcp, cubic = result.flows.groups
+    assert result.judgement.invalid == ()
+    assert dctcp.bytes_per_s > 9 * cubic.bytes_per_s
+
+
 SWEEP = """
 name: two
 hub: hub
@@ -169,7 +179,7 @@ def test_the_share_of_bbr_against_cubic_grows_as_the_buffer_shrinks(appliance: A
     """The known result of BBRv1 (Ware et al. 2019): its share of a deep buffer is its cap of two BDP, of a shallow one
     nearly everything."""
     shares = []
-    for depth in ("0.5bdp", "1bdp", "8bdp"):
+    for depth in ("0.5bdp", "2bdp", "8bdp"):
         bdp = cell("cubic:1,bbr:1").path.bdp_bytes
         buffer = BufferDepth.parse(depth).before(50_000_000, 20 * MS, 1514)
         result = measured(appliance, cell("cubic:1,bbr:1", buffer=buffer, duration_s=60))
@@ -179,6 +189,18 @@ def test_the_share_of_bbr_against_cubic_grows_as_the_buffer_shrinks(appliance: A
     assert shares[0] > shares[1] > shares[2]
     assert shares[0] > 0.8
     assert shares[2] < 0.5
+
+
+def test_paced_flows_fill_the_line_through_a_shallow_buffer(appliance: Appliance) -> None:
+    """Segments that leave in trains overflow ten packets long before the flows have the line."""
+    shares = []
+    for text in ("cubic:4", "cubic:4:paced"):
+        result = measured(appliance, cell(text, 100, 100, buffer=Buffer(packets=10)))
+        assert result.judgement.invalid == ()
+        shares.append(result.flows.bytes_per_s / result.judgement.line_bytes_per_s)
+        appliance.down()
+    assert shares[0] < 0.85
+    assert shares[1] > 0.9
 
 
 def test_a_fair_queue_makes_the_shares_equal_and_keeps_transfers_fast(appliance: Appliance) -> None:

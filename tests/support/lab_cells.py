@@ -32,13 +32,15 @@ def spec(
     *,
     loss: float = 0.0,
     buffer: Buffer | None = None,
+    aqm: str = "drop-tail",
+    ecn: bool = False,
     streams: int = 1,
     cc: str | None = None,
     duration_s: int = 3,
     direction: str = "outbound",
 ) -> CellSpec:
     """One cell; the profile is `max` for the lane unless another is given."""
-    way = Impairment(rate_bps=rate_mbit * MBIT, buffer=buffer, loss_p32=round(loss * P32))
+    way = Impairment(rate_bps=rate_mbit * MBIT, buffer=buffer, aqm=aqm, ecn=ecn, loss_p32=round(loss * P32))
     lane = Lane("far", way, way).with_rtt(rtt_ms * MS)
     chosen = profile or tcp_profiles.maximum(rate_mbit * MBIT, rtt_ms * MS)
     return CellSpec(Topology("cell", "near", (lane,)), chosen, streams, cc, duration_s, direction)

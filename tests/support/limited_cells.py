@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ def sends(kib: int) -> Profile:
     """Hosts whose send buffer is small and whose receive buffer is not."""
     return Profile("sends", (4096, 4 * MIB, 4 * MIB), (4096, 16 * KIB, kib * KIB))
 
+
+ASKS = replace(SMALL, name="asks", tcp_ecn=1)
+"""Hosts that ask for ECN."""
 
 CELLS: list[tuple[str, str, CellSpec, Spoil | None]] = [
     ("line-5", verdict.LINE, spec(5, 10), None),
@@ -39,6 +43,13 @@ CELLS: list[tuple[str, str, CellSpec, Spoil | None]] = [
     ("loss-reno", verdict.CONGESTION_WINDOW, spec(20, 80, SMALL, loss=0.01, cc="reno"), None),
     ("loss-inbound", verdict.CONGESTION_WINDOW, spec(20, 80, SMALL, loss=0.01, direction="inbound"), None),
     ("tiny-buffer-3", verdict.CONGESTION_WINDOW, spec(20, 120, SMALL, buffer=Buffer(packets=3), duration_s=4), None),
+    ("ecn-marks", verdict.CONGESTION_WINDOW, spec(20, 80, ASKS, loss=0.01, ecn=True), None),
+    (
+        "ecn-marks-inbound",
+        verdict.CONGESTION_WINDOW,
+        spec(20, 80, ASKS, loss=0.01, ecn=True, direction="inbound"),
+        None,
+    ),
     ("slow-start-200", verdict.SLOW_START, spec(50, 200, duration_s=1), None),
     ("slow-start-300", verdict.SLOW_START, spec(20, 300, duration_s=1), None),
     ("slow-start-400", verdict.SLOW_START, spec(20, 400, duration_s=2), None),
@@ -56,6 +67,7 @@ def cells(*kinds: str) -> Sequence[object]:
 def judge(kind: str, one: CellSpec, spoil: Spoil | None, folder: Path) -> None:
     """Measure one cell and see that the verdict is the one it was built for."""
     result = measure(one, folder, spoil)
+    assert (result.judgement.limiter.endswith("(ECN marks)")) == one.lane.outbound.ecn
     assert (result.judgement.kind, result.judgement.evidence) == (kind, result.judgement.evidence), (
         result.judgement.limiter
     )

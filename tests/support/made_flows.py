@@ -9,7 +9,7 @@ from typing import Any
 from emulator.analysis import flow_figures, flow_verdict
 from emulator.analysis.flow_figures import FlowFigures, FlowTimes
 from emulator.analysis.flow_verdict import FlowEvidence
-from emulator.analysis.observed import Delays, MachineUse, Queues
+from emulator.analysis.observed import DELIVERED_MARKED, MEMORY_PRESSURES, Delays, MachineUse, Queues
 from emulator.experiment.flows_result import FlowsResult, path_of
 from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.requests.wire import DurationCounts
@@ -60,7 +60,8 @@ def figures(contest: Contest, rows: Sequence[Sequence[Sequence[int]]], rtt_ns: i
 def evidence(contest: Contest, found: FlowFigures, **changes: Any) -> FlowEvidence:
     """What was observed of a sound cell."""
     queues = Queues(changes.pop("drops_limit", 0), changes.pop("drops_buffer", 0), 0)
-    machine = MachineUse("6.12", {"TcpExtTCPMemoryPressures": changes.pop("memory_pressures", 0)}, 0.0)
+    counted = {MEMORY_PRESSURES: "memory_pressures", DELIVERED_MARKED: "marked"}
+    machine = MachineUse("6.12", {name: changes.pop(key, 0) for name, key in counted.items()}, 0.0)
     values: dict[str, Any] = {
         "duration_s": 10,
         "aqm": "drop-tail",

@@ -83,6 +83,7 @@ class FlowTest:
             "bytes": group.bytes,
             "think_ns": group.think_ns,
             "keeps": group.keeps,
+            "paced": group.paced,
         }
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from emulator.hosts.requests.wire import BLOCK, IN, NS, ExactTimer, RequestFailed
+from emulator.hosts.requests.wire import BLOCK, IN, NS, ExactTimer, RequestFailed, tuned
 
 BACKLOG = 4096
 ANSWER = b"."
@@ -56,9 +56,10 @@ class FlowReceiver:
     def listen(self) -> None:
         """Listen at every port; at the port of the control connections last, for who sees it finds all of them."""
         for group in (*range(len(self._wish["groups"])), -1):
-            one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            # Connections take over the listener's congestion control: DCTCP echoes ECN as only its own sender expects.
+            control = self._wish["groups"][group]["congestion_control"] if group >= 0 else None
+            one = tuned(socket.socket(socket.AF_INET, socket.SOCK_STREAM), control)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.setblocking(False)
             one.bind(("", self._wish["port"] + 1 + group))
             one.listen(BACKLOG)
             self._epoll.register(one.fileno(), IN)

@@ -4,7 +4,7 @@ memory at present, from /proc/net/protocols.
 
 from __future__ import annotations
 
-from emulator.analysis.observed import LISTEN_DROPS
+from emulator.analysis.observed import DELIVERED_MARKED, LISTEN_DROPS
 from emulator.errors import MeasureError
 
 FILES = ("/proc/net/netstat", "/proc/net/snmp")
@@ -20,6 +20,7 @@ WATCHED = {
     "TcpExtPruneCalled": "times a receive queue was pruned",
     "TcpExtListenOverflows": "times a queue of accepted connections was full",
     LISTEN_DROPS: "segments that a listening socket dropped, mostly because its queue was full",
+    DELIVERED_MARKED: "segments acknowledged as marked by ECN",
 }
 """The counters that a cell reports, and what they count."""
 

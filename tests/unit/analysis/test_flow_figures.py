@@ -11,7 +11,7 @@ from emulator.analysis import flow_figures
 from emulator.analysis.flow_figures import FlowTimes
 from emulator.model.flow_group import Contest
 
-S = 10**9
+S, MS = 10**9, 10**6
 TWO = Contest.parse("cubic:1,bbr:2")
 
 
@@ -98,3 +98,16 @@ def test_shares_add_up(one: list[list[int]], other: list[list[int]]) -> None:
     weighed = sum((group.fair_share or 0) * count for group, count in zip(found.groups, flows, strict=True))
     assert weighed == pytest.approx(sum(flows) if total else 0)
     assert found.received_bytes == sum(map(sum, (*one, *other)))
+
+
+@pytest.mark.parametrize(
+    ("group", "ideal_ns"),
+    [
+        ("cubic:1", None),
+        ("cubic:1:bytes=1MiB", S + 160 * MS),
+        ("cubic:1:bytes=1MiB:keep", S + 80 * MS),
+    ],
+)
+def test_the_least_time_of_a_transfer(group: str, ideal_ns: int | None) -> None:
+    (one,) = Contest.parse(group).groups
+    assert flow_figures.ideal_transfer_ns(one, 2**20, 80 * MS) == ideal_ns

@@ -11,6 +11,7 @@ from emulator.analysis import flow_verdict
 from emulator.analysis.flow_verdict import FlowJudgement
 from emulator.analysis.tcp_path import TcpPath
 from emulator.model.flow_group import Contest
+from emulator.model.impairment import IN_TURN
 
 PATH = TcpPath(10**10, 80_000_000, streams=2)
 PAIR = "cubic:1,bbr:1"
@@ -28,7 +29,7 @@ def test_fair_and_unequal_shares() -> None:
     assert (unequal.kind, unequal.limiter) == ("unequal shares", "unequal shares (bbr has more)")
     assert unequal.evidence == "of its fair share each group has: cubic 0.20, bbr 1.80; Jain's index 0.612"
     assert unequal.advice.startswith("a queue that serves each flow in turn (aqm: fq-codel)")
-    assert judged(PAIR, [[0.1], [0.88]], {"aqm": "fq-codel"}).advice == ""
+    assert [judged(PAIR, [[0.1], [0.88]], {"aqm": name}).advice for name in IN_TURN] == [""] * len(IN_TURN)
 
 
 def test_one_group_alone_and_transfers_beside_it() -> None:
@@ -44,6 +45,7 @@ def test_flows_that_do_not_fill_the_line() -> None:
     assert judged(PAIR, [[0.1], [0.1]], sockets=waits).advice == "a larger send buffer at the sender (tcp_wmem)"
     again = {**NOTHING_SENT_AGAIN, "retransmits": 5}
     assert judged(PAIR, [[0.1], [0.1]], {"drops_buffer": 10}, sockets=again).limiter == "loss (buffer drops)"
+    assert judged(PAIR, [[0.1], [0.1]], {"marked": 11}, sockets=again).limiter == "loss (ECN marks)"
     assert judged(PAIR, [[0.1], [0.1]]).kind == "unknown"
     assert judged(PAIR, [[0.5], [0.5]], {"drops_limit": 3}).kind == "emulator"
 

@@ -66,6 +66,18 @@ MIB, MS = 2**20, 10**6
             "congestion window (buffer drops)",
             "7 packets dropped by the full bottleneck buffer, 9 retransmitted",
         ),
+        (
+            {"counters": {"TcpExtTCPDeliveredCE": 8}, "drops_buffer": 7, "retransmits": 7},
+            verdict.CONGESTION_WINDOW,
+            "congestion window (ECN marks)",
+            "8 segments acknowledged as marked by ECN, 7 retransmitted",
+        ),
+        (
+            {"counters": {"TcpExtTCPDeliveredCE": 7}, "drops_buffer": 7, "retransmits": 7},
+            verdict.CONGESTION_WINDOW,
+            "congestion window (buffer drops)",
+            "7 packets dropped by the full bottleneck buffer, 7 retransmitted",
+        ),
         ({"settled": False}, verdict.SLOW_START, "slow start", "the rate was still rising when the run ended"),
         (
             {"drops_limit": 4, "sndbuf_share": 1.0},

@@ -106,7 +106,7 @@ def test_a_group_with_an_rtt_of_its_own_has_a_further_site() -> None:
     ("options", "told"),
     [
         (["--against", "cubic:0"], "--against: 'cubic:0': 0 flows are not within 1..256"),
-        (["--against", "cubic:1,prague:1"], "--against: there is no congestion control 'prague': use reno, cubic, bbr"),
+        (["--against", "cubic:1,prague:1"], "--against: there is no congestion control 'prague': use bbr, bic, cdg"),
         (["--pairs", "cubic,prague"], "--pairs: there is no congestion control 'prague'"),
         (["--pairs", "cubic,"], "--pairs: '' is not the name of a congestion control"),
         (["--against", "cubic:1", "--cc", "bbr"], "each group names its own congestion control: remove cc"),

@@ -23,8 +23,9 @@ def groups(draw: st.DrawFn) -> FlowGroup:
     name = draw(st.sampled_from(["cubic", "bbr", "reno", "htcp", "tcp_x-1"]))
     rtt_ns = draw(st.none() | st.integers(1, 3000).map(lambda ms: ms * MS))
     return FlowGroup(
-        name, draw(st.integers(1, MOST_FLOWS_OF_A_GROUP)), start_ns, stop_ns, rtt_ns, size, think_ns, keeps
-    )
+        name, draw(st.integers(1, MOST_FLOWS_OF_A_GROUP)), start_ns, stop_ns, rtt_ns, size, think_ns, keeps,
+        draw(st.booleans()),
+    )  # fmt: skip
 
 
 @given(st.lists(groups(), min_size=1, max_size=MOST_GROUPS))
@@ -46,6 +47,7 @@ def test_what_a_text_means() -> None:
     group = FlowGroup.parse("reno:8:start=5s:stop=20s:bytes=100KiB:think=1s:keep")
     assert group == FlowGroup("reno", 8, 5 * S, 20 * S, None, 102_400, S, keeps=True)
     assert FlowGroup.parse("reno:keep:bytes=1B") == FlowGroup("reno", bytes=1, keeps=True)
+    assert FlowGroup.parse("reno:paced") == FlowGroup("reno", paced=True)
     assert Contest.parse("cubic:2,bbr:1:start=5s").part == "cubic2-vs-bbr1-start5s"
 
 
@@ -55,7 +57,10 @@ def test_what_a_text_means() -> None:
         ("", "'' is not the name of a congestion control: use cubic or bbr"),
         ("cubic:0", "0 flows are not within 1..256"),
         ("cubic:257", "257 flows are not within 1..256"),
-        ("cubic:1:begin=5s", "there is no setting of a group 'begin': use start, stop, rtt, bytes, think or keep"),
+        (
+            "cubic:1:begin=5s",
+            "there is no setting of a group 'begin': use start, stop, rtt, bytes, think, keep or paced",
+        ),
         ("cubic:1:start=5s:start=6s", "names start twice"),
         ("cubic:1:start=5s:stop=5s", "a group stops after its start"),
         ("cubic:1:think=1s", "only transfers have pauses and keep a connection: add bytes"),

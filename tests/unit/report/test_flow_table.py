@@ -55,7 +55,7 @@ def test_every_figure_of_every_group(found: dict[str, FlowsResult]) -> None:
     assert row == {
         "RTT": "20 ms", "groups": "1 cubic against 1 bbr", "group": "1 cubic", "MiB/s (Gbit/s)": row["MiB/s (Gbit/s)"],
         "of line": "20.0%", "of fair": "0.41", "J": "-", "harm": "80%", "fair after": "-", "queueing": "70.0 ms",
-        "p95": "70.0 ms", "again": "0", "p50 of transfers": "-", "p99": "-",
+        "p95": "70.0 ms", "again": "0", "p50 of transfers": "-", "p99": "-", "of ideal": "-",
     }  # fmt: skip
     assert next(row[4:8] for row in table.rows if row[2] == "1 bbr") == ("78.0%", "1.59", "-", "20%")
     alone = next(row for row in table.rows if row[1] == "1 cubic")
@@ -77,7 +77,10 @@ def test_the_harm_to_transfers_is_of_their_time() -> None:
     specs = [together.spec, alone.spec]
     short = flow_table.details(specs, {one.spec.id: one for one in (together, alone)})[0].rows[1]
     assert short[5:8] == ("-", "-", "75%")
-    assert short[-2:] == ("400.0 ms", "400.0 ms")
+    assert short[-3:] == ("400.0 ms", "400.0 ms", "40.0%"), "two round trips of 80 ms: a handshake and an answer"
+    long, line = csv.DictReader(io.StringIO(flow_table.csv_text(specs, {together.spec.id: together})))
+    assert (long["fct_efficiency"], float(line["fct_efficiency"])) == ("", pytest.approx(0.4, rel=1e-3))
+    assert int(line["transfer_ideal_ns"]) == pytest.approx(160 * MS, rel=1e-4)
 
 
 def test_harm_needs_the_same_lane_and_profile() -> None:

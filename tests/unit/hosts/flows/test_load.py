@@ -116,7 +116,7 @@ def test_a_congestion_control_that_the_kernel_lacks_is_told() -> None:
     with pytest.raises(MeasureError) as caught:
         run("nosuch:1")
     text = str(caught.value)
-    assert "the flow program on here: congestion control nosuch" in text
+    assert "on here ended before it listened on port" in text and "congestion control nosuch: No such file" in text
     assert "ModuleType" not in text, "the program's text is no part of the message"
 
 
