@@ -5,10 +5,11 @@ from __future__ import annotations
 from support.folders import ROOT
 
 from emulator.experiment.grid import MOST_CELLS
-from emulator.model.bottleneck import LONGEST_CODEL_NS, least_rate_bps
+from emulator.model.bottleneck import LONGEST_CAKE_NS, LONGEST_CODEL_NS, least_rate_bps
 from emulator.model.impairment import MAX_JITTER_NS, MOST_RATE_BPS, Impairment
 from emulator.model.schedule import LONGEST_NS, MOST_KEYS
 from emulator.model.topology import MOST_LANES, MOST_MTU, MOST_VIRTUAL_LANES
+from emulator.plan.aqm import MOST_MEMORY_BYTES
 from emulator.system import bounded_file
 from emulator.system.bounded_file import FileKind
 from emulator.units import format_duration, format_rate, format_size
@@ -38,6 +39,7 @@ def test_every_range() -> None:
         f"{format_rate(least_rate_bps(rate, 1500))} at an MTU of 1500",
         f"{least_rate_bps(rate, MOST_MTU) / 1000:.1f} kbit/s at {spaced(MOST_MTU)}",
         f"an RTT of {LONGEST_CODEL_NS // 10**9} s",
+        f"an RTT of {LONGEST_CAKE_NS // 10**9} s; memory of {format_size(MOST_MEMORY_BYTES)}",
         f"{spaced(MOST_KEYS)} keys",
         f"{LONGEST_NS // (86_400 * 10**9)} days",
         f"{spaced(MOST_CELLS)} cells; a run from the web {MOST_CELLS_OF_A_RUN}",
