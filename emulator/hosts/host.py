@@ -38,9 +38,9 @@ class Host(Protocol):
     def has_sysctl(self, name: str) -> bool:
         """Whether the host's kernel has this sysctl and shows it."""
 
-    def kept(self, sysctls: Sequence[str], *, routes: bool) -> AbstractContextManager[None]:
-        """Restore these sysctls and the connected routes after the block, even when it fails or the process is
-        killed."""
+    def kept(self, sysctls: Sequence[str], *, routes: bool, qdisc: bool) -> AbstractContextManager[None]:
+        """Restore these sysctls, the connected routes and the root qdisc after the block, even when it fails or the
+        process is killed. Raises RefusedError when the root qdisc is one that cannot be restored."""
 
     def is_listening(self, port: int) -> bool:
         """Whether a TCP server listens on the port."""

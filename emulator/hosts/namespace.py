@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import MissingError
-from emulator.hosts import route_metrics, saved_settings
+from emulator.hosts import root_qdisc, route_metrics, saved_settings
 from emulator.hosts.host import listens
 from emulator.hosts.tools import nstat, process
 from emulator.hosts.tools.process import Completed, Running
@@ -62,15 +62,18 @@ class NamespaceHost:
             return saved_settings.path(name).exists()
 
     @contextlib.contextmanager
-    def kept(self, sysctls: Sequence[str], *, routes: bool) -> Iterator[None]:
-        """Restore these sysctls and the connected routes after the block, in reverse order.
+    def kept(self, sysctls: Sequence[str], *, routes: bool, qdisc: bool) -> Iterator[None]:
+        """Restore these sysctls, the connected routes and the root qdisc after the block, in reverse order.
 
         The values are saved on disk before the block, so that another process can restore them if this one is killed.
         """
         with saved_settings.at_work(self.namespace) as file:
             values = [(name, self.read_sysctl(name)) for name in reversed(sysctls)]
-            found = route_metrics.connected(self) if routes else []
-            was = saved_settings.before(self.namespace, values, [one.change_argv(one.metrics) for one in found])
+            commands = [one.change_argv(one.metrics) for one in (route_metrics.connected(self) if routes else [])]
+            if qdisc:
+                root_qdisc.check(self)
+                commands.append(root_qdisc.take_off_argv(self.interface))
+            was = saved_settings.before(self.namespace, values, commands)
             saved_settings.write(file, was)
             try:
                 yield

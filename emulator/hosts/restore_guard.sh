@@ -1,7 +1,8 @@
 # Saves a host's settings before a TCP profile and restores them, whatever happens to the process that asked. POSIX sh.
 #
-# Run as root: sh -c 'eval "$1"' longhaul-keeper TEXT keep LEASE INTERFACE SYSCTL...
-# LEASE is in seconds. It also saves the connected routes of INTERFACE, unless that is "-".
+# Run as root: sh -c 'eval "$1"' longhaul-keeper TEXT keep LEASE INTERFACE QDISC SYSCTL...
+# LEASE is in seconds. It also saves the connected routes of INTERFACE, unless that is "-". A root qdisc that will have
+# the handle QDISC there is deleted afterwards; "-": there will be none.
 #
 # The script saves the present settings, starts a guard in the background, prints "ready" and then reads heartbeats from
 # stdin. The guard restores the settings when it reads "end", when stdin ends, and when no new heartbeat came for LEASE
@@ -10,8 +11,9 @@
 # restores from it before it reads anything, or sets it aside and ends. Exit code 3: another measurement is running here.
 set -u
 umask 077
-text=$1 role=$2 lease=$3 interface=$4
-shift 4
+PATH=$PATH:/usr/sbin:/sbin # sudo keeps a user's path on some systems, and tc is there
+text=$1 role=$2 lease=$3 interface=$4 qdisc=$5
+shift 5
 folder=/run/longhaul-keeper
 # One file for each network namespace: a container has its own sysctls and routes.
 here=$folder/$(readlink /proc/self/ns/net | tr -dc 0-9)
@@ -26,6 +28,7 @@ read_before() {
     echo sysctl "$name" $value || return 1
   done
   [ "$interface" = - ] && return
+  [ "$qdisc" = - ] || echo qdisc "$interface" "$qdisc" || return 1
   routes=$(ip -4 route show table main) || return 1
   echo "$routes" | sed -e 's/ linkdown//' -e 's/ dead//' -e 's/ *$//' | while read -r route; do
     case " $route " in
@@ -41,6 +44,11 @@ restore() {
     case $kind in
       sysctl) echo "$value" >"$(path "$name")" || failed="$failed $name" ;;
       route) ip -4 route change $name $value || failed="$failed $name" ;;
+      qdisc)
+        case $(tc qdisc show dev "$name" root) in
+          *" $value root "*) tc qdisc del dev "$name" root || failed="$failed qdisc of $name" ;;
+        esac
+        ;;
     esac
   done <"$before" 2>/dev/null
   [ -z "$failed" ] && rm -f "$before"
@@ -72,7 +80,7 @@ keep() {
     exit 1
   fi
   # shellcheck disable=SC2016 # its own first argument
-  setsid sh -c 'eval "$1"' longhaul-keeper "$text" guard "$lease" - $$ </dev/null >/dev/null 2>&1 &
+  setsid sh -c 'eval "$1"' longhaul-keeper "$text" guard "$lease" - - $$ </dev/null >/dev/null 2>&1 &
   guard=$!
   exec 9>&-
   echo ready

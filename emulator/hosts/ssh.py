@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from emulator.errors import MeasureError, MissingError, RefusedError
+from emulator.hosts import root_qdisc
 from emulator.hosts.host import listens
 from emulator.hosts.ssh_connection import LEASE_S, Connection
 from emulator.hosts.tools import nstat
@@ -64,16 +65,19 @@ class SshHost:
         return there.exit_code == 0 or (there.exit_code != 1 and bool(there.checked()))
 
     @contextlib.contextmanager
-    def kept(self, sysctls: Sequence[str], *, routes: bool) -> Iterator[None]:
-        """Restore these sysctls and the connected routes after the block, even when it fails or the connection
-        breaks."""
-        interface = self.interface if routes else "-"
-        arguments = ["keep", str(self._lease_s), interface, *sysctls]
+    def kept(self, sysctls: Sequence[str], *, routes: bool, qdisc: bool) -> Iterator[None]:
+        """Restore these sysctls, the connected routes and the root qdisc after the block, even when it fails or the
+        connection breaks."""
+        interface = self.interface if routes or qdisc else "-"
+        arguments = ["keep", str(self._lease_s), interface, root_qdisc.HANDLE if qdisc else "-", *sysctls]
         with self._connection.start_script(_KEEPER.read_text(), "longhaul-keeper", arguments) as keeper:
             if (said := keeper.read_line(_TIMEOUT_S)) != "ready":
                 self._not_kept(said, keeper)
             beats = _Heartbeat(keeper, self._lease_s / 4)
             try:
+                if qdisc:
+                    # Not earlier: only now nothing is there any more that a killed measurement left.
+                    root_qdisc.check(self)
                 yield
             except BaseException:
                 # The block's own error is what counts; the guard restores in either case.

@@ -12,7 +12,7 @@ from emulator import units
 from emulator.analysis.tcp_path import bdp_bytes
 from emulator.config import yaml_source
 from emulator.errors import InputError, no_such
-from emulator.hosts import route_metrics
+from emulator.hosts import root_qdisc, route_metrics
 from emulator.hosts.host import Host
 from emulator.hosts.saved_settings import TCP_MEM
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
@@ -126,7 +126,7 @@ def _setting(key: str, value: yaml_source.Tree) -> object:
         if value not in ("true", "false"):
             raise ValueError(f"{value!r} is not one of true, false")
         return value == "true"
-    return value if key == "congestion_control" else units.parse_count(value)
+    return value if key in ("congestion_control", "qdisc") else units.parse_count(value)
 
 
 def notes(profile: Profile) -> list[str]:
@@ -166,6 +166,8 @@ def put_on(profile: Profile, host: Host) -> None:
     metrics = route_metrics.Metrics(profile.initcwnd, profile.initrwnd)
     for one in route_metrics.connected(host) if metrics != route_metrics.NONE else ():
         route_metrics.change(host, one, metrics)
+    if profile.qdisc:
+        root_qdisc.put_on(host, profile.qdisc)
 
 
 @contextlib.contextmanager
@@ -175,13 +177,13 @@ def applied(profile: Profile, *hosts: Host) -> Iterator[tuple[str, ...]]:
     Yields what could not be set and what to do about it, for the user to read: tcp_mem is global to the machine, and a
     container does not show it. Any other setting that a host lacks is an error.
     """
-    routes = (profile.initcwnd, profile.initrwnd) != (None, None)
+    routes, qdisc = (profile.initcwnd, profile.initrwnd) != (None, None), profile.qdisc is not None
     fitting = [(host, _fitting(profile, host)) for host in hosts]
     with contextlib.ExitStack() as undo:
         # Save every host before changing any: they may share the machine's settings.
         for host, one in fitting:
-            if sysctls_of(one) or routes:
-                undo.enter_context(host.kept(list(sysctls_of(one)), routes=routes))
+            if sysctls_of(one) or routes or qdisc:
+                undo.enter_context(host.kept(list(sysctls_of(one)), routes=routes, qdisc=qdisc))
         for host, one in fitting:
             put_on(one, host)
         yield tuple(_unset(profile, host) for host, one in fitting if one != profile)

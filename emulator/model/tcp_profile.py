@@ -12,6 +12,8 @@ MOST_ECN = 5
 """Of tcp_ecn: 0 to 2 everywhere, 3 to 5 (AccECN) where the kernel knows them; another kernel refuses them."""
 MOST_SEGMENTS = 65_535
 """Of a first window, as a route holds it."""
+HOST_QDISCS = ("fq", "fq_codel", "pfifo_fast")
+"""Those that a host can have: distributions choose one of them. Only fq paces TCP (net/sched/sch_fq.c)."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Profile:
 
     `tcp_rmem`, `tcp_wmem`: min, default, max in bytes (Documentation/networking/ip-sysctl.rst); `tcp_mem`: low,
     pressure, high in pages, global to the machine. `initcwnd`, `initrwnd`: segments, per route. `tcp_ecn`: 0 none,
-    1 asked for and granted, 2 granted.
+    1 asked for and granted, 2 granted. `qdisc`: the root qdisc of the interface, one of HOST_QDISCS.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Profile:
     initcwnd: int | None = None
     initrwnd: int | None = None
     tcp_ecn: int | None = None
+    qdisc: str | None = None
 
     def __post_init__(self) -> None:
         for field in ("tcp_rmem", "tcp_wmem", "tcp_mem"):
@@ -43,6 +46,8 @@ class Profile:
                 raise ValueError(f"{field} {values[2]} is above the kernel's {most}")
         if self.tcp_ecn is not None and not 0 <= self.tcp_ecn <= MOST_ECN:
             raise ValueError(f"tcp_ecn {self.tcp_ecn} is not within 0..{MOST_ECN}")
+        if self.qdisc is not None and self.qdisc not in HOST_QDISCS:
+            raise ValueError(f"qdisc {self.qdisc!r} is not one of {', '.join(HOST_QDISCS)}")
         for field in ("initcwnd", "initrwnd"):
             value = getattr(self, field)
             if value is not None and not 1 <= value <= MOST_SEGMENTS:

@@ -194,13 +194,14 @@ def test_the_share_of_bbr_against_cubic_grows_as_the_buffer_shrinks(appliance: A
 def test_paced_flows_fill_the_line_through_a_shallow_buffer(appliance: Appliance) -> None:
     """Segments that leave in trains overflow ten packets long before the flows have the line."""
     shares = []
-    for text in ("cubic:4", "cubic:4:paced"):
-        result = measured(appliance, cell(text, 100, 100, buffer=Buffer(packets=10)))
+    for text, qdisc in (("cubic:4", None), ("cubic:4:paced", None), ("cubic:4", "fq")):
+        one = cell(text, 100, 100, buffer=Buffer(packets=10))
+        result = measured(appliance, replace(one, profile=replace(one.profile, qdisc=qdisc)))
         assert result.judgement.invalid == ()
         shares.append(result.flows.bytes_per_s / result.judgement.line_bytes_per_s)
         appliance.down()
     assert shares[0] < 0.85
-    assert shares[1] > 0.9
+    assert min(shares[1:]) > 0.88
 
 
 def test_a_fair_queue_makes_the_shares_equal_and_keeps_transfers_fast(appliance: Appliance) -> None:

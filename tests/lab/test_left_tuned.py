@@ -23,7 +23,7 @@ from emulator.model.topology import Lane, Topology
 NEAR, FAR = NamespaceHost("near"), NamespaceHost("far")
 WAY = Impairment(delay_ns=10**7)
 TOPOLOGY = Topology("lane", "near", (Lane("far", WAY, WAY),))
-TUNED = Profile("tuned", tcp_rmem=(4096, 5000, 6000), tcp_mem=(10**6, 10**6, 10**6), initcwnd=7)
+TUNED = Profile("tuned", tcp_rmem=(4096, 5000, 6000), tcp_mem=(10**6, 10**6, 10**6), initcwnd=7, qdisc="fq")
 MACHINES = "net.ipv4.tcp_mem = 1000000\t1000000\t1000000"
 
 
@@ -39,6 +39,7 @@ def seen() -> str:
     """The machine and the hosts, by programs that are none of ours."""
     inside = "".join(
         f"ip netns exec {host.namespace} sysctl net.ipv4.tcp_rmem net.ipv4.tcp_wmem; ip -n {host.namespace} route;"
+        f"tc -n {host.namespace} qdisc show;"
         for host in (NEAR, FAR)
     )
     return oracle.sh(f"sysctl net.ipv4.tcp_mem; {inside}").replace(" linkdown", "")
@@ -57,7 +58,8 @@ def test_the_daemon_puts_it_back(appliance: Appliance) -> None:
     before = seen()
     die_in_the_middle()
     left = seen()
-    assert (left.count(MACHINES), left.count("4096\t5000\t6000"), left.count("initcwnd 7")) == (1, 2, 2)
+    marks = (MACHINES, "4096\t5000\t6000", "initcwnd 7", "qdisc fq 77f0: dev")
+    assert [left.count(mark) for mark in marks] == [1, 2, 2, 2]
     appliance.repair()
     assert seen() == before
 
@@ -78,7 +80,7 @@ def test_one_that_is_at_work_is_left_alone(appliance: Appliance) -> None:
         appliance.repair()
         with (
             pytest.raises(RefusedError, match="lh-far: another measurement is running there"),
-            FAR.kept([], routes=False),
+            FAR.kept([], routes=False, qdisc=False),
         ):
             pass
         assert seen() == during != before

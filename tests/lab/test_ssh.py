@@ -19,8 +19,9 @@ from emulator.hosts.ssh_connection import Connection
 from emulator.model.tcp_profile import Profile
 
 PROFILE = Profile(
-    "all", tcp_rmem=(4096, 2**20, 2**24), tcp_wmem=(4096, 2**20, 2**24), congestion_control="reno", initcwnd=40
-)
+    "all", tcp_rmem=(4096, 2**20, 2**24), tcp_wmem=(4096, 2**20, 2**24), congestion_control="reno", initcwnd=40,
+    qdisc="fq",
+)  # fmt: skip
 LEASE_S = 5
 HOLDS = """\
 import pathlib, sys, time
@@ -28,7 +29,8 @@ from emulator.hosts import ssh, ssh_connection, tcp_profiles
 from emulator.model.tcp_profile import Profile
 far = ssh_connection.Connection("far-machine", pathlib.Path(sys.argv[1]))
 far.open()
-with tcp_profiles.applied(Profile("p", tcp_rmem=(4096, 5000, 6000), initcwnd=7), ssh.SshHost("far", "10.77.0.3", far)):
+PROFILE = Profile("p", tcp_rmem=(4096, 5000, 6000), initcwnd=7, qdisc="fq")
+with tcp_profiles.applied(PROFILE, ssh.SshHost("far", "10.77.0.3", far)):
     time.sleep(9999)
 """
 """Holds a profile for ever."""
@@ -56,7 +58,8 @@ def host(connection: Connection) -> SshHost:
 
 def seen(three: Machines) -> str:
     """What the far machine is like, by programs that are none of ours."""
-    return three.inside("far", "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0; ip -br addr show lane0")
+    kernels = "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0; ip -br addr show lane0; tc qdisc show"
+    return three.inside("far", kernels)
 
 
 def processes(sign: str) -> list[int]:
@@ -145,11 +148,27 @@ def test_a_profile_is_put_on_and_taken_off_exactly(three: Machines, host: SshHos
         assert "tcp_rmem:4096\t1048576\t16777216" in during
         assert "tcp_congestion_control:reno" in during
         assert "src 10.77.0.3 initcwnd 40" in during
+        assert "qdisc fq 77f0: dev lane0 root" in during
     assert seen(three) == before
     with pytest.raises(ZeroDivisionError), tcp_profiles.applied(PROFILE, host):
         _ = 1 / 0
     after(lambda: seen(three) == before, 5)
     assert processes("longhaul-keeper") == []
+
+
+def test_a_qdisc_that_somebody_configured_stays(three: Machines, host: SshHost) -> None:
+    three.inside("far", "tc qdisc add dev lane0 root handle 5: pfifo limit 77")
+    before = seen(three)
+    try:
+        with (
+            pytest.raises(RefusedError, match="far: lane0 has the qdisc pfifo 5:, which nobody could restore"),
+            tcp_profiles.applied(PROFILE, host),
+        ):
+            pass
+        assert "pfifo 5: dev lane0 root refcnt" in before
+        after(lambda: seen(three) == before, 5)
+    finally:
+        three.inside("far", "tc qdisc del dev lane0 root")
 
 
 def test_a_setting_that_the_kernel_refuses_leaves_nothing(three: Machines, host: SshHost) -> None:

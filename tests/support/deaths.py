@@ -12,7 +12,7 @@ from typing import Any
 
 from emulator.config import loader
 from emulator.control.appliance import Appliance
-from emulator.hosts import saved_settings
+from emulator.hosts import root_qdisc, saved_settings
 from emulator.hosts.namespace import NamespaceHost
 from emulator.kernel import engine_client, netns
 from emulator.kernel.netlink import NetlinkKernel
@@ -98,11 +98,11 @@ def of_saved_settings(folder: Path) -> Counter[str]:
     with appliance(folder) as one:
         one.up(TOPOLOGY)
         host = NamespaceHost("a")
-        was = host.read_sysctl(BUFFERS)
+        was = _settings(host)
         while True:
             call = killed_calls.killed(lambda: _changed(host), calls.total())
             assert saved_settings.recover() == []
-            assert (host.read_sysctl(BUFFERS), left()["records"]) == (was, []), f"after {calls.total()}, {call}"
+            assert (_settings(host), left()["records"]) == (was, []), f"after {calls.total()}, {call}"
             if call is None:
                 break
             calls[call] += 1
@@ -110,9 +110,14 @@ def of_saved_settings(folder: Path) -> Counter[str]:
     return calls
 
 
+def _settings(host: NamespaceHost) -> tuple[str, str]:
+    return host.read_sysctl(BUFFERS), host.run(["tc", "qdisc", "show"], 10).checked().stdout
+
+
 def _changed(host: NamespaceHost) -> None:
-    with host.kept([BUFFERS], routes=True):
+    with host.kept([BUFFERS], routes=True, qdisc=True):
         host.write_sysctl(BUFFERS, "4096 65536 1048576")
+        root_qdisc.put_on(host, "fq")
 
 
 USE_CASES: dict[str, Callable[[Path], Counter[str]]] = {

@@ -32,7 +32,7 @@ def argv(*arguments: str) -> list[str]:
 
 def keep(lease_s: str) -> tuple[list[str], int]:
     """A whole measurement: what the script printed, and its exit code."""
-    script = argv("keep", lease_s, "-", SYSCTL)
+    script = argv("keep", lease_s, "-", "-", SYSCTL)
     with subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
         assert one.stdin and one.stdout
         said = [one.stdout.readline().strip()]
@@ -57,7 +57,7 @@ def of_keep() -> Counter[str]:
         os.write(write, b"1\nend\n")
         os.dup2(read, 0)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.execvp("sh", argv("keep", LEASE_S, "-", SYSCTL))
+        os.execvp("sh", argv("keep", LEASE_S, "-", "-", SYSCTL))
 
     return _deaths(work)
 

@@ -66,6 +66,7 @@ office:
   no_metrics_save: true
   initcwnd: 40
   tcp_ecn: 1
+  qdisc: fq
 """
 
 
@@ -83,8 +84,19 @@ def test_a_profile_file_adds_profiles(tmp_path: Path) -> None:
         no_metrics_save=True,
         initcwnd=40,
         tcp_ecn=1,
+        qdisc="fq",
     )
     assert tcp_profiles.sysctls_of(known["office"])["net.ipv4.tcp_ecn"] == "1"
+
+
+def test_a_qdisc_that_no_host_has_at_its_root_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "profiles.yaml"
+    file.write_text("paced:\n  qdisc: netem\n")
+    with pytest.raises(InputError) as error:
+        tcp_profiles.load_profiles(file)
+    assert str(error.value).endswith(
+        "profiles.yaml:2: paced.qdisc: qdisc 'netem' is not one of fq, fq_codel, pfifo_fast"
+    )
 
 
 def test_a_value_of_tcp_ecn_that_no_kernel_has_is_told_with_its_line(tmp_path: Path) -> None:
@@ -117,7 +129,7 @@ profiles.yaml:5: office.tcp_mem: '4KiB' is not a whole number
 profiles.yaml:6: office.initcwnd: 'many' is not a whole number
 profiles.yaml:7: office.no_metrics_save: 'perhaps' is not one of true, false
 profiles.yaml:8: office.speed: unknown key; the keys are tcp_rmem, tcp_wmem, tcp_mem, congestion_control, \
-no_metrics_save, initcwnd, initrwnd, tcp_ecn
+no_metrics_save, initcwnd, initrwnd, tcp_ecn, qdisc
 profiles.yaml:10: shrinking.tcp_wmem: tcp_wmem (9, 8, 7) is not in rising order: use minimum <= default <= maximum
 profiles.yaml:11: shrinking.congestion_control: use one value
 profiles.yaml:12: flat: use a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB'"""
