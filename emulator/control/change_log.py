@@ -13,7 +13,6 @@ from pathlib import Path
 from emulator.control.intent_store import UnreadableError, read_value, write_json
 from emulator.model.topology import Lane, Topology
 from emulator.system import atomic_file
-from emulator.system.dataclass_json import to_plain
 
 FORMAT = 2
 KEPT = 50
@@ -94,7 +93,7 @@ class History:
     def write(self, change: LoggedChange) -> None:
         """Write one change durably, and delete the oldest. Raises MissingError."""
         atomic_file.folder(self._folder)
-        write_json(self._path(change.number), FORMAT, to_plain(change))
+        write_json(self._path(change.number), FORMAT, change)
         with contextlib.suppress(OSError):  # a folder in its place harms nobody
             self._path(change.number - KEPT).unlink(missing_ok=True)
 

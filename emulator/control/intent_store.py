@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from emulator.errors import InputError, LonghaulError, MissingError, Mistake
 from emulator.model.topology import Topology
 from emulator.system import atomic_file, bounded_file, kept_file
 from emulator.system.clock import Clock
-from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system.dataclass_json import from_plain, to_json
 
 T = TypeVar("T")
 
@@ -113,14 +112,18 @@ class IntentStore:
         self._file, self._older, self._oldest, self._waiting = (
             folder / name for name in (INTENT_FILE, OLDER_INTENT_FILE, OLDEST_INTENT_FILE, WAITING_FILE)
         )
+        self._written: tuple[bytes, Intent] | None = None
+        """What this process wrote last: while the file has that content, nothing need be parsed."""
 
     def read(self) -> Intent:
         """The intent. Raises UnreadableError when its file is spoilt, or a newer version wrote it."""
         try:
             for file in (self._file, self._older):
-                found = read_value(Intent, file, FORMAT)
-                if found is not None:
-                    return found
+                content = _content(file)
+                if self._written and content == self._written[0]:
+                    return self._written[1]
+                if content is not None:
+                    return _parsed(Intent, file, content, FORMAT)
             return self._read_oldest()
         except UnreadableError as error:
             raise UnreadableError(error.file, error.why, waits=self.waiting() is not None) from None
@@ -149,13 +152,12 @@ class IntentStore:
 
     def write(self, intent: Intent) -> None:
         """Replace the intent, atomically and durably. Raises MissingError; then the old intent stays."""
-        plain = to_plain(intent)
         if intent.pending:
-            write_json(self._waiting, FORMAT, plain)
+            write_json(self._waiting, FORMAT, intent)
         else:
             with contextlib.suppress(OSError):  # a folder in its place is no copy
                 self._waiting.unlink(missing_ok=True)
-        write_json(self._file, FORMAT, plain)
+        self._written = write_json(self._file, FORMAT, intent), intent
         self._older.unlink(missing_ok=True)
         self._oldest.unlink(missing_ok=True)
 
@@ -164,7 +166,7 @@ class IntentStore:
 
         Both write the intent, and a change with the topologies before and after it.
         """
-        size, file = LEAST_ROOM_BYTES + 3 * len(json.dumps(to_plain(intent))), self.folder / ROOM_FILE
+        size, file = LEAST_ROOM_BYTES + 3 * len(to_json(intent)), self.folder / ROOM_FILE
         with contextlib.suppress(OSError):
             if file.lstat().st_blocks * 512 >= size:
                 return
@@ -295,8 +297,12 @@ def _renewed(plain: dict[str, Any]) -> dict[str, Any]:
 def read_value(kind: type[T], file: Path, newest: int) -> T | None:
     """Read a value that `write_json` wrote; None when there is none. Raises UnreadableError, MissingError."""
     content = _content(file)
+    return None if content is None else _parsed(kind, file, content, newest)
+
+
+def _parsed(kind: type[T], file: Path, content: bytes, newest: int) -> T:
     try:
-        return None if content is None else cast(T, _value(cast(type, kind), content, newest))
+        return cast(T, _value(cast(type, kind), content, newest))
     except RecursionError:
         raise UnreadableError(file, "it is nested too deep") from None
     except (ValueError, TypeError) as error:
@@ -341,9 +347,10 @@ def _plain(content: bytes, newest: int) -> dict[str, Any]:
     return plain
 
 
-def write_json(file: Path, version: int, plain: dict[str, Any]) -> None:
-    """Write a file that holds the old or the new content, never half, whatever fails. Only root can read it.
-
-    Raises MissingError.
+def write_json(file: Path, version: int, value: object) -> bytes:
+    """Write a dataclass or a dict to a file that holds the old or the new content, never half, whatever fails. Only
+    root can read it. Returns the content. Raises MissingError.
     """
-    atomic_file.write(file, json.dumps({"format": version, **plain}).encode(), clearing=True)
+    content = f'{{"format": {version}, {to_json(value)[1:]}'.encode()
+    atomic_file.write(file, content, clearing=True)
+    return content

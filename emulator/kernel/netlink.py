@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial, singledispatch, singledispatchmethod
+from functools import cache, partial, singledispatch, singledispatchmethod
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,16 @@ from pyroute2.iproute.linux import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from emulator.errors import KernelError, MissingError, VerifyError
-from emulator.kernel import capabilities, codec_netem, engine_client, ethtool, netns, prepared_request, qdisc_messages
+from emulator.kernel import (  # fmt: skip
+    capabilities,
+    codec_netem,
+    engine_client,
+    ethtool,
+    link_messages,
+    netns,
+    prepared_request,
+    qdisc_messages,
+)
 from emulator.kernel.observe import observe
 from emulator.kernel.observe_ports import ports_of
 from emulator.kernel.protocol import QueueCounters
@@ -67,8 +76,8 @@ class NetlinkKernel:
         return observe(self._ip, self._rtnl, engine_client.observe())
 
     def ports_of(self, names: frozenset[str]) -> State:
-        """Read back these ports alone, with two messages however many other interfaces there are."""
-        return ports_of(self._ip, self._rtnl, names)
+        """Read back these ports alone, however many other interfaces there are."""
+        return ports_of(self._rtnl, names)
 
     def counters(self) -> dict[str, QueueCounters]:
         """The queues' counters, by port."""
@@ -84,7 +93,7 @@ class NetlinkKernel:
         if not isinstance(op, MessageOp):
             return partial(self.apply, op)
         with _explaining(op):
-            messages = qdisc_messages.messages(op, self._index)
+            messages = qdisc_messages.messages(op, cache(self._index))
             encoded = prepared_request.encode(messages)
 
         def send() -> None:
@@ -94,10 +103,10 @@ class NetlinkKernel:
         return send
 
     def _index(self, name: str) -> int:
-        found = self._ip.link_lookup(ifname=name)
+        found = link_messages.link(self._rtnl, name)
         if not found:
             raise OSError(errno.ENODEV, name)
-        return int(found[0])
+        return found.index
 
     def _link(self, name: str, **attributes: Any) -> None:
         self._ip.link("set", index=self._index(name), **attributes)

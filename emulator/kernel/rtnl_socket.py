@@ -69,11 +69,13 @@ class RtnlSocket:
                 break
         return found
 
-    def query(self, kind: int, body: bytes) -> bytes | None:
-        """The body of the answer; None when what it asks for does not exist. Raises OSError."""
-        self._send(kind, NLM_F_REQUEST, body)
+    def query(self, kind: int, body: bytes, flags: int = 0) -> bytes | None:
+        """The body of the answer; None when what it asks for does not exist, or the kernel only acknowledges the
+        request (with NLM_F_ACK). Raises OSError."""
+        self._send(kind, NLM_F_REQUEST | flags, body)
         try:
-            return next(data for _, _, data in self._answers())
+            answer, _, data = next(self._answers())
+            return None if answer == NLMSG_ERROR else data
         except OSError as error:
             if error.errno in (errno.ENODEV, errno.ENOENT):
                 return None

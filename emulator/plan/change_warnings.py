@@ -18,13 +18,13 @@ def of_topology(topology: Topology) -> list[str]:
 def of_change(old: Topology, new: Topology) -> list[str]:
     """Rounded rates, values that the schedule sets as well, and settings of lanes that are off, in the lanes that the
     change is about."""
-    changed = tuple(lane for lane in new.lanes if lane not in old.lanes)
-    idle = [text for lane in changed for text in _idle(old, lane)]
+    before = {lane.name: lane for lane in old.lanes}
+    changed = tuple(lane for lane in new.lanes if lane != before.get(lane.name))
+    idle = [text for lane in changed for text in _idle(before.get(lane.name), lane)]
     return overruled(old, new) + idle + of_topology(replace(new, lanes=changed, schedule=None))
 
 
-def _idle(old: Topology, lane: Lane) -> Iterator[str]:
-    before = next((one for one in old.lanes if one.name == lane.name), None)
+def _idle(before: Lane | None, lane: Lane) -> Iterator[str]:
     if before and before.off and lane.off and before.in_effect == lane.in_effect:
         yield f"{lane.name} is off: the change has no effect until you run: longhaul set {lane.name} --on"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from emulator.model import jitter_distribution
 from emulator.model.bottleneck import (  # fmt: skip
@@ -152,6 +153,7 @@ def common_netem(netems: list[Netem]) -> Netem | None:
     return netems[0]
 
 
+@lru_cache(maxsize=4096)
 def limit_packets(lane: Lane, impairment: Impairment, smallest: int = SMALLEST_FRAME_BYTES) -> int:
     """Netem's `limit` for one direction: everything in flight on the lane, plus the buffer, in frames of `smallest`
     bytes (with the Ethernet header, without the FCS); never less than in full-size frames.
@@ -219,9 +221,11 @@ def skb_bytes(frame: int) -> int:
     return int(2 ** (frame + SKB_OVERHEAD_BYTES - 1).bit_length()) + 256
 
 
+@lru_cache(maxsize=4096)
 def queue_bytes(lane: Lane, impairment: Impairment, smallest: int = SMALLEST_FRAME_BYTES) -> int:
     """The memory that one direction may need, whatever the size of its frames: the bytes that may be in flight bound
-    the number of large ones, the limit for frames of `smallest` bytes that of small ones."""
+    the number of large ones, the limit for frames of `smallest` bytes that of small ones. A change of one lane asks
+    for all lanes, several times."""
     flight, waiting = flight_bytes(lane, impairment), buffer_bytes(lane, impairment)
     limit = _limit(lane, impairment, flight, waiting, smallest)
     content = _with_duplicates(flight + waiting, impairment)

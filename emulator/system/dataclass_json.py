@@ -6,11 +6,12 @@ reads what a user writes and reports every mistake with its line.
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import Any, TypeVar, Union, cast
 
@@ -43,6 +44,22 @@ def _writer(kind: type) -> Callable[[Any], Any]:
     if issubclass(kind, tuple | list):
         return lambda value: [to_plain(inner) for inner in value]
     raise TypeError(f"{kind.__name__} has no plain form")
+
+
+def to_json(value: object) -> str:
+    """`to_plain` as JSON. Of equal dataclasses in sequences, such as a hundred lanes before and after a change of one,
+    each is converted once."""
+    if is_dataclass(value):
+        inner = (f'"{name}": {to_json(getattr(value, name))}' for name in _hints(cast(type, type(value))))
+        return "{" + ", ".join(inner) + "}"
+    if isinstance(value, tuple) and all(map(is_dataclass, value)):
+        return "[" + ", ".join(map(_item_json, value)) + "]"
+    return json.dumps(to_plain(value))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _item_json(value: object) -> str:
+    return json.dumps(to_plain(value))
 
 
 def from_plain(kind: type[T], plain: Any) -> T:

@@ -14,7 +14,7 @@ from emulator.config import loader
 from emulator.model.impairment import Buffer, Impairment
 from emulator.model.loss_model import FourState, GilbertElliott
 from emulator.model.topology import Lane, Ports, Topology
-from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system.dataclass_json import from_plain, to_json, to_plain
 
 FILES = sorted(TOPOLOGIES.glob("*.yaml"))
 ODD = Topology(
@@ -72,6 +72,7 @@ class Tree:
 @pytest.mark.parametrize("topology", [ODD, *map(loader.load, FILES)], ids=lambda t: t.name)
 def test_a_topology_comes_back_equal_from_json_and_from_yaml(topology: Topology) -> None:
     assert from_plain(Topology, json.loads(json.dumps(to_plain(topology)))) == topology
+    assert to_json(topology) == json.dumps(to_plain(topology))
     assert loader.loads(loader.dumps(topology)) == topology
 
 
