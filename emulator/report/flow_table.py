@@ -37,6 +37,9 @@ GROUP_COLUMNS = (
 )  # fmt: skip
 DETAILS = ("RTT", "groups", *GROUP_COLUMNS)
 NONE = "-"
+Pairs = dict[tuple[str, str], tuple[float, bool]]
+"""What a flow of the first congestion control has of its fair share against one of the second, and whether the cell is
+valid."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,11 @@ def details(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list
         setting = ", ".join(part for part in spec.column.split(", ") if part != title)
         tables.setdefault(setting, []).append((label(spec, named), title, *_row(row)))
     left = ("groups", "group")
-    return [*(Table(name, DETAILS, tuple(body), left) for name, body in tables.items()), *_matrices(specs, found)]
+    matrices = pairs([found[spec.id] for spec in specs if spec.id in found])
+    return [
+        *(Table(name, DETAILS, tuple(body), left) for name, body in tables.items()),
+        *(_matrix(setting, shares) for setting, shares in matrices.items()),
+    ]
 
 
 def _row(row: GroupRow) -> tuple[str, ...]:
@@ -170,24 +177,30 @@ def _ms(ns: int | None) -> str:
     return NONE if ns is None else f"{ns / 1e6:.1f} ms"
 
 
-def _matrices(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list[Table]:
-    """For each setting with three pairs or more: what one flow of each row's control has of its fair share against one
-    of each column's."""
-    named, pairs = several_lanes(specs), dict[str, dict[tuple[str, str], str]]()
-    for result in (found[spec.id] for spec in specs if spec.id in found):
-        groups = result.contest.groups
+def pairs(cells: Sequence[FlowsResult]) -> dict[str, Pairs]:
+    """For each setting the pairs of congestion controls with one flow each, where these are three or more. Of two flows
+    with the same one, the lesser share counts."""
+    named, found = several_lanes([cell.spec for cell in cells]), dict[str, Pairs]()
+    for cell in cells:
+        groups = cell.contest.groups
         if len(groups) == 2 and all(group == FlowGroup(group.congestion_control) for group in groups):
-            cells = pairs.setdefault(_settings(result.spec, named), {})
-            for one, other, figures in zip(groups, reversed(groups), result.flows.groups, strict=True):
-                mark = INVALID_MARK if result.judgement.invalid else ""
-                cells[one.congestion_control, other.congestion_control] = f"{mark}{figures.fair_share or 0:.2f}"
-    return [_matrix(setting, cells) for setting, cells in pairs.items() if len(cells) > 2]
+            shares, valid = found.setdefault(_settings(cell.spec, named), {}), not cell.judgement.invalid
+            for one, other, figures in zip(groups, reversed(groups), cell.flows.groups, strict=True):
+                pair, share = (one.congestion_control, other.congestion_control), figures.fair_share or 0
+                shares[pair] = (min(share, shares[pair][0]) if pair in shares else share, valid)
+    return {setting: shares for setting, shares in found.items() if len(shares) > 2}
 
 
-def _matrix(setting: str, cells: Mapping[tuple[str, str], str]) -> Table:
-    names = list(dict.fromkeys(name for pair in cells for name in pair))
-    body = tuple((one, *(cells.get((one, other), NONE) for other in names)) for one in names)
+def _matrix(setting: str, shares: Pairs) -> Table:
+    names = controls(shares)
+    texts = {pair: f"{'' if valid else INVALID_MARK}{share:.2f}" for pair, (share, valid) in shares.items()}
+    body = tuple((one, *(texts.get((one, other), NONE) for other in names)) for one in names)
     return Table(f"of its fair share against: {setting}", ("", *(f"against {name}" for name in names)), body, ("",))
+
+
+def controls(shares: Pairs) -> list[str]:
+    """The congestion controls of the pairs, as the cells have them."""
+    return list(dict.fromkeys(name for pair in shares for name in pair))
 
 
 def uncertainty(result: FlowsResult) -> str:

@@ -11,6 +11,7 @@ from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.requests_result import RequestsResult
+from emulator.report import flow_table
 from emulator.report.figures import completion, delays, flows, matrix, ramp, requests, style, throughput
 from emulator.report.program_table import ProgramRow, Series, series_of
 from emulator.system import installation
@@ -62,7 +63,7 @@ def draw_requests(cells: Sequence[RequestsResult]) -> list[Figure]:
 
 def draw_flows(cells: Sequence[FlowsResult]) -> list[Figure]:
     """Every figure that these cells of groups of flows allow. Raises MissingError without matplotlib."""
-    return _drawn([_flows(number, cell) for number, cell in enumerate(flows.drawable(cells), 1)])
+    return _drawn([_pairs(cells), *(_flows(number, cell) for number, cell in enumerate(flows.drawable(cells), 1))])
 
 
 OLDEST = (3, 8)
@@ -134,6 +135,21 @@ def _flows(number: int, cell: FlowsResult) -> Drawing:
     )
     title = cell.contest.title
     return Drawing(f"flows-{number}", title, caption, 6.4, lambda canvas: flows.over_time(cell, canvas))
+
+
+def _pairs(cells: Sequence[FlowsResult]) -> Drawing | None:
+    settings = flow_table.pairs(cells)
+    caption = (
+        "One flow each: what a flow of the row's congestion control has of its fair share beside one of the column's. "
+        "1 is fair, red too little, blue too much. Of two flows with the same one the lesser share is shown; - where "
+        "no valid cell exists."
+    )
+    if not settings:
+        return None
+    most = max(len(flow_table.controls(shares)) for shares in settings.values())
+    height = 1.2 + (0.8 + 0.42 * most) * -(-len(settings) // style.PANELS)
+    title = "Congestion controls against each other"
+    return Drawing("fair-shares", title, caption, height, lambda canvas: matrix.fair_shares(settings, canvas))
 
 
 def _throughput(cells: Sequence[CellResult]) -> Drawing:

@@ -1,13 +1,16 @@
-"""Two matrices: the share of the line rate by streams and RTT, and the certificate of every RTT."""
+"""Three matrices: the share of the line rate by streams and RTT, the certificate of every RTT, and the fair shares of
+congestion controls against each other."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from emulator.experiment.cell_result import CellResult
+from emulator.report import flow_table
 from emulator.report.figures import style
+from emulator.report.flow_table import Pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,6 +71,32 @@ def certificate(cells: Sequence[CellResult], canvas: Canvas) -> None:
     axes.invert_yaxis()
     axes.set_ylabel("asked for")
     canvas.colorbar(mesh, ax=axes, label="measured - asked, us", pad=0.02)
+
+
+def fair_shares(settings: Mapping[str, Pairs], canvas: Canvas) -> None:
+    """Draw a heat map for each setting: what a flow of each row's congestion control has of its fair share."""
+    names, shared = style.names_of(settings)
+    rows = -(-len(settings) // style.PANELS)
+    charts: Any = canvas.subplots(rows, min(len(settings), style.PANELS), squeeze=False).ravel().tolist()
+    for axes in charts[len(settings) :]:
+        axes.remove()
+    for axes, (setting, shares) in zip(charts, settings.items(), strict=False):
+        controls = flow_table.controls(shares)
+        values = [[_valid(shares.get((one, other))) for other in controls] for one in controls]
+        mesh = _mesh(axes, values, vmin=0, vmax=2, cmap="RdBu")
+        _figures(axes, values, lambda value: f"{value:.2f}", lambda value: abs(value - 1) > 0.7)
+        places = [place + 0.5 for place in range(len(controls))]
+        axes.set_xticks(places, controls)
+        axes.set_yticks(places, controls)
+        axes.invert_yaxis()
+        axes.set(xlabel="against", title=names[setting])
+    canvas.colorbar(mesh, ax=charts[: len(settings)], label="of the fair share", pad=0.02)
+    if shared:
+        canvas.suptitle(shared, fontsize=style.STYLE["font.size"])
+
+
+def _valid(share: tuple[float, bool] | None) -> float:
+    return share[0] if share and share[1] else math.nan
 
 
 def _differences_us(cell: CellResult) -> list[float]:

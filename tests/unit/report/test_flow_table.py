@@ -69,6 +69,15 @@ def test_every_figure_of_every_group(found: dict[str, FlowsResult]) -> None:
     assert matrices[1].rows == (("cubic", "1.00", "✗0.41"), ("bbr", "✗1.59", matrices[1].rows[1][2]))
 
 
+def test_of_two_flows_with_the_same_control_the_lesser_share_is_in_the_matrix() -> None:
+    cells = [result("cubic:1,cubic:1", [[0.7], [0.3]]), result("cubic:1,bbr:1", [[0.2], [0.8]])]
+    ((setting, shares),) = flow_table.pairs(cells).items()
+    assert setting == "80 ms, default"
+    assert {pair: (round(share, 2), valid) for pair, (share, valid) in shares.items()} == {
+        ("cubic", "cubic"): (0.6, True), ("cubic", "bbr"): (0.4, True), ("bbr", "cubic"): (1.6, True),
+    }  # fmt: skip
+
+
 def test_the_harm_to_transfers_is_of_their_time() -> None:
     together = result("cubic:1,reno:4:bytes=1KiB", [[0.9], [0.1]], transfers_ns=[400 * MS] * 10)
     alone = result("reno:4:bytes=1KiB", [[0.1]], transfers_ns=[100 * MS] * 10)
@@ -163,9 +172,10 @@ def test_the_plan(found: dict[str, FlowsResult]) -> None:
 
 def test_a_figure_over_time_for_every_cell_of_several_groups(found: dict[str, FlowsResult]) -> None:
     figures = draw.draw_flows(list(found.values()))
-    assert [one.name for one in figures] == [f"flows-{number}" for number in range(1, 7)]
-    assert [one.title for one in figures][1] == "1 cubic against 1 bbr"
-    assert "lane-20ms-default-cubic1-vs-bbr1" in figures[1].caption
+    assert [one.name for one in figures] == ["fair-shares", *(f"flows-{number}" for number in range(1, 7))]
+    assert [one.title for one in figures][2] == "1 cubic against 1 bbr"
+    assert "lane-20ms-default-cubic1-vs-bbr1" in figures[2].caption
+    assert all(text in figures[0].svg for text in ("20 ms", "80 ms", "against"))
     assert all("<svg" in one.svg and one.png for one in figures)
     many = [cell for _ in range(10) for cell in found.values()]
     assert len(flows.drawable(many)) == flows.MOST_CELLS
