@@ -2,7 +2,7 @@
 
 On the host every test file is one boot, in which pytest runs that file's chosen tests; each inner report comes back
 as a report of the outer session. So they are chosen, counted and shown as any other test. The tests of the host go
-first; the labs boot meanwhile on all CPUs but one, and then on that one too. Inside the lab this file does nothing.
+first; the labs boot meanwhile, and have what these leave of the CPUs. Inside the lab this file does nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class Boots:
         self._config, self._files = config, sorted({item.path for item in items if is_for_the_lab(item)}, key=_last)
         self._ids = [[item.nodeid for item in items if item.path == path] for path in self._files]
         self._process: subprocess.Popen[str] | None = None
-        self._host_is_done = False
         self._done: set[int] = set()
         self.stalled: dict[str, str] = {}
         self.took_s: dict[str, float] = {}
@@ -54,7 +53,9 @@ class Boots:
         self._folder = tempfile.TemporaryDirectory(dir=root, prefix=".lab-reports-")
         argv = [sys.executable, str(Path(__file__).with_name("support") / "lab_boots.py")]
         self._process = subprocess.Popen(argv, cwd=root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._say(json.dumps({"folder": self._folder.name, "files": self._ids}))
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps({"folder": self._folder.name, "files": self._ids}) + "\n")
+        self._process.stdin.flush()
 
     def end(self) -> None:
         """What runs still is ended."""
@@ -63,11 +64,8 @@ class Boots:
             self._folder.cleanup()
 
     def reports(self, item: pytest.Item) -> tuple[list[pytest.TestReport], str]:
-        """The inner reports of one test, and what its boot printed. Now the host needs no CPU of its own any more."""
+        """The inner reports of one test, and what its boot printed."""
         number = self._files.index(item.path)
-        if not self._host_is_done:
-            self._host_is_done = True
-            self._say("the tests of the host are done")
         assert self._process and self._process.stdout
         while number not in self._done:
             self._done.add(int(self._process.stdout.readline()))
@@ -78,11 +76,6 @@ class Boots:
         restore = self._config.hook.pytest_report_from_serializable
         mine = [data for data in result["reports"] if data["nodeid"] == item.nodeid]
         return [restore(config=self._config, data=data) for data in mine], result["printed"]
-
-    def _say(self, line: str) -> None:
-        assert self._process and self._process.stdin
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
 
 
 def _last(path: Path) -> tuple[bool, Path]:
