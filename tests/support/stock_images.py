@@ -7,11 +7,16 @@ mmdebstrap and mke2fs. `folder` must allow programs and device files, as tmpfs d
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from support.folders import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import debian_disk
 
 QEMU_PACKAGES = "qemu-system-x86,qemu-utils"
 PACKAGES = "linux-image-amd64,systemd-sysv,dbus,udev,kmod,iproute2,iputils-ping,ethtool,iperf3,openssh-server"
@@ -40,7 +45,7 @@ def qemu_root(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     root = folder / "qemu"
     if not (root / "usr/bin/qemu-img").exists():
-        _bootstrap("trixie", root, QEMU_PACKAGES, "--variant=apt")
+        debian_disk.bootstrap("trixie", root, QEMU_PACKAGES, "--variant=apt")
     (root / VM).mkdir(exist_ok=True)
     return root
 
@@ -66,33 +71,25 @@ def make(folder: Path, suite: str, package: Path) -> Image:
     root, tree = qemu_root(folder), folder / suite
     shutil.rmtree(tree, ignore_errors=True)
     hooks = [
-        'mkdir "$1/packages"',
-        f'copy-in "{package}" /packages',
-        f'tar -C "{PARTS}" --owner=0 --group=0 -c . | tar -C "$1" -x --no-same-permissions --no-overwrite-dir',
-        f'chroot "$1" apt-get install -y --no-install-recommends "/packages/{package.name}"',
+        debian_disk.copies(PARTS),
+        *debian_disk.installs(package),
         *(f'chroot "$1" systemctl enable {unit}' for unit in (*UNITS, "systemd-networkd")),
     ]
     backports = f"sed -n 's/ {suite} main/ {suite}-backports main/p' /etc/apt/sources.list"
     install = f"apt-get install -y --no-install-recommends -t {suite}-backports linux-image-amd64"
     script = f"{backports} >/etc/apt/sources.list.d/backports.list && apt-get update && {install}"
     hooks.append(f'chroot "$1" sh -c "{script}"')
-    _bootstrap(suite, tree, PACKAGES, "--variant=minbase", *(f"--customize-hook={hook}" for hook in hooks))
-    disk = root / VM / f"{suite}.img"
-    disk.unlink(missing_ok=True)
-    subprocess.run(["mke2fs", "-qq", "-t", "ext4", "-d", tree, disk, DISK], check=True)
+    customized = (f"--customize-hook={hook}" for hook in hooks)
+    debian_disk.bootstrap(suite, tree, PACKAGES, "--variant=minbase", *customized)
+    debian_disk.write(tree, root / VM / f"{suite}.img", DISK)
     kernels = {}
-    for kernel in sorted((tree / "boot").glob("vmlinuz-*"), key=_age):
-        release = kernel.name.removeprefix("vmlinuz-")
-        for name, source in ((release, kernel), (f"{release}.initrd", tree / f"boot/initrd.img-{release}")):
-            shutil.copy(source, root / VM / f"{suite}-{name}")
-        kernels[release] = f"/{VM}/{suite}-{release}"
+    for kernel in debian_disk.kernels(tree):
+        shutil.copy(kernel.linux, root / VM / f"{suite}-{kernel.release}")
+        shutil.copy(kernel.initrd, root / VM / f"{suite}-{kernel.release}.initrd")
+        kernels[kernel.release] = f"/{VM}/{suite}-{kernel.release}"
     release = (tree / "etc/debian_version").read_text().strip()
     shutil.rmtree(tree)
     return Image(suite, f"/{VM}/{suite}.img", kernels, release)
-
-
-def _age(kernel: Path) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", kernel.name)]
 
 
 def overlay(root: Path, image: Image) -> str:
@@ -101,8 +98,3 @@ def overlay(root: Path, image: Image) -> str:
     command = ["chroot", root, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", image.disk, disk]
     subprocess.run(command, check=True)
     return disk
-
-
-def _bootstrap(suite: str, root: Path, packages: str, *options: str) -> None:
-    command = ["mmdebstrap", "-q", f"--include={packages}", '--aptopt=APT::Install-Recommends "false"', *options]
-    subprocess.run([*command, suite, root], check=True, stdout=subprocess.DEVNULL)
