@@ -32,7 +32,7 @@ def bootstrap(suite: str, root: Path, packages: str, *options: str, mirror: str 
 def copies(folder: Path) -> str:
     """A hook of mmdebstrap that copies the content of a folder into the root file system, as root's."""
     owned = "--owner=0 --group=0 --mode=u=rwX,go=rX"
-    # Whether a file is a program is known before --mode is: X keeps it.
+    # The mode does not depend on the umask of who checked the files out; programs stay programs.
     return f'tar -C "{folder}" {owned} -c . | tar -C "$1" -x --no-same-permissions --no-overwrite-dir'
 
 
