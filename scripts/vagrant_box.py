@@ -98,8 +98,8 @@ def fill(folder: Path, package: Path, suite: str, mirror: str | None) -> None:
     shutil.copy(kernel.linux, folder / "vmlinuz")
     shutil.copy(kernel.initrd, folder / "initrd.img")
     debian_disk.write(tree, folder / raw, f"{SIZE_GIB}G")
-    convert = ["qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2", folder / raw, folder / image]
-    subprocess.run(convert, check=True)
+    convert = ["qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2"]
+    subprocess.run([*convert, folder / raw, folder / image], check=True)
     shutil.copy(PARTS / "Vagrantfile", folder)
     metadata = {"provider": "libvirt", "format": "qcow2", "virtual_size": SIZE_GIB}
     (folder / "metadata.json").write_text(json.dumps(metadata) + "\n", "utf-8")

@@ -78,7 +78,7 @@ def evaluated(**chosen: str) -> Evaluated:
     """The repository's Vagrantfile, evaluated without Vagrant. Raises CalledProcessError when it refuses."""
     if not shutil.which("ruby"):
         pytest.skip("Ruby is not installed: apt-get install vagrant-libvirt")
-    command = ["ruby", TESTS / "support/vagrantfile.rb", ROOT / "Vagrantfile"]
+    command = ["ruby", str(TESTS / "support/vagrantfile.rb"), str(ROOT / "Vagrantfile")]
     environment = {"PATH": os.environ["PATH"], "HOME": "/nowhere", **chosen}
     done = subprocess.run(command, env=environment, text=True, capture_output=True, check=True)
     return Evaluated([(names, options) for names, options in map(json.loads, done.stdout.splitlines())])
@@ -153,7 +153,7 @@ def test_a_failed_check_is_a_warning_under_tcg_alone(
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    command = [ROOT / "scripts/vagrant/measure", "lab.yaml", "runs"]
+    command = [str(ROOT / "scripts/vagrant/measure"), "lab.yaml", "runs"]
     done = subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stdout.split()) == (code, ["up", "verify", *(["sweep"] if swept else [])])
     assert done.stderr.count(SAID) == warnings

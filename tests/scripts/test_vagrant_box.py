@@ -53,7 +53,7 @@ def test_the_entry_has_an_example() -> None:
 
 def test_what_is_asked_of_mmdebstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
-    monkeypatch.setattr(debian_disk.subprocess, "run", lambda command, **_: asked.append([*map(str, command)]))
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: asked.append([*map(str, command)]))
     tree = tmp_path / "tree"
     (tree / "boot").mkdir(parents=True)
     for name in ("vmlinuz-6.9.1-cloud", "initrd.img-6.9.1-cloud", "vmlinuz-6.12.2-cloud", "initrd.img-6.12.2-cloud"):
@@ -71,7 +71,7 @@ def test_what_is_asked_of_mmdebstrap(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_without_a_mirror_it_is_debians(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
-    monkeypatch.setattr(debian_disk.subprocess, "run", lambda command, **_: asked.append([*map(str, command)]))
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: asked.append([*map(str, command)]))
     debian_disk.bootstrap("trixie", tmp_path, "iperf3", "--variant=apt")
     assert asked[0][-3:] == ["--variant=apt", "trixie", str(tmp_path)]
 
