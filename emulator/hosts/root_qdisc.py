@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from emulator.errors import MeasureError, RefusedError
+from emulator.errors import MeasureError, MissingError, RefusedError
 from emulator.hosts.host import Host
 
 HANDLE = "77f0:"
@@ -37,9 +37,15 @@ def check(host: Host) -> None:
 
 
 def put_on(host: Host, kind: str) -> None:
-    """Make this kind the root qdisc. Raises MeasureError when `tc` refuses."""
+    """Make this kind the root qdisc. Raises MissingError when the host's kernel lacks it."""
     replace = [*_TC, "qdisc", "replace", "dev", host.interface, "root", "handle", HANDLE, kind]
-    host.run(replace, _TIMEOUT_S, as_root=True).checked()
+    done = host.run(replace, _TIMEOUT_S, as_root=True)
+    if done.exit_code:
+        why = (done.stderr.strip() or "no reason given").splitlines()[0].rstrip(".")
+        raise MissingError(
+            f"{host.name}: {host.interface} cannot have the qdisc {kind}: {why}: modprobe sch_{kind} there, or leave "
+            "qdisc out of the TCP profile"
+        )
 
 
 def take_off_argv(interface: str) -> list[str]:

@@ -16,6 +16,7 @@ from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedEr
 from emulator.hosts import tcp_profiles
 from emulator.hosts.ssh import SshHost
 from emulator.hosts.ssh_connection import Connection
+from emulator.model import tcp_profile
 from emulator.model.tcp_profile import Profile
 
 PROFILE = Profile(
@@ -169,6 +170,17 @@ def test_a_qdisc_that_somebody_configured_stays(three: Machines, host: SshHost) 
         after(lambda: seen(three) == before, 5)
     finally:
         three.inside("far", "tc qdisc del dev lane0 root")
+
+
+def test_a_qdisc_that_the_kernel_lacks_is_told_and_leaves_nothing(
+    three: Machines, host: SshHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = seen(three)
+    monkeypatch.setattr(tcp_profile, "HOST_QDISCS", ("sfb",))
+    wanted = "far: lane0 cannot have the qdisc sfb: Error: Specified qdisc kind is unknown: modprobe sch_sfb there"
+    with pytest.raises(MissingError, match=wanted), tcp_profiles.applied(Profile("sfb", qdisc="sfb"), host):
+        pass
+    after(lambda: seen(three) == before, 5)
 
 
 def test_a_setting_that_the_kernel_refuses_leaves_nothing(three: Machines, host: SshHost) -> None:

@@ -69,7 +69,7 @@ def of_guard() -> Counter[str]:
     def work() -> None:
         before.write_text(f"sysctl {SYSCTL} {BEFORE}\n")
         VALUE.write_text(DURING)
-        os.execvp("sh", argv("guard", LEASE_S, "-", str(os.getpid())))
+        os.execvp("sh", argv("guard", LEASE_S, "-", "-", str(os.getpid())))
 
     return _deaths(work)
 
