@@ -34,8 +34,8 @@ _SO_NETNS_COOKIE = 71
 
 @dataclass(frozen=True)
 class Before:
-    """A host's state before the profile: its sysctls, and the commands that restore its routes
-    and its root qdisc.
+    """A host's state before the profile: its sysctls, and the commands that restore its
+    routes and its root qdisc.
 
     `cookie` distinguishes its namespace from a later one of the same name.
     """

@@ -286,10 +286,8 @@ CSV_COLUMNS = (
     "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "buffer_bytes", "profile", "duration_s", "direction", "mtu",
     "loss", "groups", "group", "congestion_control", "flows", "repeats", "bytes_per_s", "share", "fair_share", "jain",
     "jain_of_all", "harm", "fair_after_ns", "trip_p50_ns", "trip_p95_ns", "least_trip_ns", "retransmits", "transfers",
-    "transfer_p50_ns", "transfer_p99_ns",
-    "transfer_ideal_ns", "fct_efficiency", "drops_limit",
-    "drops_buffer", "drops_loss", "kind", "limiter", "evidence",
-    "advice", "invalid",
+    "transfer_p50_ns", "transfer_p99_ns", "transfer_ideal_ns", "fct_efficiency", "drops_limit", "drops_buffer",
+    "drops_loss", "kind", "limiter", "evidence", "advice", "invalid",
 )  # fmt: skip
 
 

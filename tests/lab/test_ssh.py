@@ -59,8 +59,8 @@ def host(connection: Connection) -> SshHost:
 
 def seen(three: Machines) -> str:
     """What the far machine is like, by programs that are none of ours."""
-    kernels = "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0; ip -br addr show lane0; tc qdisc show"
-    return three.inside("far", kernels)
+    shown = "grep . /proc/sys/net/ipv4/tcp_*; ip route show dev lane0; ip -br addr show lane0; tc qdisc show"
+    return three.inside("far", shown)
 
 
 def processes(sign: str) -> list[int]:
