@@ -2,8 +2,9 @@
 
 RELEASE is the folder of scripts/release. FOLDER, best in memory (about 2 GB a suite), gets QEMU and the disks; it needs
 mmdebstrap, e2fsprogs and the network. One machine for each suite has a pair of ports of every kind of NIC (virtio with
-one queue, e1000e, igb, vmxnet3), each pair one lane of 32 ms. The hosts are namespaces that own the NICs at the other
-ends of the cables, reached by sshd. The last boot has the kernel of the suite's backports. QEMU has no KVM and counts
+one queue and with two, e1000e, igb, vmxnet3), each pair one lane of 32 ms. The hosts are namespaces that own the NICs
+at the other ends of the cables, reached by sshd. The power is cut under traffic and at ten moments of `up`, `down` and
+`set`, which the suites share. The last boot has the kernel of the suite's backports. QEMU has no KVM and counts
 instructions instead of time: RTTs are exact while one CPU runs, rates say nothing about the NICs. Tells on stderr what
 was seen, with the machine's seconds, and prints it NIC by NIC at the end; exit code 1 when anything is not as it should
 be. Takes 20 minutes for the ports of one suite and 15 for its boots, on two CPUs that have much other work: a boot
@@ -68,7 +69,9 @@ def tried(folder: Path, suite: str, package: Path, given: Namespace) -> list[sto
     seen = stock_steps.Seen(f"Debian {image.release}")
     seen.row("", "disk made, the .deb installed by apt", True, "", time.monotonic() - began)
     disk = stock_images.overlay(folder / "qemu", image)
-    for kernel, lives in stock_steps.lives(image, given.parts):
+    # Each suite takes its share of the moments: a boot takes its time.
+    moments = stock_steps.MOMENTS[given.suites.index(suite) :: len(given.suites)]
+    for kernel, lives in stock_steps.lives(image, given.parts, moments):
         what, boot = f"boots Linux {kernel}", time.monotonic()
         try:
             with booted(folder / "qemu", image, disk, kernel) as machine:

@@ -7,7 +7,9 @@ mmdebstrap and mke2fs. `folder` must allow programs and device files, as tmpfs d
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -47,6 +49,9 @@ def qemu_root(folder: Path) -> Path:
     if not (root / "usr/bin/qemu-img").exists():
         debian_disk.bootstrap("trixie", root, QEMU_PACKAGES, "--variant=apt")
     (root / VM).mkdir(exist_ok=True)
+    (root / "dev/net").mkdir(parents=True, exist_ok=True)
+    if not (tap := root / "dev/net/tun").exists():
+        os.mknod(tap, stat.S_IFCHR | 0o600, os.makedev(10, 200))
     return root
 
 

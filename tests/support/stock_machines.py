@@ -1,7 +1,8 @@
 """A stock Debian under QEMU without KVM, with four NICs for each kind: two ports, and the host's behind each.
 
 Time in there is exact: it is the count of instructions, and idle time passes at once (`-icount`). A machine is stopped
-while nobody asks it anything. A cable is a hub of QEMU with two ports.
+while nobody asks it anything. A cable is a hub of QEMU with two ports; where the port has several queues, which a hub
+lacks, it is a bridge with two taps, in a network namespace of QEMU's own.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from typing import Any
 from support.stock_images import VM, Image
 from support.waiting import until
 
-MODELS = {"virtio": "virtio-net-pci", "e1000e": "e1000e", "igb": "igb", "vmxnet3": "vmxnet3"}
+MODELS = {
+    "virtio": "virtio-net-pci", "e1000e": "e1000e", "igb": "igb", "vmxnet3": "vmxnet3", "virtio-mq": "virtio-net-pci",
+}  # fmt: skip
 """Of each kind of NIC its device in QEMU, in the order in which the machine finds them."""
+QUEUES = {"virtio-mq": 2}
+"""The pairs of queues, one for each CPU, of a virtio NIC that has several; other drivers choose for themselves."""
 IN_OWN_TIME: dict[str, Any] = {"ioeventfd": False, "tx": "timer", "x-txtimer": 1000}
 """A virtio NIC that sends in the machine's time: by default QEMU sends when it comes to it, and idle time passes."""
 ENDS = ("hub", "site")
@@ -46,8 +51,11 @@ def mac(kind: str, end: str, *, host: bool = False) -> str:
 def nic(kind: str, end: str) -> dict[str, Any]:
     """A port as QMP's device_add takes it; `id` names it in device_del."""
     place = f"{kind}-{end}"
+    own = IN_OWN_TIME if MODELS[kind] == MODELS["virtio"] else {}
+    # A vector for each queue, for the control queue and for changes of the configuration.
+    several = {"mq": True, "vectors": 2 * QUEUES[kind] + 2} if kind in QUEUES else {}
     return {"driver": MODELS[kind], "id": f"port-{place}", "netdev": f"cable-{place}", "mac": mac(kind, end),
-            "bus": f"slot-{place}", "romfile": "", **(IN_OWN_TIME if kind == "virtio" else {})}  # fmt: skip
+            "bus": f"slot-{place}", "romfile": "", **own, **several}  # fmt: skip
 
 
 def arguments(image: Image, kernel: str, disk: str, folder: str) -> Iterator[str]:
@@ -65,15 +73,38 @@ def arguments(image: Image, kernel: str, disk: str, folder: str) -> Iterator[str
     for number, (kind, end) in enumerate(((kind, end) for kind in MODELS for end in ENDS), 1):
         place = f"{kind}-{end}"
         yield from ("-device", f"pcie-root-port,id=slot-{place},chassis={number},slot={number}")
-        yield from ("-netdev", f"hubport,hubid={number},id=cable-{place}")
-        yield from ("-netdev", f"hubport,hubid={number},id=far-{place}")
+        yield from _cable(number, kind, place)
         yield from ("-device", _words(nic(kind, end)))
         far = {"driver": "virtio-net-pci", "netdev": f"far-{place}", "mac": mac(kind, end, host=True), "romfile": ""}
         yield from ("-device", _words(far | IN_OWN_TIME))
 
 
+def _cable(number: int, kind: str, place: str) -> Iterator[str]:
+    """The backends of a port and of the host's NIC behind it."""
+    if kind in QUEUES:
+        taps = {f"cable-{place}": f"port{number},queues={QUEUES[kind]}", f"far-{place}": f"far{number}"}
+        for name, tap in taps.items():
+            yield from ("-netdev", f"tap,id={name},script=no,downscript=no,ifname={tap}")
+        return
+    for name in (f"cable-{place}", f"far-{place}"):
+        yield from ("-netdev", f"hubport,hubid={number},id={name}")
+
+
+def _bridged() -> str:
+    """A shell script that makes the cables that are bridges, in the namespace where it runs."""
+    places = [(kind, end) for kind in MODELS for end in ENDS]
+    lines = ["set -e"]
+    for number in (number for number, (kind, _) in enumerate(places, 1) if kind in QUEUES):
+        lines.append(f"ip link add name cable{number} type bridge mcast_snooping 0")
+        for tap, mode in ((f"port{number}", "multi_queue"), (f"far{number}", "")):
+            lines.append(f"ip tuntap add name {tap} mode tap {mode}; ip link set {tap} master cable{number} up")
+        lines.append(f"ip link set cable{number} up")
+    return "; ".join(lines)
+
+
 def _words(device: Mapping[str, Any]) -> str:
-    return ",".join(f"{key}={'off' if value is False else value}" for key, value in device.items())
+    switched = {key: ("off", "on")[value] if isinstance(value, bool) else value for key, value in device.items()}
+    return ",".join(f"{key}={value}" for key, value in switched.items())
 
 
 class Machine:
@@ -176,8 +207,9 @@ def booted(root: Path, image: Image, disk: str, kernel: str | None = None) -> It
     for name in ("qmp", "agent"):
         (root / VM / f"{image.suite}.{name}").unlink(missing_ok=True)
     asked = arguments(image, kernel or next(iter(image.kernels)), disk, folder)
+    qemu = f'{_bridged()}; exec chroot "$0" qemu-system-x86_64 "$@"'
     # It warns of hubs without a host's network; an error ends it, and is seen as that.
-    with subprocess.Popen(["chroot", root, "qemu-system-x86_64", *asked], stdin=subprocess.DEVNULL,
+    with subprocess.Popen(["unshare", "--net", "sh", "-c", qemu, root, *asked], stdin=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as process:  # fmt: skip
         try:
             yield Machine(process, root / VM / image.suite)

@@ -13,7 +13,7 @@ from support.stock_machines import ENDS, MODELS, Answer, Machine, mac
 
 FILE = "/etc/longhaul.yaml"
 RTT_MS, OTHER_MS = 32, 44
-DRIVERS = {"virtio": "virtio_net"}
+DRIVERS = {"virtio": "virtio_net", "virtio-mq": "virtio_net"}
 """Of a kind the name of its driver, where it has another."""
 PINGS = 300
 BACK_S = 60
@@ -65,6 +65,18 @@ class Seen:
 
 
 Life = Callable[[Machine, Seen], None]
+Moment = tuple[str, float]
+"""A command, and the part of its time after which the power is cut."""
+
+COMMANDS = {
+    "up": ("longhaul down", f"longhaul up {FILE}"),
+    "down": (f"longhaul up {FILE}", "longhaul down"),
+    "set": (f"longhaul up {FILE}", f"longhaul set --all --rtt {OTHER_MS}ms"),
+}
+"""Of a command what is done before it, and its line."""
+MOMENTS = [("up", 0.4), ("down", 0.4), ("down", 0.6), ("up", 0.6), ("set", 0.5), ("set", 0.8),
+           ("up", 0.8), ("down", 0.8), ("down", 0.9), ("up", 0.9)]  # fmt: skip
+"""Before a third of a command's time, Python starts."""
 
 
 def line(row: Row) -> str:
@@ -82,18 +94,20 @@ def show(rows: Sequence[Row]) -> None:
     sys.stdout.write("\n".join([*lines, ""]))
 
 
-def lives(image: Image, parts: Sequence[str]) -> Iterator[tuple[str, list[Life]]]:
-    """What happens after each boot, with its kernel. Each ends with the power cut."""
+def lives(image: Image, parts: Sequence[str], moments: Sequence[Moment]) -> Iterator[tuple[str, list[Life]]]:
+    """What happens after each boot, with its kernel. Each ends with the power cut, at one of these moments."""
     own, *newer = image.kernels
     ports = [verified, changed, tuned, swept, unbound] if "ports" in parts else []
     ports += [unplugged, returned] if "plugs" in parts else []
     if "boots" not in parts:
         yield own, [listed, up, *ports]
         return
-    yield own, [listed, up, *ports, cut_at_rest]
-    yield own, [back, rebooted, cut_in_set]
-    yield own, [whole, cut_in_up_and_down]
-    yield (newer or [own])[-1], [whole, up, verified, gone]
+    yield own, [listed, up, *ports, cut_under_traffic]
+    look = [back, rebooted]
+    for moment in moments:
+        yield own, [*look, cut_in(*moment)]
+        look = [whole]
+    yield (newer or [own])[-1], [*look, up, verified, gone]
 
 
 def listed(machine: Machine, seen: Seen) -> None:
@@ -110,7 +124,7 @@ def listed(machine: Machine, seen: Seen) -> None:
     seen.row("", "nics: refuses the port of the default route", len(refused) == 1, " ".join(refused), said.s)
     for kind in MODELS:
         port = rows[seen.ports[kind, "hub"]]
-        is_so = port[1] == DRIVERS.get(kind, kind) and re.fullmatch(r"0000:0\d:00\.0", port[2]) is not None
+        is_so = port[1] == DRIVERS.get(kind, kind) and re.fullmatch(r"0000:[0-9a-f]{2}:00\.0", port[2]) is not None
         seen.row(kind, "nics: driver, PCI address, free", is_so and port[-1] == "free", " ".join(port), said.s)
 
 
@@ -212,12 +226,16 @@ def returns(machine: Machine, seen: Seen, kind: str, what: str) -> None:
 
 def returned(machine: Machine, seen: Seen) -> None:
     """Down gives the ports back as they were found; then the lanes are up again."""
-    said = machine.sh(f"longhaul down >/tmp/down 2>&1; echo exit $?; {AS_FOUND.format(ports=seen.all_ports())}")
+    given_back(machine, seen, "down: the ports are as they were found", "longhaul down >/tmp/down 2>&1")
+    machine.sh(f"longhaul up {FILE}")
+
+
+def given_back(machine: Machine, seen: Seen, what: str, act: str = "true") -> None:
+    """After `act` the ports are as they were before the first `up`."""
+    said = machine.sh(f"{act}; echo exit $?; {AS_FOUND.format(ports=seen.all_ports())}")
     code, _, after = said.out.partition("\n")
     wrong = sorted(set(after.splitlines()) ^ set(seen.found.splitlines()))
-    is_so, text = code == "exit 0" and not wrong, f"{code} {wrong[:4]}"
-    seen.row("", "down: the ports are as they were found", is_so, text, said.s)
-    machine.sh(f"longhaul up {FILE}")
+    seen.row("", what, code == "exit 0" and not wrong, f"{code} {wrong[:4]}", said.s)
 
 
 def rebooted(machine: Machine, seen: Seen) -> None:
@@ -239,31 +257,34 @@ def whole(machine: Machine, seen: Seen) -> None:
     said = machine.sh(BACK)
     lanes = [kind for kind in MODELS if re.search(rf"^{kind} +({RTT_MS}|{OTHER_MS})ms ", said.out, re.MULTILINE)]
     is_so = (said.code == 0 and len(lanes) in (0, len(MODELS))) or "nothing is up" in said.out
-    rtts = re.findall(r"^(?:virtio|e1000e|igb|vmxnet3) +(\d+ms)", said.out, re.MULTILINE)
+    rtts = re.findall(rf"^(?:{'|'.join(MODELS)}) +(\d+ms)", said.out, re.MULTILINE)
     seen.row("", "intent is the old or the new, none half", is_so, f"exit {said.code}, {rtts or last(said)}", said.s)
     if lanes:
         back(machine, seen)
+    else:
+        given_back(machine, seen, "nothing is up: the ports are as they were found")
 
 
-def cut_at_rest(machine: Machine, seen: Seen) -> None:
+def cut_under_traffic(machine: Machine, seen: Seen) -> None:
     """The power is cut under traffic."""
     machine.begin(traffic("virtio"))
     time.sleep(2)
     cut(machine, seen, "under traffic")
 
 
-def cut_in_set(machine: Machine, seen: Seen) -> None:
-    """The power is cut while one change follows the other."""
-    machine.begin(f"while :; do for t in {OTHER_MS} {RTT_MS}; do longhaul set --all --rtt ${{t}}ms; done; done")
-    time.sleep(7)
-    cut(machine, seen, "between and in calls of set")
+def cut_in(command: str, part: float) -> Life:
+    """The power is cut when this part of a command's time has passed, as the command took before."""
 
+    def life(machine: Machine, seen: Seen) -> None:
+        before, act = COMMANDS[command]
+        machine.sh(before)
+        took_s = machine.sh(act).s
+        machine.sh(before)
+        machine.sh(f"{act} >/dev/null 2>&1 & sleep {took_s * part:.3f}")
+        cut(machine, seen, f"after {part:.0%} of {command}, which takes {took_s:.2f} s")
 
-def cut_in_up_and_down(machine: Machine, seen: Seen) -> None:
-    """The power is cut while lanes go down and come up."""
-    machine.begin(f"while :; do longhaul down; longhaul up {FILE}; done")
-    time.sleep(9)
-    cut(machine, seen, "between and in calls of up and down")
+    life.__name__ = f"cut_in_{command}"
+    return life
 
 
 def cut(machine: Machine, seen: Seen, when: str) -> None:
