@@ -1,0 +1,58 @@
+"""An endless flow over the loopback, counted while the kernel still fills its block."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+from support.waiting import until
+
+from emulator.hosts.flows.receiver import EndlessFlow
+
+PART = 1000
+"""Far less than a block."""
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, EndlessFlow, socket.socket]]:
+    """The sender's socket, the flow, and the socket that tells of its end."""
+    heard, told = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as listener, heard, told, socket.socket() as sender:
+        sender.connect(listener.getsockname())
+        flow = EndlessFlow(listener.accept()[0], told)
+        yield sender, flow, heard
+        flow.close()
+
+
+def test_a_block_that_is_not_full_counts(ends: tuple[socket.socket, EndlessFlow, socket.socket]) -> None:
+    sender, flow, _ = ends
+    sender.sendall(bytes(PART))
+    assert until(lambda: flow.total() == PART)
+    assert (flow.taken(), flow.taken(), flow.ended) == (PART, 0, False)
+
+
+def test_the_senders_end_is_told_and_is_no_byte(ends: tuple[socket.socket, EndlessFlow, socket.socket]) -> None:
+    sender, flow, heard = ends
+    sender.sendall(bytes(PART))
+    sender.shutdown(socket.SHUT_WR)
+    while not flow.ended:
+        assert flow.total() <= PART
+    assert (flow.total(), flow.lost) == (PART, False)
+    assert heard.recv(2) == b"."
+
+
+def test_a_sender_that_breaks_off_is_lost(ends: tuple[socket.socket, EndlessFlow, socket.socket]) -> None:
+    sender, flow, heard = ends
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sender.close()
+    assert heard.recv(2) == b"."
+    assert (flow.ended, flow.lost) == (True, True)
+
+
+def test_a_flow_that_goes_on_is_closed(ends: tuple[socket.socket, EndlessFlow, socket.socket]) -> None:
+    _, flow, heard = ends
+    flow.close()
+    assert heard.recv(2) == b"."
+    assert flow.ended
