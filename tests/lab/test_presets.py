@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.preset_laws import RTTS, law
+from support.preset_laws import ENDS, RTTS, law
 from support.preset_laws import rows as rows_of
 
 LAB_PACKAGES = ("curl", "git", "lighttpd", "nginx", "openssl", "postgresql", "redis-server", "redis-tools", "rsync")
@@ -72,7 +72,8 @@ LARGER_BUFFER = "sed -i s/64k/2m/ nginx.conf && exec nginx -p $PWD -c nginx.conf
 def test_a_preset_costs_its_round_trips(
     preset: str, options: tuple[str, ...], round_trips: float, tolerance: float, kind: str, tmp_path: Path
 ) -> None:
-    rows = swept(tmp_path, preset, *options)
+    # A law that another command has needs two RTTs; that it holds in between is the preset's own test.
+    rows = swept(tmp_path, preset, *options, rtts=ENDS if "--client" in options else RTTS)
     assert law(rows).round_trips == pytest.approx(round_trips, abs=tolerance)
     assert kind in ("", rows[-1]["kind"])
 

@@ -124,6 +124,7 @@ def chromium() -> Iterator[Browser]:
     """Debian's Chromium. As root it cannot have its sandbox; the pages are our own."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser.new_context().set_default_timeout(LIMIT_MS)
         yield browser
         browser.close()
 
@@ -178,10 +179,29 @@ def log_in(page: Page, url: str, token: str = TOKENS.write) -> None:
 
 
 @contextmanager
-def visit(browser: Browser, site: Site, width: int = 1280, scheme: Scheme = "light") -> Iterator[Page]:
-    """The first page, logged in, in a window of this width and with these colours."""
-    with browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme) as context:
-        context.set_default_timeout(LIMIT_MS)
-        page = context.new_page()
-        log_in(page, site.url + "/")
+def window(browser: Browser, site: Site, width: int = 1280, scheme: Scheme = "light") -> Iterator[Page]:
+    """A new page of this width and with these colours, of somebody who has not logged in.
+
+    It shares the browser's first context, without its cookies: who is there beside another needs a context of his own.
+    """
+    context = browser.contexts[0]
+    if not context.pages:
+        # This page stays, and with it the process: to start one takes a second.
+        context.new_page().goto(site.url + "/login")
+    context.clear_cookies()
+    page = context.new_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    yield page
+    page.close()
+
+
+@contextmanager
+def visit(
+    browser: Browser, site: Site, width: int = 1280, scheme: Scheme = "light", *, path: str = "/",
+    token: str = TOKENS.write,
+) -> Iterator[Page]:  # fmt: skip
+    """A `window` on this page, logged in with this token."""
+    with window(browser, site, width, scheme) as page:
+        log_in(page, site.url + path, token)
         yield page

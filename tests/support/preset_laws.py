@@ -11,7 +11,7 @@ from emulator.analysis import program_law
 from emulator.analysis.program_law import LawPoint, ProgramLaw
 
 LEFT_OUT_MS = 160
-RTTS = f"20,{LEFT_OUT_MS},346"
+RTTS, ENDS = f"20,{LEFT_OUT_MS},346", "20,346"
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -28,11 +28,11 @@ def point(row: dict[str, str]) -> LawPoint:
 
 
 def law(rows: list[dict[str, str]]) -> ProgramLaw:
-    """The law of all RTTs but one, for which its prediction must be right."""
+    """The law of all RTTs but the one to leave out, for which its prediction must be right, if it was measured."""
     points = [point(row) for row in rows]
     fitted = program_law.fit([one for one in points if one.rtt_ns != LEFT_OUT_MS * 10**6])
     assert isinstance(fitted, ProgramLaw)
     assert fitted.objection == ""
-    (left,) = (one for one in points if one.rtt_ns == LEFT_OUT_MS * 10**6)
-    assert fitted.completion_s(left) == pytest.approx(left.mean_s, rel=0.03)
+    for left in (one for one in points if one.rtt_ns == LEFT_OUT_MS * 10**6):
+        assert fitted.completion_s(left) == pytest.approx(left.mean_s, rel=0.03)
     return fitted

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import LIMIT_MS, Site, chromium, log_in, served
+from support.browser_visit import LIMIT_MS, Site, chromium, log_in, served, window
 from support.made_results import execution
 from support.web_daemon import House
 
@@ -49,15 +49,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
 @pytest.fixture
 def page(browser: Browser, site: Site) -> Iterator[Page]:
     """Somebody who has logged in; every error on the way fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(LIMIT_MS)
-    made = context.new_page()
     wrong: list[str] = []
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    made.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
-    log_in(made, site.url + "/")
-    expect(made.locator("#link")).to_have_text("live")
-    expect(made.locator("#table tbody tr")).to_have_count(3)
-    yield made
-    context.close()
+    with window(browser, site) as made:
+        made.on("pageerror", lambda error: wrong.append(str(error)))
+        made.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
+        log_in(made, site.url + "/")
+        expect(made.locator("#link")).to_have_text("live")
+        expect(made.locator("#table tbody tr")).to_have_count(3)
+        yield made
     assert wrong == []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from support.browser_visit import Site, accessible, fits, log_in, scrolled_to_the_end, violations
+from support.browser_visit import Scheme, Site, accessible, fits, log_in, scrolled_to_the_end, violations, window
 from support.made_results import MS, cell_result, cell_spec, execution
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House, star, until
@@ -42,19 +42,17 @@ PAGES = {
 
 
 def test_a_wrong_token_is_told_and_a_page_comes_after_the_login(browser: Browser, site: Site) -> None:
-    context = browser.new_context()
-    made = context.new_page()
-    log_in(made, site.url + "/runs", "guess")
-    expect(made.get_by_role("alert")).to_have_text("This token is unknown.")
-    made.get_by_label("Token").fill(TOKENS.read)
-    made.get_by_role("button", name="Log in").click()
-    expect(made.get_by_role("heading", name="Test runs", level=1)).to_be_visible()
-    expect(made.get_by_text("read-only")).to_be_visible()
-    expect(made.get_by_role("button", name="Start")).to_be_disabled()
-    made.goto(site.url + "/#london")
-    expect(made.get_by_role("heading", name="Lane london")).to_be_visible()
-    expect(made.get_by_role("button", name="Apply")).to_have_count(0)
-    context.close()
+    with window(browser, site) as made:
+        log_in(made, site.url + "/runs", "guess")
+        expect(made.get_by_role("alert")).to_have_text("This token is unknown.")
+        made.get_by_label("Token").fill(TOKENS.read)
+        made.get_by_role("button", name="Log in").click()
+        expect(made.get_by_role("heading", name="Test runs", level=1)).to_be_visible()
+        expect(made.get_by_text("read-only")).to_be_visible()
+        expect(made.get_by_role("button", name="Start")).to_be_disabled()
+        made.goto(site.url + "/#london")
+        expect(made.get_by_role("heading", name="Lane london")).to_be_visible()
+        expect(made.get_by_role("button", name="Apply")).to_have_count(0)
 
 
 def test_a_lane_is_set_and_its_measured_rtt_follows_on_the_page(page: Page, site: Site) -> None:
@@ -286,7 +284,7 @@ def test_a_daemon_that_is_gone_is_told_and_the_page_goes_on_when_it_is_back(
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1920, "light")])
-def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: int, scheme: str) -> None:
+def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: int, scheme: Scheme) -> None:
     site.house.client.post("/api/certificates")
     site.house.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})
     name = site.house.client.post("/api/runs", json={"rtt": ["1ms"], "in_lab": True}).json["id"]  # type: ignore[index]
@@ -294,21 +292,21 @@ def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: 
     while site.house.client.get(f"/api/runs/{name}").json["state"] == "running":  # type: ignore[index]
         assert time.monotonic() < deadline
     site.look()
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    context.add_cookies([{"name": "longhaul", "value": _cookie(site.house), "url": site.url}])
-    page = context.new_page()
-    found = []
-    for path, drawn in PAGES.items():
-        page.goto(site.url + path)
-        expect(page.locator("#link")).to_have_text("live")
-        site.look()
-        expect(page.locator("#pending")).to_be_visible()
-        expect(page.locator(drawn).filter(visible=True).first).to_be_visible()
-        found += [f"{path}: {one}" for one in violations(page)]
-        fits(page, width)
-        if folder := os.environ.get("LONGHAUL_SCREENSHOTS"):
-            page.screenshot(path=Path(folder) / f"{path.strip('/') or 'lanes'}-{scheme}-{width}.png", full_page=True)
-    context.close()
+    with window(browser, site, width, scheme) as page:
+        page.context.add_cookies([{"name": "longhaul", "value": _cookie(site.house), "url": site.url}])
+        found = []
+        for path, drawn in PAGES.items():
+            page.goto(site.url + path)
+            expect(page.locator("#link")).to_have_text("live")
+            site.look()
+            expect(page.locator("#pending")).to_be_visible()
+            expect(page.locator(drawn).filter(visible=True).first).to_be_visible()
+            found += [f"{path}: {one}" for one in violations(page)]
+            fits(page, width)
+            if folder := os.environ.get("LONGHAUL_SCREENSHOTS"):
+                page.screenshot(
+                    path=Path(folder) / f"{path.strip('/') or 'lanes'}-{scheme}-{width}.png", full_page=True
+                )
     assert found == []
 
 

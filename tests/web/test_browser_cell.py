@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import Site, accessible, fits, log_in, served
+from support.browser_visit import Site, accessible, fits, served, visit
 from support.folders import ROOT
 from support.made_results import MIB, cell_result, changed
 from support.web_daemon import House, until
@@ -184,12 +184,10 @@ def test_an_opened_cell_of_both_directions_is_accessible_and_fits(
     browser: Browser, site: Site, cells: Cells, width: int, scheme: Any
 ) -> None:
     before, after = ran(site.house), ran(site.house)
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page = context.new_page()
-    log_in(page, f"{site.url}/runs?run={after}&with={before}&cell={quote(LOSSY)}")
-    expect(page.locator("#cell-charts").get_by_role("img")).to_have_count(3)
-    page.get_by_text("The same as a table").click()
-    expect(page.get_by_role("region", name="The cell over time").get_by_role("row")).to_have_count(7)
-    accessible(page)
-    fits(page, width)
-    context.close()
+    shown = f"/runs?run={after}&with={before}&cell={quote(LOSSY)}"
+    with visit(browser, site, width, scheme, path=shown) as page:
+        expect(page.locator("#cell-charts").get_by_role("img")).to_have_count(3)
+        page.get_by_text("The same as a table").click()
+        expect(page.get_by_role("region", name="The cell over time").get_by_role("row")).to_have_count(7)
+        accessible(page)
+        fits(page, width)

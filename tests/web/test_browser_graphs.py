@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from support.browser_visit import LIMIT_MS, Site, log_in
+from support.browser_visit import Site, log_in, window
 from support.waiting import PATIENCE_S
 
 from emulator.control.rtt_monitor import Echoes, Rtts
@@ -55,16 +55,13 @@ def echo(site: Site) -> SaidEcho:
 @pytest.fixture
 def page(browser: Browser, site: Site, echo: SaidEcho) -> Iterator[Page]:
     """Somebody who looks at london's graphs."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(LIMIT_MS)
-    made = context.new_page()
-    made.add_init_script(KEEP_PLOTS)
-    log_in(made, site.url + "/login")
-    expect(made.locator("#link")).to_have_text("live")
-    made.locator("#star [data-lane=london] .dot").click()
-    expect(made.get_by_role("heading", name="Live: london")).to_be_visible()
-    yield made
-    context.close()
+    with window(browser, site, 1440) as made:
+        made.add_init_script(KEEP_PLOTS)
+        log_in(made, site.url + "/login")
+        expect(made.locator("#link")).to_have_text("live")
+        made.locator("#star [data-lane=london] .dot").click()
+        expect(made.get_by_role("heading", name="Live: london")).to_be_visible()
+        yield made
 
 
 def shown(page: Page, looks: int) -> list[list[Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from support.browser_visit import LIMIT_MS, Held, Scheme, Site, accessible, fits, log_in, served, visit
+from support.browser_visit import Held, Scheme, Site, accessible, fits, served, visit
 from support.fake_machines import appliance_box
 from support.playing_house import PlayingHouse
 from support.web_daemon import STAR, TOKENS, House, asked, star
@@ -318,12 +318,9 @@ def test_the_last_lane_goes_and_another_comes(page: Page, site: Site) -> None:
 
 
 def test_a_reader_neither_adds_nor_removes(browser: Browser, site: Site) -> None:
-    page = browser.new_context().new_page()
-    page.set_default_timeout(LIMIT_MS)
-    log_in(page, site.url + "/", TOKENS.read)
-    expect(page.get_by_role("button", name="Remove london")).to_be_disabled()
-    expect(page.get_by_role("button", name="Add a lane")).to_be_disabled()
-    page.context.close()
+    with visit(browser, site, token=TOKENS.read) as page:
+        expect(page.get_by_role("button", name="Remove london")).to_be_disabled()
+        expect(page.get_by_role("button", name="Add a lane")).to_be_disabled()
 
 
 def sound(page: Page, box: Locator, width: int) -> None:

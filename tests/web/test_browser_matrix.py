@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import LIMIT_MS, Site, accessible, fits, log_in
+from support.browser_visit import Site, accessible, fits, visit
 from support.web_daemon import TOKENS
 
 MS = 10**6
@@ -87,16 +87,12 @@ def test_thirty_two_lanes_are_accessible_and_fit(browser: Browser, site: Site, w
     site.house.client.put("/api/topology", data=f"name: wide\nhub: hub\nlanes:\n{lanes}", content_type="text/yaml")
     site.house.tools.silent.add(("hub", "site-02"))
     site.house.client.post("/api/verification")
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    context.set_default_timeout(LIMIT_MS)
-    page = context.new_page()
-    log_in(page, site.url + "/login", TOKENS.read)
-    expect(page.locator("#link")).to_have_text("live")
-    page.goto(site.url + "/matrix")
-    expect(page.locator("#summary")).to_have_text("1 of 528 pairs is not as asked: hub – site-02.")
-    page.get_by_role("gridcell", name="hub to site-02: asked 16.000 ms, no answer").last.click()
-    expect(page.get_by_role("region", name="hub – site-02")).to_contain_text("none of 11 echoes was answered")
-    expect(page.get_by_role("button", name="Verify this pair")).to_be_disabled()
-    accessible(page)
-    fits(page, width)
-    context.close()
+    with visit(browser, site, width, scheme, path="/login", token=TOKENS.read) as page:
+        expect(page.locator("#link")).to_have_text("live")
+        page.goto(site.url + "/matrix")
+        expect(page.locator("#summary")).to_have_text("1 of 528 pairs is not as asked: hub – site-02.")
+        page.get_by_role("gridcell", name="hub to site-02: asked 16.000 ms, no answer").last.click()
+        expect(page.get_by_role("region", name="hub – site-02")).to_contain_text("none of 11 echoes was answered")
+        expect(page.get_by_role("button", name="Verify this pair")).to_be_disabled()
+        accessible(page)
+        fits(page, width)

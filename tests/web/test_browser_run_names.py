@@ -6,7 +6,7 @@ import re
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import Site, accessible, fits, log_in
+from support.browser_visit import Scheme, Site, accessible, fits, visit
 from support.web_daemon import TOKENS, House, until
 
 
@@ -66,15 +66,12 @@ def test_another_users_name_arrives_and_what_is_typed_stays(page: Page, site: Si
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark"), (1920, "light")])
-def test_the_longest_name_fits_and_is_accessible(browser: Browser, site: Site, width: int, scheme: str) -> None:
+def test_the_longest_name_fits_and_is_accessible(browser: Browser, site: Site, width: int, scheme: Scheme) -> None:
     first, second = ran(site.house, "w" * 80), ran(site.house, "a name of many words " * 3)
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    page = context.new_page()
-    log_in(page, f"{site.url}/runs?run={second}&with={first}")
-    expect(page.locator("#comparison-table th").nth(1)).to_contain_text("www")
-    accessible(page)
-    fits(page, width)
-    context.close()
+    with visit(browser, site, width, scheme, path=f"/runs?run={second}&with={first}") as page:
+        expect(page.locator("#comparison-table th").nth(1)).to_contain_text("www")
+        accessible(page)
+        fits(page, width)
 
 
 def test_whoever_logs_in_again_comes_back_to_the_same_two_runs(page: Page, site: Site) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browser_visit import LIMIT_MS, Site, accessible, fits, log_in, served
+from support.browser_visit import Scheme, Site, accessible, fits, log_in, served, visit, window
 from support.fake_machines import appliance_box
 from support.web_daemon import STAR, TOKENS, House, asked
 
@@ -29,17 +29,14 @@ def site(tmp_path: Path) -> Iterator[Site]:
 @pytest.fixture
 def page(browser: Browser, site: Site) -> Iterator[Page]:
     """Somebody who opens the page of a new box; every error on the way fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(LIMIT_MS)
-    made = context.new_page()
     wrong: list[str] = []
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    log_in(made, site.url + "/")
-    expect(made).to_have_url(site.url + "/setup")
-    expect(made.locator("#ports tbody tr")).to_have_count(7)
-    expect(made.locator("#link")).to_have_text("live")
-    yield made
-    context.close()
+    with window(browser, site) as made:
+        made.on("pageerror", lambda error: wrong.append(str(error)))
+        log_in(made, site.url + "/")
+        expect(made).to_have_url(site.url + "/setup")
+        expect(made.locator("#ports tbody tr")).to_have_count(7)
+        expect(made.locator("#link")).to_have_text("live")
+        yield made
     assert wrong == []
 
 
@@ -235,27 +232,20 @@ def test_cables_are_followed(page: Page, site: Site) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1920, "dark")])
-def test_every_step_fits(browser: Browser, site: Site, width: int, scheme: str) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    context.set_default_timeout(LIMIT_MS)
-    page = context.new_page()
-    log_in(page, site.url + "/")
-    expect(page.locator("#ports tbody tr")).to_have_count(7)
-    fits(page, width)
-    to_plan(page)
-    for name in ("Back", "Back", "Back"):
+def test_every_step_fits(browser: Browser, site: Site, width: int, scheme: Scheme) -> None:
+    with visit(browser, site, width, scheme) as page:
+        expect(page.locator("#ports tbody tr")).to_have_count(7)
         fits(page, width)
-        accessible(page)
-        page.get_by_role("button", name=name).click()
-    context.close()
+        to_plan(page)
+        for name in ("Back", "Back", "Back"):
+            fits(page, width)
+            accessible(page)
+            page.get_by_role("button", name=name).click()
 
 
 def test_a_reader_only_looks(browser: Browser, site: Site) -> None:
-    page = browser.new_context().new_page()
-    page.set_default_timeout(LIMIT_MS)
-    log_in(page, site.url + "/login", TOKENS.read)
-    expect(page.get_by_role("heading", name="Nothing is up")).to_be_visible()
-    page.goto(site.url + "/setup")
-    expect(page.get_by_text("Your token may only read")).to_be_visible()
-    expect(page.get_by_role("button", name="Next: pairs")).to_be_disabled()
-    page.context.close()
+    with visit(browser, site, path="/login", token=TOKENS.read) as page:
+        expect(page.get_by_role("heading", name="Nothing is up")).to_be_visible()
+        page.goto(site.url + "/setup")
+        expect(page.get_by_text("Your token may only read")).to_be_visible()
+        expect(page.get_by_role("button", name="Next: pairs")).to_be_disabled()
