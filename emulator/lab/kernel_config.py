@@ -15,7 +15,7 @@ NEW = {"CONFIG_NET_SCH_DUALPI2": (6, 17)}
 _SET = re.compile(r"(CONFIG_[A-Za-z0-9_]+)=(\S.*)")
 _UNSET = re.compile(r"# (CONFIG_[A-Za-z0-9_]+) is not set")
 _CONGESTION = re.compile(r"(?m)^CONFIG_TCP_CONG_(?!ADVANCED)(\w+)=y$")
-_CALLED = {"hstcp": "highspeed", "cdg": "cdg"}
+_CALLED = {"hstcp": "highspeed"}
 
 
 def parse(text: str) -> dict[str, str]:

@@ -106,12 +106,14 @@ def test_the_key_is_vagrants() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("ruby"), reason="Ruby is not installed: apt-get install vagrant-libvirt")
-@pytest.mark.parametrize("kvm", [True, False])
-def test_its_vagrantfile_boots_the_kernel_beside_it(tmp_path: Path, kvm: bool) -> None:
+@pytest.mark.parametrize(
+    ("host", "kvm"), [({"KVM": "1"}, True), ({}, False), ({"KVM": "1", "LONGHAUL_KVM": "no"}, False)]
+)
+def test_its_vagrantfile_boots_the_kernel_beside_it(tmp_path: Path, host: dict[str, str], kvm: bool) -> None:
     shutil.copy(ROOT / "scripts/vagrant_box/Vagrantfile", tmp_path)
     evaluated = subprocess.run(
         ["ruby", TESTS / "support/vagrantfile.rb", tmp_path / "Vagrantfile"],
-        env={"PATH": os.environ["PATH"], **({"KVM": "1"} if kvm else {})},
+        env={"PATH": os.environ["PATH"], **host},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     calls: list[list[Any]] = [json.loads(line)[0] for line in evaluated.stdout.splitlines()]

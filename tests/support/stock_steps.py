@@ -226,15 +226,19 @@ def returns(machine: Machine, seen: Seen, kind: str, what: str) -> None:
 
 def returned(machine: Machine, seen: Seen) -> None:
     """Down gives the ports back as they were found; then the lanes are up again."""
-    given_back(machine, seen, "down: the ports are as they were found", "longhaul down >/tmp/down 2>&1")
+    found = seen.found
+    for kind in MODELS:
+        # Nobody has brought up the NIC that was plugged.
+        found = re.sub(rf"(?m)^({seen.ports[kind, 'site']}: <.*),UP,LOWER_UP(>.* state )UP", r"\1\2DOWN", found)
+    given_back(machine, found, seen, "down: the ports are as they were found", "longhaul down >/tmp/down 2>&1")
     machine.sh(f"longhaul up {FILE}")
 
 
-def given_back(machine: Machine, seen: Seen, what: str, act: str = "true") -> None:
-    """After `act` the ports are as they were before the first `up`."""
+def given_back(machine: Machine, found: str, seen: Seen, what: str, act: str = "true") -> None:
+    """After `act` the ports are as they were found."""
     said = machine.sh(f"{act}; echo exit $?; {AS_FOUND.format(ports=seen.all_ports())}")
     code, _, after = said.out.partition("\n")
-    wrong = sorted(set(after.splitlines()) ^ set(seen.found.splitlines()))
+    wrong = sorted(set(after.splitlines()) ^ set(found.splitlines()))
     seen.row("", what, code == "exit 0" and not wrong, f"{code} {wrong[:4]}", said.s)
 
 
@@ -262,7 +266,7 @@ def whole(machine: Machine, seen: Seen) -> None:
     if lanes:
         back(machine, seen)
     else:
-        given_back(machine, seen, "nothing is up: the ports are as they were found")
+        given_back(machine, seen.found, seen, "nothing is up: the ports are as they were found")
 
 
 def cut_under_traffic(machine: Machine, seen: Seen) -> None:
