@@ -9,7 +9,7 @@ use crate::bands::Bands;
 use crate::clock::{Clock, SystemClock};
 use crate::egress::Egress;
 use crate::frame::{Cause, Dropped, Frame, Impairment, Ns};
-use crate::pacing::{lull, pause, Pause, RealtimeBudget, SpinBudget, IDLE_NS, MARGIN_NS};
+use crate::pacing::{lull, pause, Pause, RealtimeBudget, Sleeps, SpinBudget, IDLE_NS, MARGIN_NS};
 use crate::packet::{self, Shape};
 use crate::port::Arrival;
 use crate::processors::{thread_id, Processors};
@@ -18,7 +18,7 @@ use crate::ring_geometry::Demand;
 use crate::settings::DirectionSettings;
 use crate::stats::Stats;
 use crate::sys;
-use crate::thread::{spin, Priority};
+use crate::thread::{sleeps, spin, Priority};
 
 /// A port that takes no frame for so long is down.
 const STUCK_NS: Ns = 20_000_000;
@@ -97,6 +97,7 @@ pub struct Direction {
     /// Whether the thread is to run before all others from now on, if that changes.
     realtime_change: Option<bool>,
     spins: SpinBudget,
+    sleeps: Sleeps,
 }
 
 impl Direction {
@@ -125,6 +126,7 @@ impl Direction {
             realtime: RealtimeBudget::default(),
             realtime_change: None,
             spins: SpinBudget::default(),
+            sleeps: Sleeps::LATE,
         }
     }
 
@@ -136,6 +138,7 @@ impl Direction {
             self.spins = SpinBudget::endless();
         }
         self.shared.thread.store(thread_id(), SeqCst);
+        self.sleeps = sleeps();
         loop {
             let wait = self.step(&SystemClock);
             if let Some(first) = self.realtime_change.take() {
@@ -318,7 +321,7 @@ impl Direction {
     /// How to wait for the next frame to come or to leave, whichever is first.
     fn pause(&mut self, busy: bool, clock: &dyn Clock) -> Wait {
         let ahead = self.bands.next_due().map(|due| due.saturating_sub(clock.now()));
-        match pause(ahead, busy, self.shortest_delay_ns) {
+        match pause(ahead, busy, self.shortest_delay_ns, self.sleeps) {
             Pause::None => Wait::None,
             Pause::Spin(ns) => match lull(self.shortest_delay_ns) {
                 Some(nap) if !self.spins.allows(clock.now(), ns) => {

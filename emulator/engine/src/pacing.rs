@@ -16,6 +16,32 @@ const LULL_PART: Ns = 64;
 /// Idle: look for orders this often.
 pub const IDLE_NS: Ns = 50_000_000;
 
+/// How late a sleep may end on a machine whose sleeps are exact.
+const EXACT_NS: Ns = 2_000;
+
+/// How late sleeps end here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sleeps {
+    margin: Ns,
+    early: Ns,
+}
+
+impl Sleeps {
+    /// They end late, as everywhere in real time.
+    pub const LATE: Sleeps = Sleeps { margin: MARGIN_NS, early: EARLY_NS };
+    /// They end when they should, as in virtual time, where every turn of a spin costs more than all of a sleep.
+    pub const EXACT: Sleeps = Sleeps { margin: 0, early: 0 };
+
+    /// Which of both, when some sleeps ended so late.
+    pub fn that_ended(late: &[Ns]) -> Sleeps {
+        if late.iter().all(|ns| *ns <= EXACT_NS) {
+            Sleeps::EXACT
+        } else {
+            Sleeps::LATE
+        }
+    }
+}
+
 /// How to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
@@ -30,12 +56,12 @@ pub enum Pause {
 }
 
 /// How to wait when the next frame is due in `ahead` (None: there is none). `busy`: frames just came in.
-pub fn pause(ahead: Option<Ns>, busy: bool, delay_ns: Ns) -> Pause {
+pub fn pause(ahead: Option<Ns>, busy: bool, delay_ns: Ns, sleeps: Sleeps) -> Pause {
     let ahead = ahead.unwrap_or(IDLE_NS);
-    if ahead <= MARGIN_NS {
+    if ahead <= sleeps.margin {
         return Pause::Spin(ahead);
     }
-    let most = if ahead > 2 * EARLY_NS { ahead - EARLY_NS } else { ahead - MARGIN_NS };
+    let most = if ahead > 2 * sleeps.early { ahead - sleeps.early } else { ahead - sleeps.margin };
     match busy {
         true if delay_ns >= NAP_FROM_NS => Pause::Sleep(most.min(NAP_NS)),
         true => Pause::None,
@@ -129,10 +155,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn where_sleeps_are_exact_one_takes_all_of_the_time() {
+        assert_eq!(pause(Some(16_000_000), false, 16_000_000, Sleeps::EXACT), Pause::Listen(16_000_000));
+        assert_eq!(pause(Some(1), false, 16_000_000, Sleeps::EXACT), Pause::Listen(1));
+        assert_eq!(pause(Some(0), false, 16_000_000, Sleeps::EXACT), Pause::Spin(0));
+    }
+
+    #[test]
+    fn one_late_sleep_suffices() {
+        assert_eq!(Sleeps::that_ended(&[0, EXACT_NS]), Sleeps::EXACT);
+        assert_eq!(Sleeps::that_ended(&[0, EXACT_NS + 1]), Sleeps::LATE);
+    }
+
+    #[test]
     fn a_long_sleep_is_followed_by_a_short_one_and_a_spin() {
         let (mut left, mut steps) = (16_000_000, Vec::new());
         while left > 0 {
-            let step = pause(Some(left), false, left);
+            let step = pause(Some(left), false, left, Sleeps::LATE);
             steps.push(step);
             left -= match step {
                 Pause::Listen(ns) | Pause::Spin(ns) => ns,
@@ -146,7 +185,7 @@ mod tests {
     fn never_longer_than_until_the_next_frame_and_never_a_spin_beyond_the_margin() {
         for ahead in (0..2_000_000).step_by(777) {
             for busy in [false, true] {
-                match pause(Some(ahead), busy, 5_000_000) {
+                match pause(Some(ahead), busy, 5_000_000, Sleeps::LATE) {
                     Pause::Spin(ns) => assert!(ns == ahead && ns <= MARGIN_NS),
                     Pause::Sleep(ns) | Pause::Listen(ns) => assert!(ns > 0 && ns + MARGIN_NS <= ahead),
                     Pause::None => panic!("a delay line to hide behind"),
@@ -157,9 +196,9 @@ mod tests {
 
     #[test]
     fn a_short_line_in_use_does_not_sleep_and_an_empty_one_listens() {
-        assert_eq!(pause(Some(900_000), true, 900_000), Pause::None);
-        assert_eq!(pause(Some(5_000_000), true, 5_000_000), Pause::Sleep(NAP_NS));
-        assert!(matches!(pause(None, false, 0), Pause::Listen(_)));
+        assert_eq!(pause(Some(900_000), true, 900_000, Sleeps::LATE), Pause::None);
+        assert_eq!(pause(Some(5_000_000), true, 5_000_000, Sleeps::LATE), Pause::Sleep(NAP_NS));
+        assert!(matches!(pause(None, false, 0, Sleeps::LATE), Pause::Listen(_)));
     }
 
     #[test]

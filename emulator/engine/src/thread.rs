@@ -4,10 +4,15 @@ use std::io;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use crate::frame::Ns;
-use crate::sys::{checked, clock};
+use crate::pacing::Sleeps;
+use crate::sys::{checked, clock, wait};
 
 /// The niceness of the threads that move frames.
 const NICENESS: i32 = -10;
+
+/// The sleeps by which a thread learns how late they end: so many, so long.
+const TRIED_SLEEPS: usize = 8;
+const TRIED_NS: Ns = 20_000;
 
 /// What the kernel did not permit a direction's thread; 0 is no error.
 #[derive(Debug, Default)]
@@ -59,6 +64,17 @@ fn reason(errno: i32) -> String {
 /// How long this thread has worked.
 pub fn worked() -> Ns {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// How late sleeps end in this thread, by a few short ones.
+pub fn sleeps() -> Sleeps {
+    let late = [0; TRIED_SLEEPS].map(|_: Ns| {
+        let until = clock(libc::CLOCK_MONOTONIC) + TRIED_NS;
+        wait(-1, 0, TRIED_NS);
+        clock(libc::CLOCK_MONOTONIC).saturating_sub(until)
+    });
+    // During the first one, code may still come from the disk.
+    Sleeps::that_ended(&late[1..])
 }
 
 /// Waits without giving the processor up.
