@@ -251,6 +251,8 @@ class _Guest:
                 self._check_stall(stall_cpu_s, name)
             ended.poll(POLL_MS)
         self._forward(sinks)
+        if self._reports.ended_without_mapping():
+            sinks[1](f"longhaul: {runtime.few_mappings()}\n".encode())
         if (code := self._reports.exit_code()) is None:
             why = runtime.crowded() or self._reports.console_end()
             raise LabError(f"the lab ended before the command did:\n{why}")

@@ -15,6 +15,8 @@ from emulator.lab.boundary import Exchange
 CHUNK_BYTES = 1 << 20
 HEARTBEAT_BYTES, CONSOLE_BYTES = 4096, 1 << 16
 CONSOLE_LINES = 8
+NO_MAPPING = re.compile(r"Error flushing stub syscalls: -?12\b")
+"""What the lab's kernel says when it ends a process because this machine's kernel maps no more memory for it."""
 
 
 class Reports:
@@ -57,7 +59,12 @@ class Reports:
 
     def console_end(self) -> str:
         """The last lines that the lab's kernel printed."""
+        return "\n".join(self._console().splitlines()[-CONSOLE_LINES:])
+
+    def ended_without_mapping(self) -> bool:
+        """Whether the lab's kernel ended a process because this machine's kernel mapped no more memory for it."""
+        return bool(NO_MAPPING.search(self._console()))
+
+    def _console(self) -> str:
         start = max(0, os.fstat(self.console).st_size - CONSOLE_BYTES)
-        return "\n".join(
-            os.pread(self.console, CONSOLE_BYTES, start).decode(errors="replace").splitlines()[-CONSOLE_LINES:]
-        )
+        return os.pread(self.console, CONSOLE_BYTES, start).decode(errors="replace")

@@ -20,6 +20,7 @@ from emulator.errors import LabError
 from emulator.system import installation
 
 PREFIX = "longhaul-lab-"
+MAPPINGS, MORE_MAPPINGS = Path("/proc/sys/vm/max_map_count"), "vm.max_map_count=1048576"
 ELSEWHERE = ("/dev/shm", "/tmp", "/var/tmp")
 """Where the guest's memory can lie, the fastest first."""
 ROOM_BYTES = 256 << 20
@@ -79,6 +80,13 @@ def free_bytes(folder: Path) -> int:
     """The room in a folder, in bytes."""
     seen = os.statvfs(folder)
     return seen.f_bavail * seen.f_frsize
+
+
+def few_mappings() -> Obstacle:
+    """Why this machine's kernel mapped no more memory for a process of the lab."""
+    what = "the lab's kernel ended a process that needs more memory mappings of this machine's kernel than it permits"
+    now = f"vm.max_map_count is {MAPPINGS.read_text().strip()}, and each page of the process may take one"
+    return Obstacle(what, f"{now}: sudo sysctl {MORE_MAPPINGS}", f"sudo sysctl {MORE_MAPPINGS}")
 
 
 def crowded() -> Obstacle | None:

@@ -51,6 +51,13 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --no
   PYTHONPATH={folder}/project:{folder}/project/{packages} \\
   /usr/bin/python3 -m emulator lab run -- sh -c 'id -u; echo on > on'
 """
+SCATTERED_PAGES = 80_000
+SCATTERED = f"""
+import mmap
+one, other = (mmap.mmap(-1, {SCATTERED_PAGES // 2} * mmap.PAGESIZE) for _ in "ab")
+for at in range(0, len(one), mmap.PAGESIZE):
+    one[at] = other[at] = 1
+"""
 LOSSY = """name: lossy
 hub: near
 seed: {seed}
@@ -114,6 +121,16 @@ def test_the_current_folder_is_shared_and_no_other(tmp_path: Path) -> None:
     done = boot.capture(["sh", "-c", f"echo written > {here}/file; ls {other}"], BootOptions(here))
     assert (here / "file").read_text() == "written\n"
     assert b"No such file" in done.stderr
+
+
+def test_a_program_with_more_mappings_than_this_machine_permits_is_told_what_helps() -> None:
+    """Pages that lie apart take a mapping each. Where the machine permits many, the program ends well."""
+    done = boot.capture(["python3", "-c", SCATTERED])
+    if int(runtime.MAPPINGS.read_text()) < SCATTERED_PAGES:
+        assert done.exit_code == 128 + signal.SIGSEGV
+        assert done.stderr.decode() == f"longhaul: {runtime.few_mappings()}\n"
+    else:
+        assert (done.exit_code, done.stderr) == (0, b"")
 
 
 def test_a_command_that_takes_too_long_is_ended() -> None:
