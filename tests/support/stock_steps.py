@@ -131,7 +131,8 @@ def listed(machine: Machine, seen: Seen) -> None:
 def up(machine: Machine, seen: Seen) -> None:
     """Init proposes a lane for each kind; with the hosts added, they come up."""
     rtts = " ".join(f"--rtt {kind}={RTT_MS}ms" for kind in MODELS)
-    said = machine.sh(f"longhaul init --force {FILE} --hub hub {rtts}; cat {FILE}")
+    # Init takes no ports that are in use, as they are when the cut came late in an `up`.
+    said = machine.sh(f"longhaul down; longhaul init --force {FILE} --hub hub {rtts}; cat {FILE}")
     for kind in MODELS:
         hub, site = seen.pair(kind).split()
         pair = f"ports: {{hub: {hub}, site: {site}}}"
