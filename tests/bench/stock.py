@@ -7,8 +7,8 @@ at the other ends of the cables, reached by sshd. The power is cut under traffic
 `set`, which the suites share. The last boot has the kernel of the suite's backports. QEMU has no KVM and counts
 instructions instead of time: RTTs are exact while one CPU runs, rates say nothing about the NICs. Tells on stderr what
 was seen, with the machine's seconds, and prints it NIC by NIC at the end; exit code 1 when anything is not as it should
-be. Takes 20 minutes for the ports of one suite and 15 for its boots, on two CPUs that have much other work: a boot
-takes three minutes there and one on an idle machine. Suites run side by side.
+be. Takes an hour for both suites side by side, on two CPUs with other work: half of it for ports and plugs, half for
+the eight boots of each.
 
 Example:
   .venv/bin/python tests/bench/stock.py dist /dev/shm/stock

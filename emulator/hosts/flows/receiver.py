@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -27,7 +28,7 @@ CLOSE_WAIT = 8
 """The sender has ended its half (tcp_states.h), which counts as a byte."""
 
 
-class ReceivedFlow:
+class ReceivedFlow(ABC):
     """A connection of a group, and the bytes of each interval so far."""
 
     def __init__(self, one: socket.socket) -> None:
@@ -35,9 +36,9 @@ class ReceivedFlow:
         self.intervals: list[int] = []
         self._before = 0
 
+    @abstractmethod
     def total(self) -> int:
         """The bytes received so far."""
-        raise NotImplementedError
 
     def taken(self) -> int:
         """The bytes received since it was asked last."""
