@@ -118,10 +118,13 @@ def _impossible(path: TcpPath, seen: Evidence) -> str:
     if seen.sockets:
         most = max(seen.sockets.peer_window_bytes, seen.sockets.most_in_flight_bytes)
         ceiling = min(ceiling, path.streams * window_bytes_per_s(most, path.rtt_ns))
-    if seen.throughput.steady_bytes_per_s <= CEILING_TOLERANCE * ceiling:
+    # Of a stream that has not settled, the last part may bring what waited before it for a lost segment.
+    rates = seen.throughput
+    rate = rates.steady_bytes_per_s if rates.settled else rates.mean_bytes_per_s
+    if rate <= CEILING_TOLERANCE * ceiling:
         return ""
-    steady, possible = map(units.throughput_text, (seen.throughput.steady_bytes_per_s, ceiling))
-    return f"{steady} exceeds the possible {possible}"
+    had, possible = map(units.throughput_text, (rate, ceiling))
+    return f"{had} exceeds the possible {possible}"
 
 
 def _rtt(path: TcpPath, seen: LaneEvidence) -> str:

@@ -101,6 +101,14 @@ def test_a_sound_cell_has_nothing_against_it() -> None:
     assert validity_checks.find(replace(PATH, loss=0.01), seen(retransmits=3, drops_limit=None)) == []
 
 
+def test_the_last_part_of_an_unsettled_stream_may_bring_what_waited_for_a_lost_segment() -> None:
+    fast = seen(steady_bytes_per_s=1200 * MIB, peer_window_bytes=100 * MIB)
+    growing = replace(fast, throughput=replace(fast.throughput, settled=False, mean_bytes_per_s=1100 * MIB))
+    assert "impossible" not in {one.check for one in validity_checks.find(PATH, growing)}
+    whole = replace(growing, throughput=replace(growing.throughput, mean_bytes_per_s=1200 * MIB))
+    assert "impossible" in {one.check for one in validity_checks.find(PATH, whole)}
+
+
 def test_no_window_makes_more_than_the_line_possible() -> None:
     fast = seen(steady_bytes_per_s=1200 * MIB, peer_window_bytes=100 * MIB)
     (finding,) = validity_checks.find(PATH, fast)
