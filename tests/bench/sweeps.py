@@ -18,10 +18,6 @@ def rates(folder: Path, *options: str | Path) -> dict[str, float]:
     done = subprocess.run([LONGHAUL, "sweep", *options, "--json"], cwd=folder, check=False, stdout=subprocess.PIPE)
     if done.returncode not in (0, 8):
         sys.exit(f"longhaul sweep {' '.join(map(str, options))} exited with {done.returncode}")
-    return rates_in(done.stdout)
-
-
-def rates_in(document: str | bytes) -> dict[str, float]:
-    """The same of what `longhaul sweep --json` printed."""
-    found = [results.from_json(one) for one in json.loads(document)["cells"]]
+    cells = json.loads(done.stdout)["cells"]
+    found = [results.from_json(one) for one in cells]
     return {one.spec.id: one.throughput.steady_bytes_per_s * 8 / 1e6 for one in found if isinstance(one, CellResult)}

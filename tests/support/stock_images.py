@@ -57,21 +57,12 @@ def qemu_root(folder: Path) -> Path:
 
 def made(folder: Path, suite: str, package: Path, *, keep: bool) -> Image:
     """The suite's disk: made anew, unless `keep` and an earlier call left one."""
-    note = _note(folder, suite)
+    note = qemu_root(folder) / VM / f"{suite}.json"
     if keep and note.exists():
-        return kept(folder, suite)
+        return Image(**json.loads(note.read_text()))
     image = make(folder, suite, package)
     note.write_text(json.dumps(asdict(image)))
     return image
-
-
-def kept(folder: Path, suite: str) -> Image:
-    """The suite's disk that an earlier call left. Raises FileNotFoundError."""
-    return Image(**json.loads(_note(folder, suite).read_text()))
-
-
-def _note(folder: Path, suite: str) -> Path:
-    return qemu_root(folder) / VM / f"{suite}.json"
 
 
 def delete(folder: Path, image: Image) -> None:
