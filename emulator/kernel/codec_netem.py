@@ -75,7 +75,8 @@ def decode_netem(o: Any) -> Netem:
     """A dumped netem in full, so that a setting of somebody else's shows as a difference."""
     # Its attributes as a dict: `get_attr` looks through all of them for each, which takes four times as long.
     said = dict(o["attrs"])
-    rate, corr, slot, reorder, corrupt = (_numbers(said.get(f"TCA_NETEM_{kind}")) for kind in _NUMBERS)
+    structs = ("RATE", "CORR", "SLOT", "REORDER", "CORRUPT")
+    rate, corr, slot, reorder, corrupt = (_numbers(said.get(f"TCA_NETEM_{name}")) for name in structs)
     loss = said.get("TCA_NETEM_LOSS")
     ge, gi = (loss.get_attr(f"NETEM_LOSS_{kind}") if loss else None for kind in ("GE", "GI"))
     return Netem(
@@ -139,9 +140,6 @@ def decode_shaper(o: Any) -> Shaper:
     overhead, atm = parms["overhead"], parms["linklayer"] == ATM
     return Shaper(rate, burst_from_ticks(rate, parms["buffer"], overhead, atm=atm), parms["limit"], overhead, atm)
 
-
-_NUMBERS = ("RATE", "CORR", "SLOT", "REORDER", "CORRUPT")
-"""The attributes of netem that are structs of numbers."""
 
 _GE = ("p", "r", "h", "k1")
 _GI = ("p13", "p31", "p32", "p23", "p14")

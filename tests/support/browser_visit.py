@@ -192,8 +192,10 @@ def window(browser: Browser, site: Site, width: int = 1280, scheme: Scheme = "li
     page = context.new_page()
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
-    yield page
-    page.close()
+    try:
+        yield page
+    finally:
+        page.close()
 
 
 @contextmanager
