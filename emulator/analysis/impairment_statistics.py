@@ -168,6 +168,12 @@ def _delay_rows(impairment: Impairment, seen: Sequence[ReceivedFrame], slack_ns:
         yield ImpairmentCheck("jitter's shape (KS)", "", 0.0, apart, apart - allowed, apart)
 
 
+def repeated(first: Sequence[ImpairmentCheck], second: Sequence[ImpairmentCheck]) -> list[ImpairmentCheck]:
+    """The rows of `first`, each failed one replaced by the row of `second` about the same figure, if there is one."""
+    again = {row.what: row for row in second}
+    return [row if row.passed else again.get(row.what, row) for row in first]
+
+
 def train_frames(lane: Lane, impairment: Impairment) -> int:
     """The number of full-size frames that fill the bottleneck; 0 when they would be too many, or it is too fast."""
     if not impairment.rate_bps or impairment.rate_bps > FASTEST_BPS:

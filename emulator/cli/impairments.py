@@ -36,7 +36,7 @@ def run(ctx: click.Context, appliance: Appliance, lanes: Sequence[str], packets:
     else:
         emit_table(COLUMNS, _cells(proofs), left=("lane", "direction", "impairment", "verdict"))
         per = "direction and flow" if any(proof.flow for proof in proofs) else "direction"
-        click.echo(f"\n{count} packets per {per}; an interval of 99.9 % fails by chance once in a thousand rows.")
+        click.echo(f"\n{count} packets per {per}; a row fails when two measurements in turn miss its 99.9 % interval.")
     if not all(p.row.passed for p in proofs):
         ctx.exit(EXIT_NOT_AS_ASKED)
 

@@ -104,9 +104,22 @@ def prove(topology: Topology, packets: int, slack_ns: int, lanes: Collection[str
     """Send `packets` frames over each direction, all at once, then a train over each bottleneck, one by one.
 
     A lane with flows gets as many for each flow and for no flow. `slack_ns` is the measurement error of a delay.
+    A direction with a failed row is measured again: chance fails a row once in a thousand, a wrong setting each time.
     `lanes` are the lanes to measure, by default all. Raises MissingError without the hosts, InputError.
     """
     every = _ways(topology, lanes)
+    rows = _measure(topology, every, packets, slack_ns)
+    doubtful = [w for w in every if not all(row.passed for row in rows[w])]
+    if doubtful:
+        again = _measure(topology, doubtful, packets, slack_ns)
+        rows |= {w: impairment_statistics.repeated(rows[w], again[w]) for w in doubtful}
+    return [w.proof(row) for w in every for row in rows[w]]
+
+
+def _measure(
+    topology: Topology, every: Sequence[_Way], packets: int, slack_ns: int
+) -> dict[_Way, list[ImpairmentCheck]]:
+    """The rows of each way: single frames over all ways at once, then the trains."""
     singles = [
         w.stream(
             packets,
@@ -117,11 +130,11 @@ def prove(topology: Topology, packets: int, slack_ns: int, lanes: Collection[str
         for w in every
     ]
     found = _run(topology, singles)
-    rows = [
-        impairment_statistics.stream_rows(w.lane, w.impairment, packets, seen, slack_ns, _switched(w))
+    rows = {
+        w: impairment_statistics.stream_rows(w.lane, w.impairment, packets, seen, slack_ns, _switched(w))
         for w, seen in zip(every, found, strict=True)
-    ]
-    return [w.proof(row) for w, of_way in zip(every, rows, strict=True) for row in (*of_way, *_train(topology, w))]
+    }
+    return {w: [*of_way, *_train(topology, w)] for w, of_way in rows.items()}
 
 
 def _switched(w: _Way) -> int:

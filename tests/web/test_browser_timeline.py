@@ -285,7 +285,8 @@ def test_the_play_head_and_what_is_asked_follow_and_a_jump_moves_them(timeline: 
     expect(now).to_have_text("asked now: 99 ms")
     expect(timeline.locator("#playing")).to_contain_text(re.compile("at 1 min [0-9] s of a loop"))
     assert float(first.get_attribute("x1") or "nan") > before + 100
-    timeline.get_by_role("button", name="Begin again").click()
+    with timeline.expect_response("**/api/schedule/jump*"):
+        timeline.get_by_role("button", name="Begin again").click()
     site.look()
     expect(now).to_have_text("asked now: 80 ms")
 
@@ -299,6 +300,7 @@ def test_a_change_that_waits_is_reverted_and_the_page_follows(timeline: Page, si
     site.look()
     expect(timeline.locator("#pending")).to_be_visible()
     timeline.get_by_role("button", name="Revert it now").click()
+    expect(timeline.locator("#notes")).to_contain_text("The change was reverted.")
     site.look()
     expect(value).to_have_value("120ms")
     assert rtts(site)[1] == (40, 120)

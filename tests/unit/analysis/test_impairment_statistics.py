@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from emulator.analysis import impairment_statistics
+from emulator.analysis.impairment_statistics import ImpairmentCheck
 from emulator.hosts.tools.frame_stream import Arrival
 from emulator.model.impairment import Buffer, Impairment
 from emulator.model.jitter_distribution import deviation_ns, named
@@ -111,3 +112,13 @@ def test_a_train_shows_rate_and_buffer() -> None:
 
 def test_one_frame_alone_shows_no_rate() -> None:
     assert train(LANE, replace(CALM, rate_bps=10**7), 1_250_000, 0) == {}
+
+
+def test_a_failed_row_is_replaced_by_the_second_measurements_and_no_other() -> None:
+    loss, again = ImpairmentCheck("loss", "%", 5.0, 7.0, 6.0, 8.0), ImpairmentCheck("loss", "%", 5.0, 5.1, 4.0, 6.0)
+    delay, late = (
+        ImpairmentCheck("delay", "ms", 40.0, 40.0, 39.9, 40.1),
+        ImpairmentCheck("delay", "ms", 40.0, 9.0, 9.0, 9.1),
+    )
+    rate = ImpairmentCheck("rate", "Mbit/s", 5.0, 1.0, 0.9, 1.1)
+    assert impairment_statistics.repeated([loss, delay, rate], [late, again]) == [again, delay, rate]
