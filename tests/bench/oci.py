@@ -64,6 +64,7 @@ def main() -> int:
     asked = parser(__doc__)
     asked.add_argument("release", type=Path)
     asked.add_argument("--images", type=Path, help="the folder of images that are there already")
+    asked.add_argument("--only", choices=("lab", "appliance"), help="this image, not both")
     asked.add_argument("--seccomp", type=Path, default=PROFILE, help="the profile, in Docker's form")
     given = asked.parse_args()
     if not given.seccomp.exists():
@@ -83,6 +84,8 @@ def main() -> int:
         images = given.images or built(given.release, folder, see)
         lab, appliance = (images / release_oci.file_name(image) for image in release_oci.IMAGES)
         for place, archive, tried in (("lab", lab, laboratory), ("appliance", appliance, lanes)):
+            if given.only not in (None, place):
+                continue
             began = time.monotonic()
             image = unpack(archive, folder / place / "root")
             said = json.dumps(image["config"]["Labels"])
