@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from support import made_recordings  # noqa: E402
-from support.browser_visit import Site, chromium, log_in, served  # noqa: E402
+from support.browser_visit import Site, chromium, fill_login, log_in, served  # noqa: E402
 from support.furnished_house import Once, furnished, past, ran  # noqa: E402
 from support.waiting import until  # noqa: E402
 from support.web_daemon import House  # noqa: E402
@@ -262,7 +262,8 @@ def report(page: Page, site: Site) -> None:
 def wrong_token(page: Page, site: Site) -> None:
     """A login that failed."""
     page.context.clear_cookies()
-    log_in(page, site.url + "/runs", "guess")
+    page.goto(site.url + "/runs")
+    fill_login(page, "guess")
     expect(page.get_by_role("alert")).to_be_visible()
 
 
@@ -303,7 +304,7 @@ def take(browser: Browser, folder: Path, wanted: list[str]) -> None:
                 context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
                 page = context.new_page()
                 page.set_default_timeout(LIMIT_MS)
-                log_in(page, site.url + "/login")
+                log_in(page, site.url + "/")
                 for name, scene in chosen.items():
                     asked = site.house.client.get("/api/topology")
                     scene(page, site)

@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Literal
+from urllib.parse import urljoin
 
 from playwright.sync_api import APIResponse, Browser, Page, Route, sync_playwright
 
@@ -121,9 +123,9 @@ class Held:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium. As root it cannot have its sandbox; the pages are our own."""
+    """Debian's Chromium without windows and menus. As root it cannot have its sandbox; the pages are our own."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=["--no-sandbox"])
         browser.new_context().set_default_timeout(LIMIT_MS)
         yield browser
         browser.close()
@@ -172,8 +174,14 @@ def scrolled_to_the_end(page: Page) -> None:
 
 
 def log_in(page: Page, url: str, token: str = TOKENS.write) -> None:
-    """Visit a page that needs a login, with this token."""
+    """Log in with this token and visit the page, without a visit to the form."""
+    answer = page.request.post(urljoin(url, "/login"), form={"token": token}, max_redirects=0)
+    assert answer.status == HTTPStatus.SEE_OTHER
     page.goto(url)
+
+
+def fill_login(page: Page, token: str) -> None:
+    """Log in with this token in the form that is there."""
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Log in").click()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from support.browser_visit import Scheme, Site, accessible, fits, log_in, scrolled_to_the_end, violations, window
+from support.browser_visit import Scheme, Site, accessible, fill_login, fits, scrolled_to_the_end, violations, window
 from support.made_results import MS, cell_result, cell_spec, execution
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House, star, until
@@ -43,10 +43,10 @@ PAGES = {
 
 def test_a_wrong_token_is_told_and_a_page_comes_after_the_login(browser: Browser, site: Site) -> None:
     with window(browser, site) as made:
-        log_in(made, site.url + "/runs", "guess")
+        made.goto(site.url + "/runs")
+        fill_login(made, "guess")
         expect(made.get_by_role("alert")).to_have_text("This token is unknown.")
-        made.get_by_label("Token").fill(TOKENS.read)
-        made.get_by_role("button", name="Log in").click()
+        fill_login(made, TOKENS.read)
         expect(made.get_by_role("heading", name="Test runs", level=1)).to_be_visible()
         expect(made.get_by_text("read-only")).to_be_visible()
         expect(made.get_by_role("button", name="Start")).to_be_disabled()

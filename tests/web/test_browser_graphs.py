@@ -57,7 +57,7 @@ def page(browser: Browser, site: Site, echo: SaidEcho) -> Iterator[Page]:
     """Somebody who looks at london's graphs."""
     with window(browser, site, 1440) as made:
         made.add_init_script(KEEP_PLOTS)
-        log_in(made, site.url + "/login")
+        log_in(made, site.url + "/")
         expect(made.locator("#link")).to_have_text("live")
         made.locator("#star [data-lane=london] .dot").click()
         expect(made.get_by_role("heading", name="Live: london")).to_be_visible()

@@ -87,9 +87,8 @@ def test_thirty_two_lanes_are_accessible_and_fit(browser: Browser, site: Site, w
     site.house.client.put("/api/topology", data=f"name: wide\nhub: hub\nlanes:\n{lanes}", content_type="text/yaml")
     site.house.tools.silent.add(("hub", "site-02"))
     site.house.client.post("/api/verification")
-    with visit(browser, site, width, scheme, path="/login", token=TOKENS.read) as page:
+    with visit(browser, site, width, scheme, path="/matrix", token=TOKENS.read) as page:
         expect(page.locator("#link")).to_have_text("live")
-        page.goto(site.url + "/matrix")
         expect(page.locator("#summary")).to_have_text("1 of 528 pairs is not as asked: hub – site-02.")
         page.get_by_role("gridcell", name="hub to site-02: asked 16.000 ms, no answer").last.click()
         expect(page.get_by_role("region", name="hub – site-02")).to_contain_text("none of 11 echoes was answered")
