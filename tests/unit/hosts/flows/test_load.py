@@ -85,13 +85,14 @@ def test_groups_of_several_senders_are_reported_in_their_order() -> None:
     assert [group["lost"] for group in reports.sender["groups"]] == [[], [], []]
 
 
-def test_a_group_sends_from_its_start_to_its_stop() -> None:
-    reports = run("cubic:1,reno:1:start=600ms:stop=1s", 2)
+def test_a_group_sends_after_its_start_and_ends_before_the_others() -> None:
+    """Whatever else this machine does meanwhile; tests/lab/test_flows_against.py has the instants."""
+    reports = run("cubic:1,reno:1:start=600ms:stop=1500ms", 2)
     (flow,) = reports.receiver["groups"][1]["flows"]
-    assert sum(flow[:6]) == 0 < sum(flow[6:10])
+    assert sum(flow[:6]) == 0 < sum(flow)
     windows = reports.sender["groups"][1]["windows"]
     assert windows[:5] == [None] * 5
-    assert windows[-3:] == [None] * 3
+    assert windows[-1] is None
 
 
 @pytest.mark.parametrize("keep", ["", ":keep"])
