@@ -1,8 +1,9 @@
 """Boots the lab once for every test file, in a process of its own: the tests of the host may change all of theirs.
 
-The first line of stdin says what: JSON of `folder` (for the results, seen from inside the lab too), and `files`, each
-the ids of its tests. The end of stdin ends everything. The number of each file that is done goes to stdout, its result
-to FOLDER/NUMBER.json. The labs have every CPU, but only while nothing else wants it: in virtual time nobody is late.
+The first line of stdin says what: JSON of `folder` (for the results, seen from inside the lab too), and `jobs`, each
+the ids of its tests, and whether they need a lab. The end of stdin ends everything. The number of each job that is done
+goes to stdout, its result to FOLDER/NUMBER.json. The jobs have every CPU, but only while nothing else wants it: in
+virtual time nobody is late, and a browser's tests wait for what they expect.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +20,7 @@ from typing import Any
 
 REPORTS = "LONGHAUL_TEST_REPORTS"
 TIMEOUT_S = 3600.0
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 SEEDS = (1, 2, 3)
 """Of the boots that a file's tests may take: most take one."""
 
@@ -55,7 +58,7 @@ def _boot(ids: list[str], reports: Path, cpu: int, seed: int) -> str:
     from emulator.lab.boot_options import BootOptions
     from emulator.lab.lab_root import RootChoice
 
-    argv = ["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *ids]
+    argv = ["python3", *PYTEST, *ids]
     choice = RootChoice(packages=packages(Path(ids[0].partition("::")[0])))
     env = {REPORTS: str(reports), "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis"}
     try:
@@ -65,6 +68,18 @@ def _boot(ids: list[str], reports: Path, cpu: int, seed: int) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return (done.stdout + done.stderr).decode(errors="replace")
+
+
+def run_here(ids: list[str], reports: Path, begun: list[subprocess.Popen[bytes]]) -> dict[str, object]:
+    """Run these tests without a lab in a process of their own, added to `begun`; the result is that of `run`."""
+    reports.write_text("")
+    argv, env = [sys.executable, *PYTEST, *ids], {**os.environ, REPORTS: str(reports)}
+    with subprocess.Popen(
+        argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        begun.append(process)
+        printed = process.communicate()[0].decode(errors="replace")
+    return {"reports": _read(reports), "printed": printed, "stalled": ""}
 
 
 def packages(file: Path) -> tuple[str, ...]:
@@ -85,19 +100,23 @@ def main() -> None:
     folder = Path(asked["folder"])
     # From the last one down: the labs that tests of the host boot take the first that is free.
     cpus = sorted(os.sched_getaffinity(0))
+    here: list[subprocess.Popen[bytes]] = []
 
-    def work(number: int, ids: list[str]) -> None:
-        cpu, begun = cpus.pop(), time.monotonic()
-        result = run(ids, folder / f"{number}.reports", cpu) | {"took_s": time.monotonic() - begun}
+    def work(number: int, job: dict[str, Any]) -> None:
+        cpu, begun, reports = cpus.pop(), time.monotonic(), folder / f"{number}.reports"
+        result = run(job["ids"], reports, cpu) if job["boots"] else run_here(job["ids"], reports, here)
+        result["took_s"] = time.monotonic() - begun
         cpus.append(cpu)
         (folder / f"{number}.json").write_text(json.dumps(result))
         os.write(1, b"%d\n" % number)
 
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     pool = ThreadPoolExecutor(len(cpus))
-    for number, ids in enumerate(asked["files"]):
-        pool.submit(work, number, ids)
+    for number, job in enumerate(asked["jobs"]):
+        pool.submit(work, number, job)
     sys.stdin.readline()
+    for process in here:
+        process.terminate()
     os._exit(0)  # the labs that run die with their launcher
 
 
