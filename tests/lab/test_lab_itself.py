@@ -62,6 +62,22 @@ def test_a_question_to_select_in_vain_takes_a_tenth_of_a_millisecond() -> None:
     assert time.monotonic_ns() - before < 10_000
 
 
+def test_who_does_nothing_with_what_select_found_waits_as_well() -> None:
+    """As iperf3 before 3.16 does with a stream that it may write to, for a round trip."""
+    reader, writer = os.pipe()
+    before, turns = time.monotonic_ns(), 0
+    while time.monotonic_ns() - before < 1_000_000_000:
+        assert select.select([], [writer], [])[1] == [writer]
+        turns += 1
+    assert 9_900 < turns < 10_100
+    before = time.monotonic_ns()
+    for _ in range(1000):
+        select.select([], [writer], [])
+        os.write(writer, b"x")
+        os.read(reader, 1)
+    assert time.monotonic_ns() - before < 1_000_000
+
+
 def test_what_is_written_is_the_writers_alone(tmp_path: Path) -> None:
     """The kernel gives a program sixteen pages at a time; none of them changes anything for another."""
     page, pages = mmap.PAGESIZE, 40
