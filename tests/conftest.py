@@ -20,11 +20,12 @@ import hypothesis
 import pytest
 from support.lab_boots import REPORTS
 
-IN_THE_LAB = [Path(__file__).parent / name for name in ("contract", "lab", "mininet")]
+HERE = Path(__file__).parent
+IN_THE_LAB = [HERE / name for name in ("contract", "lab", "mininet")]
 IN_LAB = "LONGHAUL_LAB" in os.environ
 BROWSER = "test_browser"
 """What the files of tests in a browser are called, up to their subject."""
-LONGEST = (BROWSER, "test_presets.py", "test_verdicts_path.py", "test_verdicts_windows.py")
+LONGEST = (BROWSER, "lab/test_presets.py", "lab/test_verdicts_path.py", "lab/test_verdicts_windows.py")
 """The jobs that begin first: what ends last should be short. The others follow in any order."""
 
 # CPUs are shared: a slow example is no mistake.
@@ -101,7 +102,7 @@ class Jobs:
 
 def _job(item: pytest.Item) -> str:
     """What the job of a test is called, if it has one."""
-    return BROWSER if is_in_a_browser(item) else item.path.name
+    return BROWSER if is_in_a_browser(item) else item.path.relative_to(HERE).as_posix()
 
 
 class OnTheHost:
