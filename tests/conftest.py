@@ -25,8 +25,8 @@ IN_THE_LAB = [HERE / name for name in ("contract", "lab", "mininet")]
 IN_LAB = "LONGHAUL_LAB" in os.environ
 BROWSER = "test_browser"
 """What the files of tests in a browser are called, up to their subject."""
-LONGEST = (BROWSER, "lab/test_presets.py", "lab/test_verdicts_path.py", "lab/test_verdicts_windows.py")
-"""The jobs that begin first: what ends last should be short. The others follow in any order."""
+LONGEST = ("lab/test_presets.py", "lab/test_verdicts_path.py", "lab/test_verdicts_windows.py")
+"""They boot first: what ends last should be short. The others follow in any order."""
 
 # CPUs are shared: a slow example is no mistake.
 hypothesis.settings.register_profile("longhaul", deadline=None)

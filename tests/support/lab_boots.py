@@ -2,8 +2,8 @@
 
 The first line of stdin says what: JSON of `folder` (for the results, seen from inside the lab too), and `jobs`, each
 the ids of its tests, and whether they need a lab. The end of stdin ends everything. The number of each job that is done
-goes to stdout, its result to FOLDER/NUMBER.json. The jobs have every CPU, but only while nothing else wants it: in
-virtual time nobody is late, and a browser's tests wait for what they expect.
+goes to stdout, its result to FOLDER/NUMBER.json. The labs have every CPU, but only while nothing else wants it: in
+virtual time nobody is late.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from __future__ import annotations
 import ast
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,8 @@ from typing import Any
 REPORTS = "LONGHAUL_TEST_REPORTS"
 TIMEOUT_S = 3600.0
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+LEAST = 19
+"""The priority of tests that need no lab: the least, but more than a lab's. They wait more than they work."""
 SEEDS = (1, 2, 3)
 """Of the boots that a file's tests may take: most take one."""
 
@@ -70,16 +75,14 @@ def _boot(ids: list[str], reports: Path, cpu: int, seed: int) -> str:
     return (done.stdout + done.stderr).decode(errors="replace")
 
 
-def run_here(ids: list[str], reports: Path, begun: list[subprocess.Popen[bytes]]) -> dict[str, object]:
-    """Run these tests without a lab in a process of their own, added to `begun`; the result is that of `run`."""
+def run_here(ids: list[str], reports: Path) -> dict[str, object]:
+    """Run these tests without a lab, in a process of their own; the result is that of `run`."""
     reports.write_text("")
     argv, env = [sys.executable, *PYTEST, *ids], {**os.environ, REPORTS: str(reports)}
-    with subprocess.Popen(
-        argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
-        begun.append(process)
-        printed = process.communicate()[0].decode(errors="replace")
-    return {"reports": _read(reports), "printed": printed, "stalled": ""}
+    done = subprocess.run(
+        argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    return {"reports": _read(reports), "printed": done.stdout.decode(errors="replace"), "stalled": ""}
 
 
 def packages(file: Path) -> tuple[str, ...]:
@@ -96,28 +99,39 @@ def _read(reports: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    os.setpgid(0, 0)
     asked = json.loads(sys.stdin.readline())
     folder = Path(asked["folder"])
     # From the last one down: the labs that tests of the host boot take the first that is free.
     cpus = sorted(os.sched_getaffinity(0))
-    here: list[subprocess.Popen[bytes]] = []
 
-    def work(number: int, job: dict[str, Any]) -> None:
-        cpu, begun, reports = cpus.pop(), time.monotonic(), folder / f"{number}.reports"
-        result = run(job["ids"], reports, cpu) if job["boots"] else run_here(job["ids"], reports, here)
-        result["took_s"] = time.monotonic() - begun
-        cpus.append(cpu)
+    def begin(number: int, work: Callable[[Path], dict[str, object]]) -> None:
+        began = time.monotonic()
+        result = work(folder / f"{number}.reports") | {"took_s": time.monotonic() - began}
         (folder / f"{number}.json").write_text(json.dumps(result))
         os.write(1, b"%d\n" % number)
 
+    def boots(number: int, ids: list[str]) -> None:
+        cpu = cpus.pop()
+        begin(number, lambda reports: run(ids, reports, cpu))
+        cpus.append(cpu)
+
+    def here(number: int, ids: list[str]) -> None:
+        os.nice(LEAST)
+        begin(number, lambda reports: run_here(ids, reports))
+
+    jobs = list(enumerate(asked["jobs"]))
+    for number, job in jobs:
+        if not job["boots"]:
+            threading.Thread(target=here, args=(number, job["ids"]), daemon=True).start()
+    # Of this thread and of those that follow: what runs here is not for labs alone.
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     pool = ThreadPoolExecutor(len(cpus))
-    for number, job in enumerate(asked["jobs"]):
-        pool.submit(work, number, job)
+    for number, job in jobs:
+        if job["boots"]:
+            pool.submit(boots, number, job["ids"])
     sys.stdin.readline()
-    for process in here:
-        process.terminate()
-    os._exit(0)  # the labs that run die with their launcher
+    os.killpg(0, signal.SIGTERM)  # the labs that run die with their launcher, and what runs here with it
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def test_a_key_is_dragged_in_time_and_value_and_applied(timeline: Page, site: Si
     expect(value).not_to_have_value("120ms")
     lower_ms = float(value.input_value().removesuffix("ms"))
     assert 60 < lower_ms < 115
-    dragged(timeline, chart.locator(".handle").nth(1), 5000, 0)
+    dragged(timeline, chart.locator(".handle").nth(1), 550, 0)
     expect(time).to_have_value("79.999s")
     assert rtts(site)[1] == (40, 120)
     timeline.get_by_role("button", name="Apply", exact=True).click()
