@@ -197,7 +197,8 @@ def test_another_change_waits_for_its_confirmation(page: Page, site: Site) -> No
     page.get_by_role("button", name="Bring it up").click()
     expect(page.locator("#wrong, #up-said").filter(has_text=re.compile("confirm|keep"))).not_to_have_count(0)
     site.look()
-    page.locator("#keep:visible, #confirm:visible").first.click()
+    with page.expect_response("**/api/confirm"):
+        page.locator("#keep:visible, #confirm:visible").first.click()
     expect(page.locator("#pending")).to_be_hidden()
     assert site.house.usecases.pending_ns() is None
 
