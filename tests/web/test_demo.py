@@ -150,7 +150,7 @@ def test_a_sweep_started_by_mouse_fills_its_table_and_gives_the_star_back(url: s
     for row in page.locator("#cells tr.done").all():
         _, asked, measured, _, steady, _ = row.locator("td").all_inner_texts()
         assert float(measured.removesuffix(" ms")) >= float(asked.removesuffix(" ms"))
-        assert float(steady.strip("✗~ ").partition(" MiB/s")[0]) > 0
+        assert float(steady.strip("✗~ ").partition(" MiB/s")[0]) > 0, page.locator("#cells").inner_text()
     with page.expect_popup() as opened:
         page.get_by_role("link", name="Report with figures").click()
     expect(opened.value.get_by_role("heading", level=1)).to_be_visible()
