@@ -2,8 +2,8 @@
 
 On the host every test file is one boot, in which pytest runs that file's chosen tests; each inner report comes back
 as a report of the outer session. So they are chosen, counted and shown as any other test. The tests of the host go
-first; the labs boot meanwhile, and have what these leave of the CPUs. So have the tests in a browser, which wait more
-than they work: beside labs they run in a process of their own. In such a process this file only reports.
+first; the labs boot meanwhile, and have what these leave of the CPUs. The tests in a browser wait more than they work:
+where labs boot, they run in another process meanwhile. Inside the lab and in that process this file only reports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from support.lab_boots import REPORTS
+from support.jobs import REPORTS
 
 HERE = Path(__file__).parent
 IN_THE_LAB = [HERE / name for name in ("contract", "lab", "mininet")]
@@ -44,7 +44,7 @@ def is_in_a_browser(item: pytest.Item) -> bool:
 
 
 class Jobs:
-    """The tests that run elsewhere, by `support/lab_boots.py`: a boot per test file of the lab, and all in a browser.
+    """The tests that run elsewhere, by `support/jobs.py`: a boot per test file of the lab, and all in a browser.
 
     Nothing happens before `begin`.
     """
@@ -68,7 +68,7 @@ class Jobs:
             return
         root = self._config.rootpath
         self._folder = tempfile.TemporaryDirectory(dir=root, prefix=".lab-reports-")
-        argv = [sys.executable, str(Path(__file__).with_name("support") / "lab_boots.py")]
+        argv = [sys.executable, str(Path(__file__).with_name("support") / "jobs.py")]
         self._process = subprocess.Popen(argv, cwd=root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin
         jobs = [{"ids": self._ids[name], "boots": name != BROWSER} for name in self._names]

@@ -11,7 +11,7 @@ from support.preset_laws import ENDS, RTTS, law
 from support.preset_laws import rows as rows_of
 
 LAB_PACKAGES = ("curl", "git", "lighttpd", "nginx", "openssl", "postgresql", "redis-server", "redis-tools", "rsync")
-"""What `support/lab_boots.py` puts on top of the image for this file."""
+"""What `support/jobs.py` puts on top of the image for this file."""
 
 
 def swept(folder: Path, preset: str, *options: str, rtts: str = RTTS) -> list[dict[str, str]]:

@@ -246,7 +246,7 @@ def test_every_step_fits(browser: Browser, site: Site, width: int, scheme: Schem
 
 
 def test_a_reader_only_looks(browser: Browser, site: Site) -> None:
-    with visit(browser, site, path="/", token=TOKENS.read) as page:
+    with visit(browser, site, token=TOKENS.read) as page:
         expect(page.get_by_role("heading", name="Nothing is up")).to_be_visible()
         page.goto(site.url + "/setup")
         expect(page.get_by_text("Your token may only read")).to_be_visible()

@@ -1,4 +1,6 @@
-"""Boots the lab once for every test file, in a process of its own: the tests of the host may change all of theirs.
+"""Runs tests beside those of the host: a boot of the lab for each file, and one process for those in a browser.
+
+It is a process of its own, since the tests of the host may change all of theirs.
 
 The first line of stdin says what: JSON of `folder` (for the results, seen from inside the lab too), and `jobs`, each
 the ids of its tests, and whether they need a lab. The end of stdin ends everything. The number of each job that is done
@@ -25,7 +27,7 @@ REPORTS = "LONGHAUL_TEST_REPORTS"
 TIMEOUT_S = 3600.0
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 LEAST = 19
-"""The priority of tests that need no lab: the least, but more than a lab's. They wait more than they work."""
+"""The niceness of tests that need no lab. Only the labs go after them."""
 SEEDS = (1, 2, 3)
 """Of the boots that a file's tests may take: most take one."""
 
@@ -105,7 +107,7 @@ def main() -> None:
     # From the last one down: the labs that tests of the host boot take the first that is free.
     cpus = sorted(os.sched_getaffinity(0))
 
-    def begin(number: int, work: Callable[[Path], dict[str, object]]) -> None:
+    def done(number: int, work: Callable[[Path], dict[str, object]]) -> None:
         began = time.monotonic()
         result = work(folder / f"{number}.reports") | {"took_s": time.monotonic() - began}
         (folder / f"{number}.json").write_text(json.dumps(result))
@@ -113,18 +115,18 @@ def main() -> None:
 
     def boots(number: int, ids: list[str]) -> None:
         cpu = cpus.pop()
-        begin(number, lambda reports: run(ids, reports, cpu))
+        done(number, lambda reports: run(ids, reports, cpu))
         cpus.append(cpu)
 
     def here(number: int, ids: list[str]) -> None:
         os.nice(LEAST)
-        begin(number, lambda reports: run_here(ids, reports))
+        done(number, lambda reports: run_here(ids, reports))
 
     jobs = list(enumerate(asked["jobs"]))
     for number, job in jobs:
         if not job["boots"]:
             threading.Thread(target=here, args=(number, job["ids"]), daemon=True).start()
-    # Of this thread and of those that follow: what runs here is not for labs alone.
+    # It holds for this thread and those that it begins from here on, which are the labs'.
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     pool = ThreadPoolExecutor(len(cpus))
     for number, job in jobs:

@@ -13,7 +13,7 @@ from emulator.errors import LabStalled
 from emulator.lab import boot
 from emulator.lab.boot_options import BootOptions
 from emulator.lab.lab_root import RootChoice
-from support import lab_boots
+from support import jobs
 
 
 def report(test: str, when: str, seed: int) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def script(monkeypatch: pytest.MonkeyPatch, stalls: int) -> list[list[str]]:
         lines = [
             report(one, when, options.seed) for one in ids[: 1 if stands else None] for when in ("call", "teardown")
         ]
-        with Path(options.env[lab_boots.REPORTS]).open("a") as file:
+        with Path(options.env[jobs.REPORTS]).open("a") as file:
             file.writelines(
                 json.dumps(line) + "\n" for line in [*lines, *([report(ids[1], "call", options.seed)] * stands)]
             )
@@ -69,7 +69,7 @@ def test_what_has_not_ended_when_a_lab_stands_still_runs_with_another_seed_and_t
     stalled: str,
 ) -> None:
     seen = script(monkeypatch, stalls)
-    result = lab_boots.run(list("abcd"), tmp_path / "reports", 0)
+    result = jobs.run(list("abcd"), tmp_path / "reports", 0)
     ended = [
         report(test, when, seed) for test, seed in zip("abcd", seeds, strict=False) for when in ("call", "teardown")
     ]
@@ -79,18 +79,18 @@ def test_what_has_not_ended_when_a_lab_stands_still_runs_with_another_seed_and_t
 
 def test_a_file_names_the_packages_of_its_lab(tmp_path: Path) -> None:
     (file := tmp_path / "test_it.py").write_text('"""Text."""\n\nLAB_PACKAGES = ("rsync", "nginx")\n')
-    assert lab_boots.packages(file) == ("rsync", "nginx")
-    assert lab_boots.packages(Path(__file__)) == ()
+    assert jobs.packages(file) == ("rsync", "nginx")
+    assert jobs.packages(Path(__file__)) == ()
 
 
 def test_tests_that_need_no_lab_report_from_a_process_of_their_own(tmp_path: Path) -> None:
-    me = "tests/support/test_lab_boots.py::test_a_file_names_the_packages_of_its_lab"
-    result = lab_boots.run_here([me], tmp_path / "reports")
+    me = "tests/support/test_jobs.py::test_a_file_names_the_packages_of_its_lab"
+    result = jobs.run_here([me], tmp_path / "reports")
     reports = result["reports"]
     assert isinstance(reports, list)
     assert [(one["nodeid"], one["when"], one["outcome"]) for one in reports] == [
         (me, when, "passed") for when in ("setup", "call", "teardown")
     ]
     assert "1 passed" in str(result["printed"])
-    broken = lab_boots.run_here([f"{me}_not"], tmp_path / "reports")
+    broken = jobs.run_here([f"{me}_not"], tmp_path / "reports")
     assert broken["reports"] == [] and "not found" in str(broken["printed"])
