@@ -17,6 +17,7 @@ from emulator.errors import no_such
 from emulator.model import bottleneck, device_names
 from emulator.model.flow_match import MOST_FLOWS, Match
 from emulator.model.impairment import MOST_RATE_BPS, Impairment
+from emulator.model.kept_hash import KeptHash
 from emulator.model.schedule import Schedule
 from emulator.units import format_duration, format_rate
 
@@ -82,7 +83,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Lane:
+class Lane(KeptHash):
     """The emulated link between the hub and one site, with the site's name.
 
     `outbound` (hub to site) acts on the site port's egress, `inbound` on the hub port's. `ports` None means a
