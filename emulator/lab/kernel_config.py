@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 from emulator.lab.kernel_version import KernelVersion
+from emulator.model.impairment import AQM_SINCE
 
 GONE = {"CONFIG_UML_NET": (6, 16)}
 """Lines of kernel.config that a kernel has no more, from this version on."""
-NEW = {"CONFIG_NET_SCH_DUALPI2": (6, 17)}
+NEW = {f"CONFIG_NET_SCH_{name.upper()}": since for name, since in AQM_SINCE.items()}
 """Lines of kernel.config that a kernel has only from this version on."""
 
 _SET = re.compile(r"(CONFIG_[A-Za-z0-9_]+)=(\S.*)")

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from emulator.model.jitter_distribution import NAMES, DistributionTable, checked
+from emulator.model.kept_hash import KeptHash
 from emulator.model.loss_model import P32, LossModel
 from emulator.units import format_duration, format_rate
 
@@ -20,7 +21,10 @@ MAX_JITTER_NS = 2**31 - 1
 
 AQMS = ("drop-tail", "codel", "fq-codel", "red", "pie", "fq-pie", "cake", "fq", "dualpi2")
 """How a buffer drops: arriving packets when it is full (fq: of each flow in turn), or earlier by an active queue
-management."""
+management. New ones go to the end: the handles of the kernel's queues follow this order."""
+
+AQM_SINCE = {"dualpi2": (6, 17)}
+"""The queue managements that older kernels lack, with the version of Linux that brought them."""
 
 MARKING = tuple(name for name in AQMS if name not in ("drop-tail", "fq"))
 """Those that can mark packets instead of dropping them. CAKE and DualPI2 do so whether `ecn` is set or not."""
@@ -53,7 +57,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Impairment:
+class Impairment(KeptHash):
     """The impairment of one direction of a lane.
 
     `rate_bps` None: the direction has no bottleneck but the ports' own speed. `buffer` needs a rate; None means one BDP

@@ -7,12 +7,13 @@ from ipaddress import IPv6Address, ip_address
 
 from emulator.errors import RefusedError
 from emulator.model import device_names
+from emulator.model.impairment import AQM_SINCE
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Lane, Topology
 from emulator.plan.desired_state import resolved, unresolved
 from emulator.plan.engine_lane import lane_memory_bytes, unknown
-from emulator.plan.netem_lowering import limit_packets, lower, queue_bytes
-from emulator.plan.small_frames import FULL, MEMORY_SHARE, MOST_PACKETS, datapath, directions
+from emulator.plan.netem_lowering import lower
+from emulator.plan.small_frames import FULL, MEMORY_SHARE, MOST_PACKETS, datapath, lane_queues_bytes, most_packets
 from emulator.plan.state import Machine, Nic, State
 from emulator.units import compact, format_rate
 
@@ -21,9 +22,6 @@ ENGINE_NEVER = {
     "what is measured with a copy of the kernel's code says nothing about the original",
 }
 """The settings that the engine will never support, by the topology's key, each with the reason."""
-
-AQM_SINCE = {"dualpi2": (6, 17)}
-"""The queue managements that older kernels lack, with the version of Linux that brought them."""
 
 DUPLICATES_WITH_FLOWS = (
     "netem cannot duplicate packets on a lane with flows: Linux allows duplicates only for the single netem of a port"
@@ -182,7 +180,7 @@ def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
     if datapath(topology, machine) == "wire":
         need = sum(sum(lane_memory_bytes(lane)) for lane in topology.lanes)
     else:
-        need = sum(queue_bytes(lane, impairment, FULL) for lane, impairment in directions(topology))
+        need = sum(lane_queues_bytes(lane, FULL) for lane in topology.lanes)
     if need <= machine.memory_bytes * MEMORY_SHARE:
         return _limit_reasons(topology)
     return [
@@ -193,9 +191,9 @@ def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
 
 def _limit_reasons(topology: Topology) -> list[str]:
     """The lanes whose queues exceed netem's limit."""
-    counts = [(lane.name, limit_packets(lane, impairment, FULL)) for lane, impairment in directions(topology)]
     return [
-        f"lane {name}: {packets} packets may be in flight, netem holds {MOST_PACKETS}: use a lower rate, RTT or buffer"
-        for name, packets in counts
-        if packets > MOST_PACKETS
+        f"lane {lane.name}: {packets} packets may be in flight, netem holds {MOST_PACKETS}: "
+        "use a lower rate, RTT or buffer"
+        for lane in topology.lanes
+        if (packets := most_packets(lane, FULL)) > MOST_PACKETS
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from emulator.model.flow_match import Filter
+from emulator.model.impairment import AQMS
 from emulator.plan.aqm import Aqm
 from emulator.plan.netem_lowering import netem_of_queue
 from emulator.plan.qdisc_values import Netem, Shaper
@@ -15,7 +16,8 @@ QUEUE_MAJOR = 0x100
 AQM_MAJOR = 0x20
 """The handle of the queue below a bottleneck, if it is not the default one; its kind adds to it (AQM_KINDS)."""
 
-AQM_KINDS = ("bfifo", "codel", "fq_codel", "red", "pie", "fq_pie", "cake", "fq", "dualpi2")
+AQM_KINDS = ("bfifo", *(name.replace("-", "_") for name in AQMS[1:]))
+"""The kernel's names of AQMS. Their order decides the handles: a new one goes to the end."""
 
 SHAPER_MAJOR, BAND_SHAPER_MAJOR, BAND_AQM_MAJOR = 0x10, 0x200, 0x400
 """The handles of the bottleneck; with flows, those of every band, and sixteen for the queues of each band."""

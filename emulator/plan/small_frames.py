@@ -68,12 +68,11 @@ def datapath(topology: Topology, machine: Machine) -> str:
     return topology.datapath
 
 
-def directions(topology: Topology) -> Iterator[tuple[Lane, Impairment]]:
-    """Every direction of every lane and of every flow, with its lane."""
-    for lane in topology.lanes:
-        for way in lane.ways:
-            yield way, way.outbound
-            yield way, way.inbound
+def directions(lane: Lane) -> Iterator[tuple[Lane, Impairment]]:
+    """Both directions of a lane and of each of its flows, with the lane for those packets."""
+    for way in lane.ways:
+        yield way, way.outbound
+        yield way, way.inbound
 
 
 def smallest_frame(topology: Topology, machine: Machine) -> int:
@@ -93,12 +92,23 @@ def _in(topology: Topology, memory_bytes: int) -> int:
 
 def _fits(topology: Topology, memory_bytes: int, smallest: int) -> bool:
     left = int(memory_bytes * MEMORY_SHARE)
-    for lane, impairment in directions(topology):
-        left -= (need := queue_bytes(lane, impairment, smallest))
-        # A packet takes more than 512 bytes: few queues are worth a closer look.
-        if left < 0 or (need > 512 * MOST_PACKETS and limit_packets(lane, impairment, smallest) > MOST_PACKETS):
+    for lane in topology.lanes:
+        left -= lane_queues_bytes(lane, smallest)
+        if left < 0 or most_packets(lane, smallest) > MOST_PACKETS:
             return False
     return True
+
+
+@lru_cache(maxsize=4096)
+def lane_queues_bytes(lane: Lane, smallest: int) -> int:
+    """The memory that a lane's queues may need together (`queue_bytes`)."""
+    return sum(queue_bytes(way, impairment, smallest) for way, impairment in directions(lane))
+
+
+@lru_cache(maxsize=4096)
+def most_packets(lane: Lane, smallest: int) -> int:
+    """The largest limit of a lane's queues (`limit_packets`)."""
+    return max(limit_packets(way, impairment, smallest) for way, impairment in directions(lane))
 
 
 def drop_rates(egress: Egress, line_rate_bps: int) -> DropRates:

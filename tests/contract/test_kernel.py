@@ -22,12 +22,11 @@ from emulator.control.appliance import Appliance
 from emulator.control.reconcile import apply
 from emulator.errors import KernelError, RefusedError
 from emulator.model.flow_match import Match
-from emulator.model.impairment import AQMS, Buffer, Impairment
+from emulator.model.impairment import AQM_SINCE, AQMS, Buffer, Impairment
 from emulator.model.loss_model import P32, FourState, GilbertElliott
 from emulator.model.topology import Flow, Lane, Ports, Topology
 from emulator.plan.desired_state import nothing, wanted
 from emulator.plan.planner import plan
-from emulator.plan.preconditions import AQM_SINCE
 
 FAT = Impairment(delay_ns=125_000_001, rate_bps=10_000_000_000)
 LOSSY = Impairment(delay_ns=300_000_000, jitter_ns=5, loss_p32=42, rate_bps=50_000_000, buffer=Buffer(packets=64))

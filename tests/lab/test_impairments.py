@@ -14,11 +14,10 @@ from emulator.experiment.impairment_test import Proof, prove
 from emulator.hosts.tools.frame_stream import SMALLEST, Arrival, FrameFlow, Stream
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model.bottleneck import frame_bytes
-from emulator.model.impairment import AQMS, MARKING, Buffer, Impairment
+from emulator.model.impairment import AQM_SINCE, AQMS, MARKING, Buffer, Impairment
 from emulator.model.loss_model import GilbertElliott
 from emulator.model.topology import Lane, Topology
 from emulator.plan import netem_lowering
-from emulator.plan.preconditions import AQM_SINCE
 
 MS = 10**6
 PACKETS = 10_000
