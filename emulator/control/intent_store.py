@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,9 +115,20 @@ class IntentStore:
         )
         self._written: tuple[bytes, Intent] | None = None
         """What this process wrote last: while the file has that content, nothing need be parsed."""
+        self._holder: int | None = None
+        """The thread that holds the lock."""
+        self._known: Intent | None = None
+        """The intent, for the holder of the lock: nobody else writes meanwhile, and a change reads it several times."""
 
     def read(self) -> Intent:
         """The intent. Raises UnreadableError when its file is spoilt, or a newer version wrote it."""
+        if self._holder != threading.get_ident():
+            return self._read()
+        if self._known is None:
+            self._known = self._read()
+        return self._known
+
+    def _read(self) -> Intent:
         try:
             for file in (self._file, self._older):
                 content = _content(file)
@@ -157,6 +169,7 @@ class IntentStore:
         else:
             with contextlib.suppress(OSError):  # a folder in its place is no copy
                 self._waiting.unlink(missing_ok=True)
+        self._known = None  # a write that fails may have come far enough
         self._written = write_json(self._file, FORMAT, intent), intent
         self._older.unlink(missing_ok=True)
         self._oldest.unlink(missing_ok=True)
@@ -190,7 +203,11 @@ class IntentStore:
         """One writer at a time. Raises MissingError without the right to write there."""
         with self._open("lock") as fd:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
+            self._holder, self._known = threading.get_ident(), None
+            try:
+                yield
+            finally:
+                self._holder = None
 
     def unchanged(self) -> Callable[[], bool]:
         """Begin to watch for changes; what is returned says whether nobody changed anything since.

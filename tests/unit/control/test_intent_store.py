@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from emulator.control.intent_store import Intent, IntentStore, Pending, write_js
 from emulator.errors import InputError, MissingError
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Topology
+from emulator.system import bounded_file
 from emulator.system.dataclass_json import to_plain
 
 OLD = Intent(Topology("old", "hub", (Lane("japan", Impairment(7)),)), 3)
@@ -84,6 +87,46 @@ def test_a_file_is_parsed_again_only_when_its_content_differs(tmp_path: Path) ->
         opened.write(file.read_bytes().replace(b'"old"', b'"new"'))
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert store.read().topology != first.topology
+
+
+def test_the_holder_of_the_lock_reads_the_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (store := IntentStore(tmp_path)).write(Intent(change=1))
+    looks: list[Path] = []
+    look = bounded_file.read_bytes
+    monkeypatch.setattr(bounded_file, "read_bytes", lambda file, kind: (looks.append(file), look(file, kind))[1])
+    with store.locked():
+        assert [store.read().change, store.read().change] == [1, 1]
+        assert len(looks) == 1
+        store.write(Intent(change=2))
+        assert [store.read().change, store.read().change] == [2, 2]
+    IntentStore(tmp_path).write(Intent(change=3))
+    assert store.read().change == 3
+    with store.locked():
+        assert store.read().change == 3, "nothing of the last time is left"
+
+
+def test_whoever_does_not_hold_the_lock_reads_the_file(tmp_path: Path) -> None:
+    """As the page does while another thread changes something."""
+    (store := IntentStore(tmp_path)).write(Intent(change=1))
+    with store.locked(), ThreadPoolExecutor(1) as pool:
+        assert store.read().change == 1
+        store.write(Intent(change=2))
+        assert pool.submit(store.read).result().change == 2
+
+
+def test_a_failed_write_leaves_nothing_in_mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (store := IntentStore(tmp_path)).write(Intent(change=1))
+
+    def cut(name: object, to: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with store.locked():
+        assert store.read().change == 1
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "replace", cut)
+            with pytest.raises(MissingError):
+                store.write(Intent(change=2))
+        assert store.read().change == 1
 
 
 def test_it_is_on_the_disk_before_it_has_its_name_and_then_the_folder_is(tmp_path: Path) -> None:
