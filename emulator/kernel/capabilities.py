@@ -9,7 +9,6 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from pyroute2.iproute.linux import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from emulator.kernel import codec_netem, netns, prepared_request, qdisc_messages
@@ -35,8 +34,7 @@ def nf_call() -> tuple[int, int, int] | None:
 
 def memory_bytes() -> int:
     """The memory of this machine in bytes."""
-    line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
-    return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def version() -> tuple[int, int]:
@@ -63,6 +61,8 @@ def try_netem() -> bool | None:
 
 
 def _try_netem() -> bool:
+    from pyroute2.iproute.linux import IPRoute
+
     with IPRoute() as ip:
         try:
             ip.tc("add", "netem", index=1, handle=NETEM_HANDLE, body=codec_netem.encode_netem(Netem()))

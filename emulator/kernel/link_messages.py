@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 from emulator.kernel.rtnl_socket import RtnlSocket, attribute, attributes, listed
 
@@ -133,8 +134,9 @@ def addresses(rtnl: RtnlSocket) -> list[AddressMessage]:
     return [decode_address(body) for body in bodies if body[0] in (socket.AF_INET, socket.AF_INET6)]
 
 
+@lru_cache(maxsize=1024)
 def decode_link(body: bytes) -> LinkMessage:
-    """An interface from its message."""
+    """An interface from its message. Most interfaces are as they were at the last look."""
     _, _, index, flags, _ = _LINK_HEADER.unpack_from(body)
     said = attributes(body[_LINK_HEADER.size :])
     info = attributes(said.get(_LINKINFO, b""))

@@ -11,7 +11,6 @@ from functools import cache, partial, singledispatch, singledispatchmethod
 from pathlib import Path
 from typing import Any
 
-from pyroute2.iproute.linux import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from emulator.errors import KernelError, MissingError, VerifyError
@@ -28,17 +27,13 @@ from emulator.kernel import (  # fmt: skip
 from emulator.kernel.observe import observe
 from emulator.kernel.observe_ports import ports_of
 from emulator.kernel.protocol import QueueCounters
-from emulator.kernel.qdisc_counters import counters
+from emulator.kernel.qdisc_counters import counters, netem_backlog
 from emulator.kernel.qdisc_messages import MessageOp
-from emulator.kernel.qdisc_observe import netem_backlog
 from emulator.kernel.rtnl_socket import RtnlSocket
 from emulator.model.device_names import SWITCH
 from emulator.plan import engine_ops, ops, qdisc_ops
 from emulator.plan.ops import Op
 from emulator.plan.state import MERGING, State, Veth, mac_of
-
-LOOKS_PER_SOCKET = 16
-"""pyroute2's socket grows with every dump (0.9.7): a daemon that runs for months needs a new one now and then."""
 
 ADDRGEN_NONE = 1
 IFF_NOARP = 1 << 7
@@ -58,22 +53,28 @@ class NetlinkKernel:
 
     def __init__(self) -> None:
         codec_netem.register()
-        self._ip, self._requests, self._rtnl = IPRoute(), prepared_request.Requests(), RtnlSocket()
-        self._looks = 0
+        self._requests, self._rtnl = prepared_request.Requests(), RtnlSocket()
+        self._iproute: Any = None
+
+    @property
+    def _ip(self) -> Any:
+        """pyroute2's socket, for changes of links. It is slow to import, and most commands change none."""
+        if self._iproute is None:
+            from pyroute2.iproute.linux import IPRoute
+
+            self._iproute = IPRoute()
+        return self._iproute
 
     def close(self) -> None:
         """Close the sockets."""
-        self._ip.close()
+        if self._iproute is not None:
+            self._iproute.close()
         self._requests.close()
         self._rtnl.close()
 
     def observe(self) -> State:
         """Read back all that Longhaul owns, and what the planner must know of the rest."""
-        self._looks += 1
-        if self._looks % LOOKS_PER_SOCKET == 0:
-            self._ip.close()
-            self._ip = IPRoute()
-        return observe(self._ip, self._rtnl, engine_client.observe())
+        return observe(self._rtnl, engine_client.observe())
 
     def ports_of(self, names: frozenset[str]) -> State:
         """Read back these ports alone, however many other interfaces there are."""
@@ -295,7 +296,7 @@ class NetlinkKernel:
     @_do.register
     def _(self, op: qdisc_ops.Drain) -> None:
         index, end = self._index(op.port), time.monotonic_ns() + op.within_ns
-        while (queued := netem_backlog(self._ip, index, op.band)) > op.packets:
+        while (queued := netem_backlog(self._rtnl, index, op.band)) > op.packets:
             if time.monotonic_ns() > end:
                 raise VerifyError(f"{op.port}: {queued} packets still queued, {op.packets} expected after the change")
             time.sleep(0.001)
@@ -304,6 +305,8 @@ class NetlinkKernel:
 @contextmanager
 def _socket_in(namespace: str) -> Iterator[Any]:
     """A socket inside a host's namespace, with the thread there; closed at once, or it kept the namespace alive."""
+    from pyroute2.iproute.linux import IPRoute
+
     with netns.inside(namespace), IPRoute() as ip:
         yield ip
 

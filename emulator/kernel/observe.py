@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from socket import AF_INET
-from typing import Any
 
-from emulator.kernel import link_messages, netns
+from emulator.kernel import link_messages, netns, qdisc_read
 from emulator.kernel.capabilities import has_netem, memory_bytes, nf_call, version
 from emulator.kernel.link_messages import ADDRGEN_NONE, BridgeSettings, LinkMessage
 from emulator.kernel.link_ready import ready, ready_link
 from emulator.kernel.nic_facts import describe, mark
 from emulator.kernel.qdisc_observe import NETEM_HANDLE, egresses_of
+from emulator.kernel.route_messages import default_links
 from emulator.kernel.rtnl_socket import RtnlSocket
 from emulator.model.device_names import PREFIX
 from emulator.plan.engine_lane import Wire
@@ -31,11 +31,8 @@ Links = Mapping[str, LinkMessage]
 """Interfaces by name."""
 
 
-def observe(ip: Any, rtnl: RtnlSocket, wires: Mapping[str, Wire]) -> State:
-    """All that Longhaul owns, with the lanes of the wire engine (`wires`); `machine` holds what matters of the rest.
-
-    `ip` is pyroute2's IPRoute for queues and routes, `rtnl` the socket for the rest, both of one namespace.
-    """
+def observe(rtnl: RtnlSocket, wires: Mapping[str, Wire]) -> State:
+    """All that Longhaul owns, with the lanes of the wire engine (`wires`); `machine` holds what matters of the rest."""
     links = {link.name: link for link in ready(rtnl, _may_be_port)}
     names = {link.index: name for name, link in links.items()}
     spaces, ours = netns.names(), f"{PREFIX}-"
@@ -45,13 +42,14 @@ def observe(ip: Any, rtnl: RtnlSocket, wires: Mapping[str, Wire]) -> State:
     ends = {e for v in veths.values() for e in (v.name, v.peer if v.namespace is None else v.name)} | vlans.keys()
     nics = {n: describe(link) for n, link in links.items() if n not in ends and not n.startswith(f"{PREFIX}-")}
     tx_queues = {links[n].index: nic.tx_queues for n, nic in nics.items()}
-    egresses, roots = egresses_of(ip.get_qdiscs(), tx_queues, lambda i: ip.get_filters(index=i, parent=NETEM_HANDLE))
+    qdiscs = qdisc_read.every(rtnl)
+    egresses, roots = egresses_of(qdiscs, tx_queues, lambda index: qdisc_read.filters(rtnl, index, NETEM_HANDLE))
     ports = {n: port_of(link, names, egresses, nics.get(n)) for n, link in links.items() if n in ends or mark(link)}
     bridges = {n: _bridge(link) for n, link in links.items() if link.kind == "bridge" and n.startswith(ours)}
     rest = links.keys() - ports.keys() - bridges.keys()
     switches = nf_call()
     machine = Machine(
-        {n: _foreign(links[n], names, roots) for n in rest} | _addressed(ip, rtnl, links, names, roots, rest),
+        {n: _foreign(links[n], names, roots) for n in rest} | _addressed(rtnl, links, names, roots, rest),
         memory_bytes(),
         version(),
         switches,
@@ -168,14 +166,14 @@ def _foreign(link: LinkMessage, names: Mapping[int, str], roots: Mapping[int, st
 
 
 def _addressed(
-    ip: Any, rtnl: RtnlSocket, links: Links, names: Mapping[int, str], roots: Mapping[int, str], rest: set[str]
+    rtnl: RtnlSocket, links: Links, names: Mapping[int, str], roots: Mapping[int, str], rest: set[str]
 ) -> dict[str, Link]:
     """The foreign interfaces with addresses or the default route added: reasons to refuse them."""
     addresses: dict[str, list[str]] = {}
     for one in link_messages.addresses(rtnl):
         if one.family == AF_INET or one.scope == 0:
             addresses.setdefault(names.get(one.index, ""), []).append(one.address)
-    default = _default_ports(ip, names)
+    default = {names.get(index, "") for index in default_links(rtnl)}
     return {
         name: replace(
             _foreign(links[name], names, roots),
@@ -184,11 +182,3 @@ def _addressed(
         )
         for name in rest & (addresses.keys() | default)
     }
-
-
-def _default_ports(ip: Any, names: Mapping[int, str]) -> set[str]:
-    """The interfaces of all default routes, multipath routes included."""
-    indexes = set()
-    for route in (*ip.get_default_routes(family=2), *ip.get_default_routes(family=10)):
-        indexes |= {route.get_attr("RTA_OIF")} | {way["oif"] for way in route.get_attr("RTA_MULTIPATH") or ()}
-    return {names.get(index, "") for index in indexes if index}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from emulator.kernel.protocol import QueueCounters
+from emulator.kernel.qdisc_observe import NETEM_HANDLE, ROOT
 from emulator.kernel.rtnl_socket import RtnlSocket, attributes
-from emulator.plan.qdisc_ops import shaper_major
+from emulator.plan.qdisc_ops import netem_place, shaper_major
 
 RTM_GETQDISC = 38
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
@@ -43,13 +44,24 @@ class Counted:
 
 def counters(rtnl: RtnlSocket) -> dict[str, QueueCounters]:
     """The counters of every netem of Longhaul's, by port. Raises OSError."""
-    qdiscs = map(decoded, rtnl.dump(RTM_GETQDISC, _TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)))
     found = {}
-    for index, ours in groupby(sorted(qdiscs, key=lambda one: one.index), lambda one: one.index):
+    for index, ours in groupby(sorted(_every(rtnl), key=lambda one: one.index), lambda one: one.index):
         if counted := counters_of(list(ours)):
             with suppress(OSError):  # the interface has gone since
                 found[rtnl.name_of(index)] = counted
     return found
+
+
+def netem_backlog(rtnl: RtnlSocket, index: int, band: int | None = None) -> int:
+    """The packets in the root queue of one interface, or in one of its bands. Raises OSError."""
+    place, _ = netem_place(band)
+    parent = ROOT if place is None else NETEM_HANDLE | place
+    waiting = (one.queued_packets for one in _every(rtnl) if (one.index, one.parent) == (index, parent))
+    return next(waiting, 0)
+
+
+def _every(rtnl: RtnlSocket) -> Iterator[Counted]:
+    return map(decoded, rtnl.dump(RTM_GETQDISC, _TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)))
 
 
 def counters_of(qdiscs: Sequence[Counted]) -> QueueCounters | None:

@@ -103,13 +103,3 @@ def _spread(places: int, netems: dict[int, Netem]) -> Egress:
     common = common_netem(ordered) if len(ordered) == places else None
     limit = max((netem.limit for netem in ordered), default=0)
     return Egress(common or Netem(limit=limit), queues=places, alike=common is not None)
-
-
-def netem_backlog(ip: Any, index: int, band: int | None = None) -> int:
-    """The packets in the root queue of one interface, or in one of its bands."""
-    place, _ = netem_place(band)
-    parent = ROOT if place is None else NETEM_HANDLE | place
-    for qdisc in ip.get_qdiscs(index=index):
-        if qdisc["index"] == index and qdisc["parent"] == parent:
-            return int(qdisc.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["qlen"])
-    return 0

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.kernel.qdisc_counters import Counted, counters_of, decoded
+from emulator.kernel.route_messages import links_of
 from emulator.kernel.rtnl_socket import HEADER, attribute, attributes, listed, messages
 
 contents = st.lists(st.tuples(st.integers(1, 0x3FFF), st.binary(max_size=64)), max_size=12)
@@ -53,3 +54,23 @@ def test_a_qdisc_is_read() -> None:
 
 def test_an_interface_without_netem_has_no_counters() -> None:
     assert counters_of([decoded(qdisc("fq_codel", 8))]) is None
+
+
+def route(prefix_bits: int, said: bytes) -> bytes:
+    """A route's message, as the kernel sends it."""
+    return struct.pack("=BB10x", 2, prefix_bits) + said
+
+
+def test_a_default_route_leads_through_one_interface_or_several() -> None:
+    via = attribute(5, bytes(4))
+    one = via + attribute(4, struct.pack("=i", 7))
+    hop = struct.pack("=HBBi", 16, 0, 0, 8) + via, struct.pack("=HBBi", 8, 0, 0, 9)
+    assert links_of(route(0, one)) == {7}
+    assert links_of(route(0, attribute(9, b"".join(hop)))) == {8, 9}
+    assert links_of(route(24, one)) == set()
+    assert links_of(route(0, via)) == set(), "an unreachable one"
+
+
+@given(st.binary(max_size=64))
+def test_whatever_the_next_hops_are_the_reader_ends(hops: bytes) -> None:
+    assert len(links_of(route(0, attribute(9, hops)))) <= 8
