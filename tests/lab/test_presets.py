@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from support.preset_laws import ENDS, RTTS, law
 from support.preset_laws import rows as rows_of
+
+from emulator.cli.main import main
 
 LAB_PACKAGES = ("curl", "git", "lighttpd", "nginx", "openssl", "postgresql", "redis-server", "redis-tools", "rsync")
 """What `support/jobs.py` puts on top of the image for this file."""
@@ -16,9 +17,9 @@ LAB_PACKAGES = ("curl", "git", "lighttpd", "nginx", "openssl", "postgresql", "re
 
 def swept(folder: Path, preset: str, *options: str, rtts: str = RTTS) -> list[dict[str, str]]:
     """The lines of the CSV that `longhaul sweep` writes for this preset. No cell failed and none is invalid."""
-    argv = [sys.executable, "-m", "emulator", "sweep", preset, "--rtt", rtts, "--repeat", "1", "--runs", str(folder)]
-    done = subprocess.run([*argv, *options], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    argv = ["sweep", preset, "--rtt", rtts, "--repeat", "1", "--runs", str(folder), *options]
+    done = CliRunner().invoke(main, argv)
+    assert done.exit_code == 0, done.output
     rows = rows_of(folder)
     assert len(rows) == len(rtts.split(","))
     return rows

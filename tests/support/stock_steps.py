@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from support.stock_images import Image
-from support.stock_machines import ENDS, MODELS, Answer, Machine, mac
+from support.stock_machines import ENDS, MODELS, QUEUES, Answer, Machine, mac
 
 FILE = "/etc/longhaul.yaml"
 RTT_MS, OTHER_MS = 32, 44
 DRIVERS = {"virtio": "virtio_net", "virtio-mq": "virtio_net"}
 """Of a kind the name of its driver, where it has another."""
 PINGS = 300
+MOST_TRIES = 3
+"""So often a lane over a cable of this machine's is measured, until it is within its tolerance."""
 BACK_S = 60
 """How long a lane may take to come back, in the machine's time."""
 CPU1 = "/sys/devices/system/cpu/cpu1/online"
@@ -144,13 +146,25 @@ def up(machine: Machine, seen: Seen) -> None:
 
 
 def verified(machine: Machine, seen: Seen) -> None:
-    """The certificate between the hosts over SSH, with one CPU."""
+    """The certificate between the hosts over SSH, with one CPU.
+
+    The cable of several queues is this machine's, which passes frames while the other's time stands still, or leaps:
+    such a lane may be measured again.
+    """
     machine.sh(BACK)
     said = machine.sh(EXACT)
     for kind in MODELS:
-        rows = [text.split() for text in said.out.splitlines() if text.split()[:2] == ["hub", kind]]
-        text = " ".join(rows[0]) if rows else last(said)
-        seen.row(kind, "verify: min, median, p99 within 1 ms", text.endswith(" ok"), text, said.s)
+        text, tries = _certified(said, kind), 1
+        while kind in QUEUES and tries < MOST_TRIES and not text.endswith(" ok"):
+            text, tries = _certified(machine.sh(EXACT), kind), tries + 1
+        tried = f" (measured {tries} times)" if tries > 1 else ""
+        seen.row(kind, "verify: min, median, p99 within 1 ms", text.endswith(" ok"), text + tried, said.s)
+
+
+def _certified(said: Answer, kind: str) -> str:
+    """The line of the certificate between the hub and that site."""
+    rows = [text.split() for text in said.out.splitlines() if text.split()[:2] == ["hub", kind]]
+    return " ".join(rows[0]) if rows else last(said)
 
 
 def changed(machine: Machine, seen: Seen) -> None:
