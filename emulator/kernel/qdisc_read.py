@@ -51,7 +51,7 @@ def _decoded(kind: int, body: bytes) -> Any:
     return _message(kind, body[: TCMSG.size] + b"".join(named))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)  # each takes 8 kB
 def _message(kind: int, body: bytes) -> Any:
     found = tcmsg(HEADER.pack(HEADER.size + len(body), kind, 0, 0, 0) + body)
     found.decode()
