@@ -56,7 +56,7 @@ def unpack(archive: Path, folder: Path) -> dict[str, Any]:
         manifest = json.loads(blob(listed["digest"]))
         folder.mkdir(parents=True)
         for layer in manifest["layers"]:
-            command = ["tar", "-C", folder, "--numeric-owner", "-xpzf", "-"]
+            command = ["tar", "-C", folder, "--warning=no-timestamp", "--numeric-owner", "-xpzf", "-"]
             subprocess.run(command, input=blob(layer["digest"]), check=True)
         configuration: dict[str, Any] = json.loads(blob(manifest["config"]["digest"]))
         return {**configuration, "name": listed["annotations"]["org.opencontainers.image.ref.name"]}
