@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from support.preset_laws import ENDS, RTTS, law
 from support.preset_laws import rows as rows_of
 
-from emulator.cli.main import main
+from emulator.cli.main import cli
 
 LAB_PACKAGES = ("curl", "git", "lighttpd", "nginx", "openssl", "postgresql", "redis-server", "redis-tools", "rsync")
 """What `support/jobs.py` puts on top of the image for this file."""
@@ -18,8 +18,8 @@ LAB_PACKAGES = ("curl", "git", "lighttpd", "nginx", "openssl", "postgresql", "re
 def swept(folder: Path, preset: str, *options: str, rtts: str = RTTS) -> list[dict[str, str]]:
     """The lines of the CSV that `longhaul sweep` writes for this preset. No cell failed and none is invalid."""
     argv = ["sweep", preset, "--rtt", rtts, "--repeat", "1", "--runs", str(folder), *options]
-    done = CliRunner().invoke(main, argv)
-    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(cli, argv)
+    assert done.exit_code == 0, f"{done.output}{done.exception!r}"
     rows = rows_of(folder)
     assert len(rows) == len(rtts.split(","))
     return rows
