@@ -179,7 +179,7 @@ def test_the_share_of_bbr_against_cubic_grows_as_the_buffer_shrinks(appliance: A
     """The known result of BBRv1 (Ware et al. 2019): its share of a deep buffer is its cap of two BDP, of a shallow one
     nearly everything."""
     shares = []
-    for depth in ("0.5bdp", "2bdp", "8bdp"):
+    for depth in ("0.5bdp", "2bdp", "16bdp"):
         bdp = cell("cubic:1,bbr:1").path.bdp_bytes
         buffer = BufferDepth.parse(depth).before(50_000_000, 20 * MS, 1514)
         result = measured(appliance, cell("cubic:1,bbr:1", buffer=buffer, duration_s=60))
