@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from emulator.kernel.rtnl_socket import HEADER, opened
+from emulator.kernel.rtnl_socket import HEADER, aligned, opened
 
 NLM_F_ACK = 4
 _ERROR = struct.Struct("=i")
@@ -63,6 +63,6 @@ class Requests:
                 length, _, _, number, _ = HEADER.unpack_from(answer)
                 refused = refused or -_ERROR.unpack_from(answer, HEADER.size)[0]
                 done = done or number == count
-                answer = answer[(length + 3) & ~3 :]
+                answer = answer[aligned(length) :]
         if refused:
             raise OSError(refused, os.strerror(refused))

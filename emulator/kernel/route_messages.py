@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from emulator.kernel.rtnl_socket import RtnlSocket, attributes
+from emulator.kernel.rtnl_socket import RtnlSocket, aligned, attributes
 
 RTM_GETROUTE = 26
 
@@ -44,5 +44,5 @@ def _next_hops(data: bytes) -> set[int]:
         if length < _NEXT_HOP.size:
             break
         found.add(index)
-        at += (length + 3) & ~3
+        at += aligned(length)
     return found

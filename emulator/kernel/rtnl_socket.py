@@ -109,7 +109,7 @@ def messages(answer: bytes) -> Iterator[tuple[int, int, int, bytes]]:
         if length < HEADER.size:
             return
         yield kind, flags, number, answer[at + HEADER.size : at + length]
-        at += _aligned(length)
+        at += aligned(length)
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
@@ -125,15 +125,15 @@ def listed(data: bytes) -> Iterator[tuple[int, bytes]]:
         if length < _ATTRIBUTE.size:
             return
         yield kind & ~NESTED_OR_ORDERED, data[at + _ATTRIBUTE.size : at + length]
-        at += _aligned(length)
+        at += aligned(length)
 
 
 def attribute(kind: int, content: bytes) -> bytes:
     """One attribute, encoded."""
     length = _ATTRIBUTE.size + len(content)
-    return (_ATTRIBUTE.pack(length, kind) + content).ljust(_aligned(length), b"\0")
+    return (_ATTRIBUTE.pack(length, kind) + content).ljust(aligned(length), b"\0")
 
 
-def _aligned(length: int) -> int:
-    """Netlink's messages and attributes begin at multiples of 4 bytes."""
+def aligned(length: int) -> int:
+    """The length with its padding: netlink's messages and attributes begin at multiples of 4 bytes."""
     return (length + 3) & ~3
