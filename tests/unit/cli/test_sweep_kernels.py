@@ -118,7 +118,7 @@ def test_a_resumed_run_measures_the_same_kernels_whatever_their_names_mean_now(
     assert seen[0].of_kernel("6.12") == RootChoice()
 
 
-def test_a_cells_jobs_its_kernel(longhaul: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cells_lab_boots_its_kernel(longhaul: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     longhaul("sweep", "--in-lab", *CELL, "--kernel", "6.12,seven")
     asked = only(tmp_path).asked()
     booted: list[RootChoice] = []

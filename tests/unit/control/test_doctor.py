@@ -65,7 +65,7 @@ def built() -> None:
 
 
 @pytest.mark.usefixtures("built")
-def test_the_jobs_here(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lab_boots_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "lab"]) == 0
     *lines, last = capsys.readouterr().out.splitlines()
     assert last == "runs here: lab"
