@@ -4,8 +4,9 @@ RELEASE is a folder with the Debian packages of scripts/release. Builds the imag
 unpacks them, and starts containers with Docker's default seccomp profile, mounts and paths: the demo as two users, the
 doctor where the lab cannot run, and the appliance between two cables with NET_ADMIN alone (and NET_RAW, for the wire
 engine, where this kernel has no netem). Prints what was seen; exit code 1 when anything is not as it should be. Takes
-5 minutes on two idle CPUs, most of it Debian's packages, from the network. In a lab the appliance has lanes of netem on
-every machine; the lab needs a kernel with what runc asks for, and runc that some time has passed since the boot.
+5 minutes on two idle CPUs, most of it Debian's packages, from the network. In a lab, whose kernel has netem, the
+appliance can be tried on every machine. The lab's kernel then needs container.config. The lab sleeps for a second
+first: runc takes a container that starts at the instant of the boot for one that has stopped.
 
 Example:
   scripts/release --out dist

@@ -17,7 +17,7 @@ DRIVERS = {"virtio": "virtio_net", "virtio-mq": "virtio_net"}
 """Of a kind the name of its driver, where it has another."""
 PINGS = 300
 MOST_TRIES = 3
-"""So often a lane over a cable of this machine's is measured, until it is within its tolerance."""
+"""The most measurements of a lane whose cable is a bridge of this machine's, before it counts as failed."""
 BACK_S = 60
 """How long a lane may take to come back, in the machine's time."""
 CPU1 = "/sys/devices/system/cpu/cpu1/online"
@@ -148,8 +148,8 @@ def up(machine: Machine, seen: Seen) -> None:
 def verified(machine: Machine, seen: Seen) -> None:
     """The certificate between the hosts over SSH, with one CPU.
 
-    The cable of several queues is this machine's, which passes frames while the other's time stands still, or leaps:
-    such a lane may be measured again.
+    The cable of a NIC with several queues passes frames in this machine's time, not in the guest's: an echo may be late
+    there, so such a lane is measured up to MOST_TRIES times.
     """
     machine.sh(BACK)
     said = machine.sh(EXACT)
