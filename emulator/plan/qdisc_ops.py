@@ -17,7 +17,7 @@ AQM_MAJOR = 0x20
 """The handle of the queue below a bottleneck, if it is not the default one; its kind adds to it (AQM_KINDS)."""
 
 AQM_KINDS = ("bfifo", *(name.replace("-", "_") for name in AQMS[1:]))
-"""The kernel's names of AQMS. Their order decides the handles: a new one goes to the end."""
+"""The kernel's names of AQMS, in the same order."""
 
 SHAPER_MAJOR, BAND_SHAPER_MAJOR, BAND_AQM_MAJOR = 0x10, 0x200, 0x400
 """The handles of the bottleneck; with flows, those of every band, and sixteen for the queues of each band."""
