@@ -132,8 +132,20 @@ def _seen(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
     if one := facts.run.busiest:
         # A limited sender's time includes the line's.
         window = max(0, _rwnd_ns(one) - facts.line_ns)
-        yield RECEIVE_WINDOW, window
+        yield RECEIVE_WINDOW, _window_cost_ns(facts, window)
         yield SEND_BUFFER, _sndbuf_ns(one) - (0 if window else facts.line_ns)
+
+
+def _window_cost_ns(facts: ProgramFacts, window_ns: int) -> int:
+    """What a larger receive window would have saved of the time that the sender waited for it.
+
+    The window grows while a connection starts, as the congestion window does. Where the host's largest one holds what
+    was sent, either may be the smaller for a while: only what comes on top of the slow start is the receive window's.
+    """
+    if _largest_windows(facts)[0] < facts.streamed_bytes:
+        return window_ns
+    needed = facts.path.rtt_ns + (facts.quiet_ns or 0) + facts.line_ns + slow_start_wait_ns(facts, facts.initcwnd)
+    return min(window_ns, max(0, facts.run.completion_ns - needed))
 
 
 def _refused_ns(facts: ProgramFacts, quiet_ns: int) -> int:
@@ -203,11 +215,16 @@ def slow_start_wait_ns(facts: ProgramFacts, initcwnd: int) -> int:
 
 def allowed_window(facts: ProgramFacts) -> tuple[str, int]:
     """What lets the least of the busier direction be in flight, by the hosts' largest buffers, and how many bytes."""
+    receive, send = _largest_windows(facts)
+    return (RECEIVE_WINDOW, receive) if receive < send else (SEND_BUFFER, send)
+
+
+def _largest_windows(facts: ProgramFacts) -> tuple[int, int]:
+    """What the receiver's and what the sender's largest buffer let the busier direction have in flight, in bytes."""
     from_client = _data_from(facts) == CLIENT
     source, sink = (facts.client, facts.server) if from_client else (facts.server, facts.client)
     allowed = tuning_advice.windows(source, sink)
-    receive, send = allowed.receive_bytes or 0, allowed.send_bytes or 0
-    return (RECEIVE_WINDOW, receive) if receive < send else (SEND_BUFFER, send)
+    return allowed.receive_bytes or 0, allowed.send_bytes or 0
 
 
 def window_wait_ns(facts: ProgramFacts) -> int:

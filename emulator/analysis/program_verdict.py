@@ -211,7 +211,7 @@ def _larger_buffer(facts: ProgramFacts, saves: Saves, kind: str, window_ns: int)
     wanted = math.ceil(facts.path.bdp_bytes / share / MIB_BYTES) * MIB_BYTES
     now = _buffer_bytes(facts, kind)
     need = f"rate x RTT is {units.mib_text(facts.path.bdp_bytes)}"
-    if now >= wanted:
+    if now >= wanted or now * share >= facts.streamed_bytes:
         option = "SO_RCVBUF" if kind == RECEIVE_WINDOW else "SO_SNDBUF"
         text = f"let the kernel size the {end}'s buffer: the program sets a smaller one ({option}), {need}"
         return saves(text, window_ns)

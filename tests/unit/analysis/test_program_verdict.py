@@ -168,6 +168,25 @@ def test_a_window_below_what_the_host_allows_is_the_programs_own() -> None:
     )
 
 
+@pytest.mark.parametrize("waited_ms", [331, 1400, 1700])
+def test_a_receive_window_that_grows_with_the_connection_is_slow_start(waited_ms: int) -> None:
+    """As measured: 1 MiB at 346 ms in eight round trips, whichever of the two windows was the smaller meanwhile."""
+    far = replace(PATH, rtt_ns=346 * MS)
+    one = connection(122, MIB, client_ms=692, server_ms=2422, server_rwnd_ms=waited_ms)
+    found = judged_with(runs(run(2769, one)), path=far)
+    assert (found.kind, found.limiter) == (program_time.SLOW_START, "slow start")
+    assert found.advice.startswith("initcwnd 40 instead of 10")
+
+
+def test_a_small_receive_window_limits_a_short_stream_too() -> None:
+    """1 MiB through 64 KiB, which the program sets itself: what comes on top of the slow start is the window's."""
+    far = replace(PATH, rtt_ns=346 * MS)
+    one = connection(122, MIB, client_ms=692, server_ms=7000, server_rwnd_ms=5500)
+    found = judged_with(runs(run(7300, one)), path=far)
+    assert (found.kind, found.limiter) == (program_time.RECEIVE_WINDOW, "receive window of the client, 6 MiB buffer")
+    assert "SO_RCVBUF" in found.advice
+
+
 def test_a_path_that_no_buffer_fills_needs_connections() -> None:
     one = connection(100, 64 * 2**30, client_ms=200, server_ms=90_000, server_rwnd_ms=80_000)
     found = judged_with(runs(run(90_000, one)), path=replace(PATH, rate_bps=10**11, rtt_ns=346 * MS))
