@@ -20,7 +20,7 @@ from emulator import __version__
 from emulator.analysis.observed import CapturedFile
 from emulator.config import writer
 from emulator.control.appliance import Appliance
-from emulator.control.intent_store import INTENT_FILE
+from emulator.control.state_files import INTENT_FILE
 from emulator.control.status import LaneStatus
 from emulator.errors import LonghaulError, MeasureError
 from emulator.hosts.tools import pcapng

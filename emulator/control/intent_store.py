@@ -18,13 +18,23 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from emulator.control import state_files
 from emulator.control.old_state import renewed
+from emulator.control.state_files import (
+    HOW_TO_OPEN,
+    INTENT_FILE,
+    LOCK_FILE,
+    OLDER_INTENT_FILE,
+    OLDEST_INTENT_FILE,
+    ROOM_FILE,
+    WAITING_FILE,
+)  # fmt: skip
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake
 from emulator.model.topology import Topology
 from emulator.system import atomic_file, bounded_file, kept_file
@@ -32,9 +42,6 @@ from emulator.system.clock import Clock
 from emulator.system.dataclass_json import from_plain, to_json
 
 T = TypeVar("T")
-
-INTENT_FILE, WAITING_FILE, LEASE_FILE, ROOM_FILE = "intent.json", "waiting.json", "leaseholder", "room"
-OLDER_INTENT_FILE, OLDER_LEASE_FILE, OLDEST_INTENT_FILE = "desire.json", "borrower", "topology.yaml"
 
 SHORTEST_CONFIRM_S, LONGEST_CONFIRM_S = 1, 86_400
 """How long a change may wait for confirmation."""
@@ -201,7 +208,7 @@ class IntentStore:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One writer at a time. Raises MissingError without the right to write there."""
-        with self._open("lock") as fd:
+        with state_files.opened(self.folder, LOCK_FILE) as fd:
             fcntl.flock(fd, fcntl.LOCK_EX)
             self._holder, self._known = threading.get_ident(), None
             try:
@@ -220,7 +227,7 @@ class IntentStore:
     def _is_free(self) -> bool:
         """Whether nobody holds the lock; of one that this process may not open nobody knows."""
         try:
-            fd = os.open(self.folder / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            fd = os.open(self.folder / LOCK_FILE, os.O_RDONLY | HOW_TO_OPEN)
         except OSError:
             return True
         try:
@@ -231,66 +238,17 @@ class IntentStore:
             os.close(fd)
         return True
 
-    @contextmanager
-    def holding_lease(self) -> Iterator[None]:
+    def holding_lease(self) -> AbstractContextManager[None]:
         """Hold the lease for the time of the block, or until this process dies. Raises MissingError."""
-        with self._open(LEASE_FILE) as fd:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            try:
-                os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
-            except OSError as error:
-                raise atomic_file.unwritten(self.folder / LEASE_FILE, error) from error
-            yield
+        return state_files.holding_lease(self.folder)
 
     def leaseholder(self) -> int | None:
         """The process that leases the lanes at present; None without one, 0 when its number is not known."""
-        for name in self._lease_files():
-            with self._open(name) as fd:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    written = os.pread(fd, 10, 0).strip()
-                    return int(written) if written.isdigit() else 0
-        return None
+        return state_files.leaseholder(self.folder)
 
     def await_lease_end(self) -> None:
         """Sleep until nobody leases the lanes, without reading a clock."""
-        for name in self._lease_files():
-            with self._open(name) as fd:
-                fcntl.flock(fd, fcntl.LOCK_SH)
-
-    def _lease_files(self) -> list[str]:
-        """The lock files of leases that there are: a test run of an older version may still hold its own."""
-        names = (LEASE_FILE, OLDER_LEASE_FILE)
-        return [name for name in names if (file := self.folder / name).is_file() and not file.is_symlink()]
-
-    @contextmanager
-    def _open(self, name: str) -> Iterator[int]:
-        """Open a lock file. Nobody removes it, for that would be a race. Raises MissingError.
-
-        Where it cannot be written (a full disk, one that is read-only) or is something else, reading it, or the
-        nearest folder above it, is enough for a lock: `down` needs no more.
-        """
-        fd = self._opened(name)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
-
-    def _opened(self, name: str) -> int:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-            return os.open(self.folder / name, flags, 0o600)
-        except OSError as error:
-            if isinstance(error, PermissionError) and os.geteuid() != 0:
-                text = f"cannot write {self.folder}: run as root, or set LONGHAUL_STATE to a folder"
-                raise MissingError(text) from error
-            reason = error
-        for path in (self.folder / name, self.folder, *self.folder.absolute().parents):
-            with contextlib.suppress(OSError):
-                return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        raise atomic_file.unwritten(self.folder, reason)
+        state_files.await_lease_end(self.folder)
 
     def _read_oldest(self) -> Intent:
         if not os.path.lexists(self._oldest):

@@ -1,70 +1,49 @@
 """A process that reverts an unconfirmed change, or a lease whose holder was killed. It outlives terminal and network.
 
 `python -m emulator.control.revert_process FOLDER` detaches and waits. Several of them do no harm: each checks under the
-lock whether there is still something to revert. The daemon does the same when it runs.
+lock whether there is still something to revert. The daemon does the same when it runs. Each cell of a sweep is a lease,
+and seldom leaves something to revert: until then the process imports nothing of the appliance.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
-from emulator.control.intent_store import IntentStore
-from emulator.control.local import local
-from emulator.errors import LonghaulError
-from emulator.system.clock import Clock, SystemClock
-
-GLANCE_S = 5.0
-"""How often a waiting process checks whether there is still something to revert."""
-
-LONGEST_RETRY_S = 60.0
-
-
-class Expiring(Protocol):
-    """Reverts what is overdue; False when nothing is."""
-
-    def expire(self) -> bool: ...
-
-
-def wait_and_expire(
-    store: IntentStore,
-    appliance: Callable[[], Expiring],
-    clock: Clock,
-    sleep: Callable[[float], None],
-    report: Callable[[str], None],
-) -> None:
-    """Wait until nothing is pending, reverting what is overdue. It reports a failure and tries again."""
-    retry_s = 1.0
-    while pending := store.pending():
-        if pending.leased:
-            # No check meanwhile: where clocks are virtual, each would show in the measurement.
-            store.await_lease_end()
-        elif (left_ns := pending.left_ns(clock)) > 0:
-            sleep(min(left_ns / 1e9, GLANCE_S))
-            continue
-        try:
-            if not appliance().expire() and pending.leased:
-                return  # returned; a new lease has a process of its own
-        except (LonghaulError, OSError) as error:
-            report(f"cannot revert the unconfirmed change: {error}")
-            sleep(retry_s)
-            retry_s = min(2 * retry_s, LONGEST_RETRY_S)
+from emulator.control import state_files
 
 
 def main(folder: Path) -> None:
     """Detach, wait, revert. Failures go to the system's log."""
-    import syslog
-
     if os.fork():
         os._exit(0)
     os.chdir("/")
+    if not _ends_well(folder):
+        _revert(folder)
+
+
+def _ends_well(folder: Path) -> bool:
+    """Wait for the end of a lease, if there is one; whether its holder returned the lanes, or has the next one."""
+    if state_files.leaseholder(folder) is None:
+        return False
+    return state_files.await_lease_end(folder) or state_files.leaseholder(folder) is not None
+
+
+def _revert(folder: Path) -> None:
+    import syslog
+    import time
+
+    from emulator.control.intent_store import IntentStore
+    from emulator.control.local import local
+    from emulator.control.reverter import wait_and_expire
+    from emulator.errors import LonghaulError
+    from emulator.system.clock import SystemClock
+
     syslog.openlog("longhaul-reverter", syslog.LOG_PID)
+    store = IntentStore(folder)
     try:
-        wait_and_expire(IntentStore(folder), lambda: local(folder, "revert"), SystemClock(), time.sleep, syslog.syslog)
+        wait_and_expire(store, lambda: local(store.folder, "revert"), SystemClock(), time.sleep, syslog.syslog)
     except LonghaulError as error:
         syslog.syslog(f"cannot tell what to revert: {error}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from emulator.errors import MissingError
 
 MODULE = "emulator.control.revert_process"
-"""The starter knows the module by name: that process imports the whole appliance, which imports this starter."""
+"""The starter knows the module by name: that process may import the appliance, which imports this starter."""
 
 
 def start(folder: Path) -> None:

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Protocol
 
 from emulator.control.appliance import Appliance
-from emulator.control.intent_store import INTENT_FILE, IntentStore
+from emulator.control.intent_store import IntentStore
 from emulator.control.schedule_player import LEAD_NS, Follower
+from emulator.control.state_files import INTENT_FILE
 from emulator.errors import LonghaulError
 from emulator.kernel.watch import Watch
 from emulator.plan.repair import RepairOutcome

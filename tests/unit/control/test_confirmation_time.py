@@ -18,7 +18,7 @@ from support.clocked_appliance import ONE, TWO, Machine
 
 from emulator.control.confirmations import MOST_TRIES, ON_TIME_NS
 from emulator.control.intent_store import Intent, IntentStore
-from emulator.control.revert_process import wait_and_expire
+from emulator.control.reverter import wait_and_expire
 from emulator.errors import RefusedError
 from emulator.plan.ops import Op
 

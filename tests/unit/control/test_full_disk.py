@@ -17,7 +17,7 @@ from support.clocked_appliance import ONE, TWO, Machine, drift
 
 from emulator.control.appliance import Appliance
 from emulator.control.intent_store import IntentStore
-from emulator.control.revert_process import wait_and_expire
+from emulator.control.reverter import wait_and_expire
 from emulator.errors import MissingError
 from emulator.plan.desired_state import wanted
 

@@ -17,7 +17,7 @@ from emulator.config import loader
 from emulator.control.appliance import Appliance
 from emulator.control.change_log import REVERT, Author
 from emulator.control.intent_store import IntentStore
-from emulator.control.revert_process import wait_and_expire
+from emulator.control.reverter import wait_and_expire
 from emulator.errors import InputError, MeasureError, RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.plan.desired_state import wanted

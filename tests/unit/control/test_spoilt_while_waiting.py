@@ -14,7 +14,7 @@ from support.spoilt_files import Spoil
 
 from emulator.cli import main
 from emulator.control.intent_store import IntentStore
-from emulator.control.revert_process import wait_and_expire
+from emulator.control.reverter import wait_and_expire
 from emulator.errors import InputError
 
 SPOILS = (spoilt_files.cut(0.5), spoilt_files.folder, spoilt_files.loop, spoilt_files.bytes_of(b""))

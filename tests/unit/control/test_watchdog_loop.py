@@ -21,7 +21,7 @@ from support.fake_daemon import ONE, Stage
 from support.waiting import PATIENCE_S
 
 from emulator.control.intent_store import IntentStore
-from emulator.control.revert_process import wait_and_expire
+from emulator.control.reverter import wait_and_expire
 from emulator.control.watchdog_loop import _stop_signals
 from emulator.errors import RefusedError
 from emulator.kernel.fake import FakeKernel
