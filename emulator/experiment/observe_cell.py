@@ -78,7 +78,7 @@ def cached(host: Host) -> int:
 
 def short_of_memory(host: Host) -> bool:
     """Whether TCP is short of tcp_mem now. Raises MeasureError."""
-    protocols = host.run(["cat", nstat.PROTOCOLS], _TIMEOUT_S).checked().stdout
+    protocols = host.read(nstat.PROTOCOLS)
     try:
         return nstat.short_of_memory(protocols, host.read_sysctl("net.ipv4.tcp_mem"))
     except MissingError:  # a container's namespace does not show it: use only the flag

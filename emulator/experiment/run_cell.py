@@ -238,7 +238,7 @@ def _stream(
 
 
 def _cores(*hosts: Host) -> list[dict[str, tuple[int, int]]]:
-    return [cpu_load.parse(host.run(["cat", cpu_load.FILE], _TIMEOUT_S).checked().stdout) for host in hosts]
+    return [cpu_load.parse(host.read(cpu_load.FILE)) for host in hosts]
 
 
 def look_interval_s(duration_s: int, rtt_ns: int) -> float:

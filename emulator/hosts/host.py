@@ -29,6 +29,9 @@ class Host(Protocol):
     def start(self, argv: Sequence[str], *, as_root: bool = False) -> Running:
         """Start a program on the host; it ends with the block of `Running`, or when the connection ends."""
 
+    def read(self, file: str, last_bytes: int | None = None) -> str:
+        """A text file of the host, whole or its end, or what its kernel shows below /proc. Raises MeasureError."""
+
     def read_sysctl(self, name: str) -> str:
         """The value of a sysctl such as "net.ipv4.tcp_rmem", its words separated by one blank."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.errors import MissingError
+from emulator.errors import MeasureError, MissingError
 from emulator.hosts import root_qdisc, route_metrics, saved_settings
 from emulator.hosts.host import listens
 from emulator.hosts.tools import nstat, process
@@ -15,7 +15,9 @@ from emulator.hosts.tools.process import Completed, Running
 from emulator.kernel import netns
 from emulator.model.device_names import namespace_of
 from emulator.plan.state import HOST_PORT
+from emulator.system import bounded_file
 
+PROC = Path("/proc")
 OWN = Path("/proc/thread-self/net")
 """The sysctls of the calling thread's namespace; /proc/net belongs to the process's namespace."""
 
@@ -43,6 +45,19 @@ class NamespaceHost:
     def start(self, argv: Sequence[str], *, as_root: bool = False) -> Running:  # noqa: ARG002
         """Start a program in the namespace, as root: only root may enter a namespace."""
         return process.start(argv, self.namespace)
+
+    def read(self, file: str, last_bytes: int | None = None) -> str:
+        """A text file, whole or its end, or what the kernel shows of the namespace below /proc. Raises MeasureError."""
+        path = Path(file)
+        try:
+            if path.is_relative_to(PROC):
+                with netns.inside(self.namespace):
+                    return (OWN / path.name if path.parent == PROC / "net" else path).read_text()
+            whole = bounded_file.OUTPUT.most_bytes
+            content = bounded_file.read_end(path, bounded_file.OUTPUT, whole if last_bytes is None else last_bytes)
+        except OSError as error:
+            raise MeasureError(f"{file} cannot be read: {error.strerror}") from None
+        return content.decode(errors="replace")
 
     def read_sysctl(self, name: str) -> str:
         """The value of a sysctl such as "net.ipv4.tcp_rmem", its words separated by one blank. Raises MissingError."""

@@ -51,6 +51,11 @@ class SshHost:
         """Start a program on the host; it ends when the connection does."""
         return self._connection.start(argv, as_root=as_root)
 
+    def read(self, file: str, last_bytes: int | None = None) -> str:
+        """A text file of the host, whole or its end, or what its kernel shows below /proc. Raises MeasureError."""
+        argv = ["cat", file] if last_bytes is None else ["tail", "-c", str(last_bytes), file]
+        return self.run(argv, _TIMEOUT_S).checked().stdout
+
     def read_sysctl(self, name: str) -> str:
         """The value of a sysctl. Raises MissingError when the host's kernel lacks it."""
         return " ".join(self._sysctl(name, ["cat", _path(name)], as_root=False).stdout.split())

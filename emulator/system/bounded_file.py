@@ -84,6 +84,13 @@ def opened(path: Path, kind: FileKind) -> BinaryIO:
     return file
 
 
+def read_end(path: Path, kind: FileKind, last_bytes: int) -> bytes:
+    """The last bytes of a file. Raises OSError as `opened` does."""
+    with opened(path, kind) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - last_bytes))
+        return file.read(last_bytes)
+
+
 def read_text(path: Path, kind: FileKind, encoding: str = "utf-8", errors: str = "strict") -> str:
     """The whole file as text, its line ends as \\n. Raises OSError as `read_bytes` does, and UnicodeDecodeError."""
     return read_bytes(path, kind).decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")

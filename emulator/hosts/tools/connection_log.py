@@ -33,7 +33,7 @@ class ConnectionLog:
         """
         # In this order: what ends in between is in both, and its final totals count.
         present = self._ours(self._end.host.run(list(ss_events.PRESENT_ARGV), _QUICK_S).checked().stdout)
-        text = self._end.host.run(["cat", self._end.place(f"{LOG}.out")], _QUICK_S).checked().stdout
+        text = self._end.host.read(self._end.place(f"{LOG}.out"))
         # What follows the last line break is still being written.
         lines = text[: text.rfind("\n") + 1].splitlines()
         ended = self._ours("\n".join(lines[self._read :]))
@@ -59,7 +59,7 @@ def watched(end: ProgramEnd, other: str) -> Iterator[ConnectionLog]:
 
 def _until_it_listens(end: ProgramEnd, program: Running) -> None:
     deadline = Deadline(_QUICK_S)
-    while not ss_events.listens(end.host.run(["cat", ss_events.NETLINK_TABLE], _QUICK_S).checked().stdout):
+    while not ss_events.listens(end.host.read(ss_events.NETLINK_TABLE)):
         if not program.running() or deadline.passed():
             raise MeasureError(f"ss -E on {end.host.name} sees no sockets end: {end.last_words(LOG)}")
         time.sleep(POLL_S)

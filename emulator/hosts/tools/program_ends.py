@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -28,10 +28,12 @@ TAIL_BYTES = 64 << 10
 """Of each output that the run folder gets."""
 MOST_KEPT_BYTES = 16 << 20
 """Of the files that one end keeps."""
+BATCH_CHARACTERS = 16 << 10
+"""Of the texts that one command writes: over SSH all of it is one argument, of 128 KiB at most (MAX_ARG_STRLEN)."""
 FULL_KIB = 4
 _QUICK_S = 30.0
 
-_MAKE = "mktemp -d /tmp/longhaul-program-XXXXXX"
+_MAKE = ("mktemp", "-d", "/tmp/longhaul-program-XXXXXX")
 _INTO = 'cd "$1" && out="$2" && shift 2 && exec "$@" >"$out.out" 2>"$out.err" </dev/null'
 """Runs a command in a folder; its output goes into two files there."""
 _TIMED = """cd "$1" || exit 125
@@ -42,7 +44,15 @@ code=$?
 echo "$before $(date +%s%N) $code"
 """
 """The same, and when it began and ended by the host's own clock, which no connection to the host delays."""
-_WRITE = 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1"'
+_WRITE = """mkdir -p "$1" && cd "$1" || exit
+shift
+while [ $# -gt 0 ]; do
+    case $1 in */*) mkdir -p "${1%/*}" || exit ;; esac
+    printf %s "$2" >"$1" || exit
+    shift 2
+done
+"""
+"""Writes files into a folder: their names, each followed by its text."""
 _AS_USER = 'user=$1; shift; exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups -- "$@"'
 """Not runuser: it needs PAM, which small systems lack."""
 _COPY = """mkdir "$2" && cd "$1" || exit 1
@@ -84,9 +94,9 @@ class ProgramEnd:
         return str(PurePosixPath(self.folder) / name)
 
     def write_files(self, folder: str) -> None:
-        """Write the program's files, with their placeholders filled in."""
-        for name, text in self.program.files.items():
-            argv = ["sh", "-c", _WRITE, "longhaul", str(PurePosixPath(folder) / name), filled(text, self.values)]
+        """Write the program's files, with their placeholders filled in; make the folder unless it is there."""
+        for files in _batches([(name, filled(text, self.values)) for name, text in self.program.files.items()]):
+            argv = ["sh", "-c", _WRITE, "longhaul", folder, *(word for file in files for word in file)]
             self.host.run(argv, _QUICK_S).checked()
 
     def prepare(self, key: str, timeout_s: float) -> None:
@@ -119,7 +129,10 @@ class ProgramEnd:
 
     def tail(self, name: str) -> str:
         """The end of a file in the folder; "" when it is not there."""
-        return self.host.run(["tail", "-c", str(TAIL_BYTES), self.place(name)], _QUICK_S).stdout
+        try:
+            return self.host.read(self.place(name), TAIL_BYTES)
+        except MeasureError:
+            return ""
 
     def kept(self, folder: str) -> dict[str, bytes]:
         """The files that the user wants to keep, by path. Raises MeasureError when they are too large."""
@@ -133,10 +146,21 @@ class ProgramEnd:
         return {name: base64.b64decode(data) for name, data in zip(lines[::2], lines[1::2], strict=False)}
 
 
+def _batches(files: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """The files, as many at a time as a command may name; at least one batch, for the folder's sake."""
+    batch: list[tuple[str, str]] = []
+    for file in files:
+        if batch and sum(len(text) for _, text in (*batch, file)) > BATCH_CHARACTERS:
+            yield batch
+            batch = []
+        batch.append(file)
+    yield batch
+
+
 @contextmanager
 def opened(host: Host, program: Program, values: Mapping[str, str]) -> Iterator[ProgramEnd]:
     """An end with its folder and files for the time of a block. Raises MeasureError."""
-    folder = host.run(["sh", "-c", _MAKE], _QUICK_S).checked().stdout.strip()
+    folder = host.run(_MAKE, _QUICK_S).checked().stdout.strip()
     try:
         end = ProgramEnd(host, folder, program, values)
         end.write_files(folder)
@@ -201,7 +225,6 @@ def run_folder(end: ProgramEnd, number: int) -> Iterator[str]:
     if end.program.prepare_client:
         end.host.run(["sh", "-c", _COPY, "longhaul", end.folder, folder], end.program.timeout_ns / 1e9).checked()
     else:
-        end.host.run(["mkdir", folder], _QUICK_S).checked()
         end.write_files(folder)
     if end.program.user:
         end.host.run(["chown", "-R", end.program.user, folder], _QUICK_S).checked()
