@@ -63,7 +63,7 @@ CHANGES = (
         "select() is written anew: a program that polls must not spin in it",
     ),
     _change(
-        "0006-map-pages-around-a-write-fault", "arch/um/kernel/trap.c", r"mmap_read_unlock",
+        "0006-map-adjacent-pages-around-a-fault", "arch/um/kernel/trap.c", r"mmap_read_unlock",
         "a page fault no longer ends in arch/um/kernel/trap.c",
     ),
     _change(
