@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 from support.jobs import REPORTS
 
@@ -28,9 +27,12 @@ BROWSER = "test_browser"
 LONGEST = ("lab/test_presets.py", "lab/test_verdicts_path.py", "lab/test_verdicts_windows.py")
 """They boot first: what ends last should be short. The others follow in any order."""
 
-# CPUs are shared: a slow example is no mistake.
-hypothesis.settings.register_profile("longhaul", deadline=None)
-hypothesis.settings.load_profile("longhaul")
+if not IN_LAB:  # nothing there uses it, and each boot would import it
+    import hypothesis
+
+    # CPUs are shared: a slow example is no mistake.
+    hypothesis.settings.register_profile("longhaul", deadline=None)
+    hypothesis.settings.load_profile("longhaul")
 
 
 def is_for_the_lab(item: pytest.Item) -> bool:
