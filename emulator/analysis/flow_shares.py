@@ -33,13 +33,16 @@ def harm(alone: float, together: float, *, less_is_better: bool = False) -> floa
 
 
 def fair_from(rates: Sequence[float], fair: Sequence[float], places: int) -> int | None:
-    """The first place from which on the mean of `places` rates is within `NEAR_FAIR` of the fair ones; None if none is.
+    """The first place at which the mean of `places` rates is within `NEAR_FAIR` of the fair ones, and the mean of all
+    from there on is, too; None if there is none. Both are of the same intervals, in order.
 
-    Both are of the same intervals, in order.
+    The second condition is for flows that start together: their slow starts are alike, whatever follows.
     """
     places = max(1, places)
-    for start in range(len(rates) - places + 1):
-        wanted = sum(fair[start : start + places])
-        if wanted > 0 and abs(sum(rates[start : start + places]) - wanted) <= NEAR_FAIR * wanted:
-            return start
-    return None
+
+    def is_fair(start: int, end: int) -> bool:
+        wanted = sum(fair[start:end])
+        return wanted > 0 and abs(sum(rates[start:end]) - wanted) <= NEAR_FAIR * wanted
+
+    starts = range(len(rates) - places + 1)
+    return next((start for start in starts if is_fair(start, start + places) and is_fair(start, len(rates))), None)

@@ -27,7 +27,8 @@ LEGEND = (
     f"{THROUGHPUT} of payload at the receiver, in the last half of the time in which all groups send; of fair: over "
     "what as many average flows of all groups get; J: Jain's index of the flows; harm: what the other groups take of "
     "the rate (of transfers: of the time) that the group has alone; fair after: from the last group's start until the "
-    "rate was within a tenth of the fair one; queueing: the smoothed RTT above the lane's; again: segments sent again; "
+    "rate was within a tenth of the fair one, and so was its mean from then on; queueing: the smoothed RTT above the "
+    "lane's; again: segments sent again; "
     "p50, p99: the times of transfers; of ideal: the time at the full rate of the line without a queue, over p50 (FCT "
     f"efficiency). {INVALID_MARK}: invalid, reasons below."
 )
@@ -37,6 +38,8 @@ GROUP_COLUMNS = (
 )  # fmt: skip
 DETAILS = ("RTT", "groups", *GROUP_COLUMNS)
 NONE = "-"
+MOST_COLUMNS = 3
+"""Of shares: each is about as wide as a third of a terminal."""
 Pairs = dict[tuple[str, str], tuple[float, bool]]
 """What a flow of the first congestion control has of its fair share against one of the second, and whether the cell is
 valid."""
@@ -101,14 +104,21 @@ def _harm(
 
 
 def overview(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> Table:
-    """The share of each group: one row for each contest, one column for each RTT and other setting."""
+    """The share of each group: one row for each contest, one column for each RTT and other setting if they are few,
+    else one row for each of both."""
+    title = "shares of the throughput, and Jain's index of all flows"
     settings = list(dict.fromkeys(_settings(spec, several_lanes(specs)) for spec in specs))
     body: dict[str, dict[str, str]] = {}
     for spec in specs:
         text = shares(found[spec.id]) if spec.id in found else NONE
         body.setdefault(contest_of(spec).title, {})[_settings(spec, several_lanes(specs))] = text
-    table = tuple((title, *(cells.get(setting, NONE) for setting in settings)) for title, cells in body.items())
-    return Table("shares of the throughput, and Jain's index of all flows", ("groups", *settings), table, ("groups",))
+    if len(settings) > MOST_COLUMNS:
+        pairs = tuple(
+            (setting, name, body[name][setting]) for setting in settings for name in body if setting in body[name]
+        )
+        return Table(title, ("setting", "groups", "shares"), pairs, ("setting", "groups"))
+    table = tuple((name, *(cells.get(setting, NONE) for setting in settings)) for name, cells in body.items())
+    return Table(title, ("groups", *settings), table, ("groups",))
 
 
 def _settings(spec: CellSpec, named: bool) -> str:

@@ -61,6 +61,8 @@ def test_a_rate_is_fair_where_its_mean_is_within_a_tenth() -> None:
     assert flow_shares.fair_from([0, 20, 0, 20, 0, 20], fair, 1) is None
     assert flow_shares.fair_from([20] * 6, fair, 1) is None
     assert flow_shares.fair_from([10, 10], fair[:2], 3) is None
+    assert flow_shares.fair_from([10, 10, 1, 1, 1, 1], fair, 2) is None, "it started like the others, and then starved"
+    assert flow_shares.fair_from([10, 1, 1, 1, 10, 10], fair, 2) == 4
     assert flow_shares.fair_from([0, 0], [0, 0], 1) is None
 
 

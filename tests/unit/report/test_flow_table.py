@@ -47,6 +47,16 @@ def test_shares_of_every_contest_at_every_rtt(found: dict[str, FlowsResult]) -> 
     assert {text for row in empty.rows for text in row[1:]} == {"-"}
 
 
+def test_many_settings_are_in_rows(found: dict[str, FlowsResult]) -> None:
+    cells = [result("cubic:1,bbr:1", [[0.5], [0.5]], rtt * MS) for rtt in (10, 40, 160)]
+    more = found | {one.spec.id: one for one in cells}
+    table = flow_table.overview([one.spec for one in more.values()], more)
+    assert table.header == ("setting", "groups", "shares")
+    assert len(table.rows) == 13, "a contest has no row for a setting in which it is no cell"
+    assert table.rows[1] == ("20 ms, default", "1 cubic against 1 bbr", "20% : 80%, J 0.741")
+    assert table.rows[-1] == ("160 ms, default", "1 cubic against 1 bbr", "50% : 50%, J 1.000")
+
+
 def test_every_figure_of_every_group(found: dict[str, FlowsResult]) -> None:
     table, *matrices = flow_table.details([one.spec for one in found.values()], found)
     assert table.title == "default"
