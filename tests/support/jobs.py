@@ -67,8 +67,13 @@ def _boot(ids: list[str], reports: Path, cpu: int, seed: int) -> str:
 
     argv = ["python3", *PYTEST, *ids]
     choice = RootChoice(packages=packages(Path(ids[0].partition("::")[0])))
-    # Each boot would import the plugins that the image happens to have, and rewrite the assertions of some.
-    env = {REPORTS: str(reports), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    env = {
+        REPORTS: str(reports),
+        # Each boot would import the plugins that the image happens to have, and rewrite the assertions of some.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        # The first boot keeps what it compiled of the tests for the others.
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
     try:
         done = boot.capture(argv, BootOptions(Path.cwd(), env, timeout_s=TIMEOUT_S, cpu=cpu, seed=seed), choice)
     except LabStalled:
