@@ -53,8 +53,10 @@ class NamespaceHost:
             if path.is_relative_to(PROC):
                 with netns.inside(self.namespace):
                     return (OWN / path.name if path.parent == PROC / "net" else path).read_text()
-            whole = bounded_file.OUTPUT.most_bytes
-            content = bounded_file.read_end(path, bounded_file.OUTPUT, whole if last_bytes is None else last_bytes)
+            if last_bytes is None:
+                content = bounded_file.read_bytes(path, bounded_file.OUTPUT)
+            else:
+                content = bounded_file.read_end(path, bounded_file.OUTPUT, last_bytes)
         except OSError as error:
             raise MeasureError(f"{file} cannot be read: {error.strerror}") from None
         return content.decode(errors="replace")

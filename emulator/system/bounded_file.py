@@ -9,7 +9,8 @@ import errno
 import json
 import os
 import stat
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -85,8 +86,8 @@ def opened(path: Path, kind: FileKind) -> BinaryIO:
 
 
 def read_end(path: Path, kind: FileKind, last_bytes: int) -> bytes:
-    """The last bytes of a file. Raises OSError as `opened` does."""
-    with opened(path, kind) as file:
+    """The last bytes of a file, however large it is. Raises OSError as `opened` does."""
+    with opened(path, replace(kind, most_bytes=sys.maxsize)) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - last_bytes))
         return file.read(last_bytes)
 

@@ -47,7 +47,7 @@ echo "$before $(date +%s%N) $code"
 _WRITE = """mkdir -p "$1" && cd "$1" || exit
 shift
 while [ $# -gt 0 ]; do
-    case $1 in */*) mkdir -p "${1%/*}" || exit ;; esac
+    case $1 in */*) mkdir -p -- "${1%/*}" || exit ;; esac
     printf %s "$2" >"$1" || exit
     shift 2
 done

@@ -14,6 +14,7 @@ from emulator.hosts.tools import program_ends
 from emulator.hosts.tools.process import Completed
 from emulator.hosts.tools.program_ends import BATCH_CHARACTERS, ProgramEnd
 from emulator.model.program import Program
+from emulator.system.bounded_file import OUTPUT
 
 HUB = NamespaceHost("hub")
 
@@ -31,7 +32,17 @@ def test_what_is_no_file_is_told_with_its_reason(tmp_path: Path) -> None:
         HUB.read(str(tmp_path / "none"))
     (tmp_path / "link").symlink_to("/etc/hostname")
     with pytest.raises(MeasureError, match="it is a link"):
-        HUB.read(str(tmp_path / "link"))
+        HUB.read(str(tmp_path / "link"), 10)
+
+
+def test_the_end_of_a_file_may_be_read_however_large_it_is(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(2 * OUTPUT.most_bytes)
+        file.seek(0, 2)
+        file.write(b"end")
+    assert HUB.read(str(tmp_path / "large"), 3) == "end"
+    with pytest.raises(MeasureError, match="it has more than 256 MiB"):
+        HUB.read(str(tmp_path / "large"))
 
 
 class Here(NamespaceHost):
@@ -48,7 +59,7 @@ class Here(NamespaceHost):
         return Completed(tuple(argv), done.stdout, done.stderr, done.returncode)
 
 
-TEXTS = {"a": "{run}\n", "b c": "it's 100 % \\n", "deep/er/d": "", "large": "m" * BATCH_CHARACTERS, "last": "x" * 100}
+TEXTS = {"a": "{run}\n", "b c": "it's 100 % \\n", "-p/er/d": "", "large": "m" * BATCH_CHARACTERS, "last": "x" * 100}
 
 
 def test_a_programs_files_are_written_with_few_commands(tmp_path: Path) -> None:
