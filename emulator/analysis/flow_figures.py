@@ -187,7 +187,9 @@ def _group(
     first, last, started = steady
     rate = sum(rates)
     fair_rate = sum(endless) * group.flows / len(endless) if group.is_endless else 0.0
-    after = flow_shares.fair_from(series[started:], fair[started:], times.smoothed) if group.is_endless else None
+    after = (
+        flow_shares.fair_from(series[started:last], fair[started:last], times.smoothed) if group.is_endless else None
+    )
     trips_us = tuple(None if one is None else int(one) for one in sent["trips_us"])
     seen_us = sorted(one for one in trips_us[first:last] if one is not None)
     return GroupFigures(

@@ -45,6 +45,12 @@ def test_a_group_that_starts_late_or_stops_early_sets_the_steady_part() -> None:
     assert (found.from_ns, found.until_ns, found.jain) == (0, 10 * S, 1), "never together: of the whole time"
 
 
+def test_what_a_group_has_alone_makes_no_share_fair() -> None:
+    """The second group starves the first one, and stops."""
+    found = figures(Contest.parse("cubic:1,bbr:1:stop=6s"), [[[10] + [1] * 5 + [100] * 4], [[10] + [19] * 5 + [0] * 4]])
+    assert [group.fair_after_ns for group in found.groups] == [None, None]
+
+
 def test_a_flow_that_never_connected_counts_as_nothing() -> None:
     found = figures(TWO, [[[10] * 10], [[10] * 10]])
     assert found.groups[1].flow_bytes_per_s == (10, 0)
