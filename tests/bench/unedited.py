@@ -34,7 +34,8 @@ LONGHAUL = Path(__file__).parents[2] / ".venv/bin/longhaul"
 TOPOLOGY = "{name: unedited, hub: here, lanes: {there: {rate: %s}}}"
 CONTROLS, LOSSES = ("cubic", "bbr"), ("0", "0.1%")
 REST = ("--tcp-profile", "max", "--window", "64KiB", "--duration", "20s", "--repeats", "1")
-FILE = "unedited.yaml"
+FILE, CELLS = "unedited.yaml", "/srv/cells"
+"""The topology's file, and its folder in the machine."""
 MEASURED = (0, 8)
 """The exit codes of a sweep whose cells were measured, all valid or not."""
 
@@ -101,14 +102,14 @@ def in_qemu(
     disk = stock_images.overlay(folder / "qemu", image)
     with booted(folder / "qemu", image, disk) as machine:
         kernel = machine.sh("uname -r").out
-        machine.sh(f"echo 0 >{CPU1}; mkdir -p /root/cells; echo '{topology}' >/root/cells/{FILE}")
+        machine.sh(f"echo 0 >{CPU1}; mkdir -p {CELLS}; echo '{topology}' >{CELLS}/{FILE}")
         found: dict[str, float] = {}
         for number, arguments in enumerate(sweeps):
             sweep = f"longhaul sweep {' '.join(arguments)} --runs {number}"
-            said = machine.sh(f"cd /root/cells && {sweep} >told 2>&1; echo $?")
+            said = machine.sh(f"cd {CELLS} && {sweep} >told 2>&1; echo $?")
             if int(said.out) not in MEASURED:
-                sys.exit(machine.sh("tail -c 2000 /root/cells/told").out)
-            found |= rates(machine.sh(f"cat /root/cells/{number}/*/table.csv").out + "\n")
+                sys.exit(machine.sh(f"tail -c 2000 {CELLS}/told").out)
+            found |= rates(machine.sh(f"cat {CELLS}/{number}/*/table.csv").out + "\n")
             print(*list(found.items())[-1:], file=sys.stderr)
         return found, kernel
 
