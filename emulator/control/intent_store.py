@@ -34,7 +34,7 @@ from emulator.control.state_files import (
     OLDEST_INTENT_FILE,
     ROOM_FILE,
     WAITING_FILE,
-)  # fmt: skip
+)
 from emulator.errors import InputError, LonghaulError, MissingError, Mistake
 from emulator.model.topology import Topology
 from emulator.system import atomic_file, bounded_file, kept_file

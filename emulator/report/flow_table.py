@@ -28,9 +28,8 @@ LEGEND = (
     "what as many average flows of all groups get; J: Jain's index of the flows; harm: what the other groups take of "
     "the rate (of transfers: of the time) that the group has alone; fair after: from the last group's start until the "
     "rate was within a tenth of the fair one, and so was its mean from then on; queueing: the smoothed RTT above the "
-    "lane's; again: segments sent again; "
-    "p50, p99: the times of transfers; of ideal: the time at the full rate of the line without a queue, over p50 (FCT "
-    f"efficiency). {INVALID_MARK}: invalid, reasons below."
+    "lane's; again: segments sent again; p50, p99: the times of transfers; of ideal: the time at the full rate of the "
+    f"line without a queue, over p50 (FCT efficiency). {INVALID_MARK}: invalid, reasons below."
 )
 GROUP_COLUMNS = (
     "group", THROUGHPUT, "of line", "of fair", "J", "harm", "fair after", "queueing", "p95", "again",
