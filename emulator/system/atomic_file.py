@@ -54,6 +54,8 @@ def unwritten(file: Path | str, error: OSError) -> MissingError:
 
 def folder(path: Path, *, mode: int = 0o777) -> None:
     """Make a folder, with its parents; a file or a link in its place is set aside. Raises MissingError."""
+    if path.is_dir():
+        return
     try:
         try:
             path.mkdir(mode, parents=True, exist_ok=True)

@@ -65,12 +65,24 @@ def read_bytes(path: Path, kind: FileKind) -> bytes:
     # Looked at before it is opened, too: opening a device may do something, and opening a FIFO waits.
     _check(path, path.stat(), kind)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        _check(path, os.fstat(fd), kind)
-        content = file.read(kind.most_bytes + 1)
+    try:
+        seen = os.fstat(fd)
+        _check(path, seen, kind)
+        content = _read(fd, seen.st_size, kind.most_bytes)
+    finally:
+        os.close(fd)
     if len(content) > kind.most_bytes:
         raise _too_large(path, kind)
     return content
+
+
+def _read(fd: int, expected_bytes: int, most_bytes: int) -> bytes:
+    """All of a file, or the beginning of one that has grown beyond the most."""
+    # No more room than it needs: that of the most would be mapped and unmapped for each file.
+    parts = [os.read(fd, expected_bytes + 1)]
+    while parts[-1] and sum(map(len, parts)) <= most_bytes:
+        parts.append(os.read(fd, MIB))
+    return b"".join(parts)
 
 
 def opened(path: Path, kind: FileKind) -> BinaryIO:

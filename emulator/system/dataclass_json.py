@@ -52,7 +52,7 @@ def to_json(value: object) -> str:
     if is_dataclass(value):
         inner = (f'"{name}": {to_json(getattr(value, name))}' for name in _hints(cast(type, type(value))))
         return "{" + ", ".join(inner) + "}"
-    if isinstance(value, tuple) and all(map(is_dataclass, value)):
+    if isinstance(value, tuple) and all(map(is_dataclass, set(map(type, value)))):
         return "[" + ", ".join(map(_item_json, value)) + "]"
     return json.dumps(to_plain(value))
 
