@@ -9,12 +9,8 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from pyroute2.netlink.exceptions import NetlinkError
-
-from emulator.kernel import codec_netem, netns, prepared_request, qdisc_messages
-from emulator.kernel.qdisc_observe import NETEM_HANDLE
+from emulator.kernel import netns, prepared_request, qdisc_messages
 from emulator.plan.ops import NF_CALL
-from emulator.plan.qdisc_values import Netem
 
 LOOPBACK = 1
 """The index of `lo`, in every namespace."""
@@ -37,6 +33,7 @@ def memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+@cache
 def version() -> tuple[int, int]:
     """The first two numbers of this kernel's version."""
     numbers = re.findall(r"\d+", os.uname().release)
@@ -45,34 +42,27 @@ def version() -> tuple[int, int]:
 
 @cache
 def has_netem() -> bool:
-    """Whether this kernel has sch_netem: tried out in a short-lived namespace; True where this process may not try."""
+    """Whether this kernel has sch_netem; True where this process may not try."""
     return try_netem() is not False
 
 
 def try_netem() -> bool | None:
-    """Whether this kernel has sch_netem: tried out in a short-lived namespace; None where this process may not try.
+    """Whether this kernel has sch_netem, by a request that it refuses in any case; None where this process may not try.
 
-    A container with CAP_NET_ADMIN alone may make no namespace: there the kernel is asked for a netem that it refuses.
+    A queue of somebody's on the loopback is in its way: then it is tried in a short-lived namespace, which a container
+    with CAP_NET_ADMIN alone may not make.
     """
+    answer = _ask_for_netem()
+    if answer is not None:
+        return answer
     try:
-        return netns.in_new(_try_netem)
+        return netns.in_new(_ask_for_netem)
     except OSError:
-        return _ask_for_netem()
-
-
-def _try_netem() -> bool:
-    from pyroute2.iproute.linux import IPRoute
-
-    with IPRoute() as ip:
-        try:
-            ip.tc("add", "netem", index=1, handle=NETEM_HANDLE, body=codec_netem.encode_netem(Netem()))
-        except NetlinkError as error:
-            return bool(error.code != errno.ENOENT)
-    return True
+        return None
 
 
 def _ask_for_netem() -> bool | None:
-    """Whether this kernel has sch_netem, by a request that it refuses in any case: nothing is changed."""
+    """What the kernel of this namespace says of a netem without options; None when that does not tell."""
     encoded = prepared_request.encode([qdisc_messages.netem_without_options(LOOPBACK)])
     with closing(prepared_request.Requests()) as requests:
         try:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from emulator.kernel.rtnl_socket import RtnlSocket, attribute, attributes, listed
+from emulator.kernel.rtnl_socket import RtnlQuery, RtnlSocket, attribute, attributes, listed
 
 RTM_GETLINK, RTM_GETADDR = 18, 22
 IFF_UP, IFF_NOARP, IFF_LOWER_UP = 1 << 0, 1 << 7, 1 << 16
@@ -120,12 +121,21 @@ def links(rtnl: RtnlSocket) -> list[LinkMessage]:
 
 def link(rtnl: RtnlSocket, name_or_index: str | int) -> LinkMessage | None:
     """One interface; None when there is none. Raises OSError."""
+    (found,) = some_links(rtnl, [name_or_index])
+    return found
+
+
+def some_links(rtnl: RtnlSocket, wanted: Sequence[str | int]) -> list[LinkMessage | None]:
+    """These interfaces, by name or index; None in the place of one that there is not. Raises OSError."""
+    return [None if body is None else decode_link(body) for body in rtnl.queries([_query(one) for one in wanted])]
+
+
+def _query(name_or_index: str | int) -> RtnlQuery:
     name, index = (name_or_index, 0) if isinstance(name_or_index, str) else (None, name_or_index)
     request = _LINK_HEADER.pack(socket.AF_UNSPEC, 0, index, 0, 0) + attribute(_EXT_MASK, SKIP_STATS)
     if name is not None:
         request += attribute(_IFNAME, name.encode() + b"\0")
-    body = rtnl.query(RTM_GETLINK, request)
-    return None if body is None else decode_link(body)
+    return RtnlQuery(RTM_GETLINK, request)
 
 
 def addresses(rtnl: RtnlSocket) -> list[AddressMessage]:

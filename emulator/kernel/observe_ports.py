@@ -16,14 +16,14 @@ def ports_of(rtnl: RtnlSocket, names: frozenset[str]) -> State:
 
     It omits ports with flows: they have more queues than this reads.
     """
-    found = filter(None, (link_messages.link(rtnl, name) for name in sorted(names)))
+    found = filter(None, link_messages.some_links(rtnl, sorted(names)))
     links = [link for link in found if OUR_VETH.match(link.name) or mark(link)]
     masters = sorted({link.master for link in links if link.master})
-    bridges = filter(None, (link_messages.link(rtnl, index) for index in masters))
+    bridges = filter(None, link_messages.some_links(rtnl, masters))
     bridge_names = {bridge.index: bridge.name for bridge in bridges}
     # By parent: the answer to a query by handle does not name the parent (sch_api.c, tc_get_qdisc).
     wanted = [(link.index, parent) for link in links for parent in (ROOT, NETEM_CLASS, SHAPER_CLASS)]
-    egresses, kinds = egresses_of(filter(None, (qdisc_read.at(rtnl, *place) for place in wanted)), {})
+    egresses, kinds = egresses_of(qdisc_read.at(rtnl, wanted), {})
     seen = [link for link in links if kinds.get(link.index) != "prio"]
     ports = {link.name: port_of(link, bridge_names, egresses) for link in seen}
     return State(ports=ports, machine=Machine(memory_bytes=memory_bytes(), kernel=version()))

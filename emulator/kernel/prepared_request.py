@@ -12,13 +12,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from emulator.kernel.rtnl_socket import HEADER, aligned, opened
+from emulator.kernel.rtnl_socket import ANSWER_BYTES, HEADER, aligned, opened
 
 NLM_F_ACK = 4
 _ERROR = struct.Struct("=i")
-ANSWER_BYTES = 1 << 18
-
-
 SO_SNDBUFFORCE = 32
 SEND_BUFFER_BYTES = 1 << 24
 """A jitter's table is 32 KiB, and every direction of every lane may bring one."""
@@ -43,7 +40,7 @@ class Requests:
     """A plain socket for requests that the kernel only acknowledges. One thread at a time may use it."""
 
     def __init__(self) -> None:
-        self._socket = opened()
+        self._socket, self._buffer = opened(), memoryview(bytearray(ANSWER_BYTES))
         with suppress(PermissionError):
             self._socket.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER_BYTES)
 
@@ -58,7 +55,7 @@ class Requests:
         self._socket.send(encoded)
         refused, done = 0, not count
         while not done:
-            answer = self._socket.recv(ANSWER_BYTES)
+            answer = bytes(self._buffer[: self._socket.recv_into(self._buffer)])
             while answer:
                 length, _, _, number, _ = HEADER.unpack_from(answer)
                 refused = refused or -_ERROR.unpack_from(answer, HEADER.size)[0]

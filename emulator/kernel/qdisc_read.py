@@ -7,15 +7,15 @@ not decoded again.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pyroute2.netlink import NLM_F_ACK, NLM_F_ECHO
+from pyroute2.netlink import NLM_F_ECHO
 from pyroute2.netlink.rtnl import RTM_GETQDISC, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from emulator.kernel.rtnl_socket import HEADER, RtnlSocket, attribute, listed
+from emulator.kernel.rtnl_socket import HEADER, RtnlQuery, RtnlSocket, attribute, listed
 
 TCMSG = struct.Struct("=4xiII4x")
 """struct tcmsg of a query: interface, handle, parent."""
@@ -29,15 +29,13 @@ def every(rtnl: RtnlSocket) -> list[Any]:
     return [_decoded(RTM_NEWQDISC, body) for body in rtnl.dump(RTM_GETQDISC, TCMSG.pack(0, 0, 0))]
 
 
-def at(rtnl: RtnlSocket, index: int, parent: int) -> Any:
-    """The qdisc at that place of an interface; None where there is none."""
-    try:
-        # ECHO: without it the kernel sends the qdisc to listeners, but not to the sender (rtnetlink_send). ACK: of
-        # queues that are not shown, such as noqueue, it sends nothing else (tc_qdisc_dump_ignore).
-        body = rtnl.query(RTM_GETQDISC, TCMSG.pack(index, 0, parent), NLM_F_ECHO | NLM_F_ACK)
-    except OSError:  # the place is below a qdisc that has no places
-        return None
-    return None if body is None else _decoded(RTM_NEWQDISC, body)
+def at(rtnl: RtnlSocket, places: Sequence[tuple[int, int]]) -> list[Any]:
+    """The qdiscs at these places, each an interface and a parent; none for a place without one. Raises OSError."""
+    # ECHO: without it the kernel sends the qdisc to listeners, but not to the sender (rtnetlink_send).
+    bodies = rtnl.queries(
+        [RtnlQuery(RTM_GETQDISC, TCMSG.pack(index, 0, parent), NLM_F_ECHO) for index, parent in places]
+    )
+    return [_decoded(RTM_NEWQDISC, body) for body in bodies if body is not None]
 
 
 def filters(rtnl: RtnlSocket, index: int, parent: int) -> Iterator[Any]:

@@ -214,6 +214,7 @@ def test_netem_is_found_with_net_admin_alone_and_nothing_is_left() -> None:
     sh("tc qdisc add dev lo root handle 7: pfifo")
     try:
         assert sh(asked) == "None\n"
+        assert sh(f"{sys.executable} -c '{code}'") == "True\n", "root tries in a namespace"
         assert "pfifo 7:" in sh("tc qdisc show dev lo")
     finally:
         sh("tc qdisc del dev lo root")

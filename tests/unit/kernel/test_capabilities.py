@@ -20,6 +20,6 @@ def asked(bounding: str) -> str:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives rights away")
 def test_net_admin_alone_tells_whether_there_is_netem() -> None:
-    """In a namespace of its own where it may make one, else by a request that every kernel refuses."""
+    """By a request that every kernel refuses."""
     assert asked(",+net_admin") == str(capabilities.try_netem())
     assert asked("") == "None", "without it nobody may try"

@@ -1,4 +1,4 @@
-"""The reader of rtnetlink's messages, without a kernel."""
+"""The reader of rtnetlink's messages."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.kernel import link_messages
 from emulator.kernel.qdisc_counters import Counted, counters_of, decoded
 from emulator.kernel.route_messages import links_of
-from emulator.kernel.rtnl_socket import HEADER, attribute, attributes, listed, messages
+from emulator.kernel.rtnl_socket import AT_ONCE, HEADER, RtnlSocket, attribute, attributes, listed, messages
 
 contents = st.lists(st.tuples(st.integers(1, 0x3FFF), st.binary(max_size=64)), max_size=12)
 
@@ -29,6 +30,16 @@ def test_whatever_comes_the_reader_ends(datagram: bytes) -> None:
 
 def test_a_nested_attribute_has_the_type_without_its_flags() -> None:
     assert attributes(attribute(0x8000 | 7, b"x")) == {7: b"x"}
+
+
+def test_every_query_has_its_own_answer_however_many_are_asked_and_refused() -> None:
+    """Of this machine's kernel, in the order in which they were asked."""
+    with RtnlSocket() as rtnl:
+        wanted = ["lo", 1, "no-such-port", 1 << 30, "lo"] * (AT_ONCE + 1)
+        found = [link and link.name for link in link_messages.some_links(rtnl, wanted)]
+        assert found == ["lo", "lo", None, None, "lo"] * (AT_ONCE + 1)
+        assert link_messages.some_links(rtnl, []) == []
+        assert link_messages.link(rtnl, "no-such-port") is None
 
 
 def qdisc(kind: str, packets: int, *, packets64: int | None = None) -> bytes:
