@@ -81,7 +81,8 @@ def opened(folder: Path, name: str) -> Iterator[int]:
 
 def _opened(folder: Path, name: str) -> int:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
         return os.open(folder / name, os.O_CREAT | os.O_RDWR | HOW_TO_OPEN, 0o600)
     except OSError as error:
         if isinstance(error, PermissionError) and os.geteuid() != 0:

@@ -322,6 +322,8 @@ class Topology:
                 raise ValueError(
                     f"hub_host is given, but {', '.join(virtual)} has no ports: a virtual lane's hub is a namespace"
                 )
+        if not any(lane.address for lane in self.lanes):
+            return  # they are the subnet's first, one after the other
         addresses = [self.subnet[1], *(lane.address or self.subnet[i] for i, lane in enumerate(self.lanes, 2))]
         if shared := repeated(map(str, addresses)):
             raise ValueError(f"address used twice: {', '.join(shared)}")
