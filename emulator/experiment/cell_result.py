@@ -17,7 +17,6 @@ from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues,
 from emulator.analysis.statistics import half_width, sure
 from emulator.analysis.transfer import Transfer
 from emulator.analysis.verdict import Buffers, Judgement, Throughput
-from emulator.config import loader
 from emulator.hosts.tools import workloads
 from emulator.hosts.tools.workload import Load, Workload
 from emulator.model import loss_model
@@ -167,9 +166,18 @@ class CellSpec:
         return replace(self, topology=replace(self.topology, seed=seed), repeat=repeat)
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as JSON, for a file or the lab's command line."""
+        """The spec as JSON, for a file: the topology is the text of one of its own."""
+        from emulator.config import loader  # slow to import, with YAML and schemas; a cell in its lab needs neither
+
+        return self._to_json(loader.dumps(self.topology))
+
+    def for_lab(self) -> dict[str, Any]:
+        """The spec as JSON for its lab, or back from there: the topology is its plain value."""
+        return self._to_json(dataclass_json.to_plain(self.topology))
+
+    def _to_json(self, topology: Any) -> dict[str, Any]:
         return {
-            "topology": loader.dumps(self.topology),
+            "topology": topology,
             "tcp_profile": json.loads(json.dumps(asdict(self.profile))),
             "streams": self.streams,
             "congestion_control": self.congestion_control,
@@ -184,18 +192,26 @@ class CellSpec:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CellSpec:
-        """The inverse of `to_json`. Raises InputError, KeyError, TypeError."""
+        """The inverse of `to_json` and `for_lab`. Raises InputError, ValueError, KeyError, TypeError."""
         values = dict(value)
         if "profile" in values:  # until format 3
             values["tcp_profile"] = values.pop("profile")
         profile: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("tcp_profile").items()
         }
-        topology = loader.loads(values.pop("topology"), "cell")
+        topology = _topology(values.pop("topology"))
         values["varied"] = tuple(values.get("varied", ()))
         if "workload" in values:  # there was one kind only, before
             values["workload"] = workloads.from_json(values["workload"])
         return cls(topology, Profile(**profile), **values)
+
+
+def _topology(value: Any) -> Topology:
+    if not isinstance(value, str):
+        return dataclass_json.from_plain(Topology, value)
+    from emulator.config import loader
+
+    return loader.loads(value, "cell")
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,17 @@ from emulator.system import dataclass_json
 
 def to_json(result: Any) -> dict[str, Any]:
     """A result, whose first field is its `spec`, by groups and with the format's number."""
+    return _to_json(result, result.spec.to_json())
+
+
+def from_lab(result: Any) -> dict[str, Any]:
+    """`to_json` of any kind of result, as its lab prints it: `CellSpec.for_lab` says what differs."""
+    return _to_json(result, result.spec.for_lab())
+
+
+def _to_json(result: Any, spec: dict[str, Any]) -> dict[str, Any]:
     groups = {f.name: dataclass_json.to_plain(getattr(result, f.name)) for f in dataclasses.fields(result)[1:]}
-    return {"format": FORMAT, "spec": result.spec.to_json(), **groups}
+    return {"format": FORMAT, "spec": spec, **groups}
 
 
 def from_json(kind: type[Any], value: Mapping[str, Any]) -> Any:

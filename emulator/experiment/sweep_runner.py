@@ -104,7 +104,7 @@ def lab_answer(
     choice = choice.of_kernel(spec.kernel)
     # The lab can write only to its current folder.
     snap, folder = ([str(captures.snap_bytes)], captures.folder(spec)) if captures else ([], None)
-    argv = [lab_root.own_python(choice), "-P", "-m", "emulator.experiment.run_cell", json.dumps(spec.to_json()), *snap]
+    argv = [lab_root.own_python(choice), "-P", "-m", "emulator.experiment.run_cell", json.dumps(spec.for_lab()), *snap]
     options = BootOptions(
         folder, lab_programs.environment([spec], boot.built(choice=choice)), memory_bytes=lab_memory_bytes(spec),
         seed=spec.topology.seed, cpu=cpu, timeout_s=LAB_TIMEOUT_S, stall_cpu_s=LAB_STALL_CPU_S, own=True,

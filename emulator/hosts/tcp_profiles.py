@@ -7,16 +7,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from emulator import units
 from emulator.analysis.tcp_path import bdp_bytes
-from emulator.config import yaml_source
 from emulator.errors import InputError, no_such
 from emulator.hosts import root_qdisc, route_metrics
 from emulator.hosts.host import Host
 from emulator.hosts.saved_settings import TCP_MEM
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
 from emulator.system import bounded_file
+
+if TYPE_CHECKING:
+    from emulator.config import yaml_source
 
 MIB = 2**20
 MAXIMUM = "max"
@@ -73,6 +76,8 @@ def choose(
 
 
 def _read(path: Path) -> dict[str, Profile]:
+    from emulator.config import yaml_source  # slow to import, with YAML; a cell in its lab has its profile
+
     try:
         source = yaml_source.read(bounded_file.read_text(path, bounded_file.TCP_PROFILES), str(path))
     except OSError as error:

@@ -6,12 +6,14 @@ A room is a package of `emulator/`; its `__init__` says what belongs there. A ne
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from functools import cache
 
 import pytest
 from support.folders import ROOT
+from support.made_results import MS, cell_spec
 
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -213,3 +215,23 @@ def test_the_kernel_door_loads_the_parts_of_pyroute2_that_it_needs() -> None:
     assert "pyroute2.netlink.rtnl.tcmsg" in loaded
     unwanted = ("pyroute2.iproute", "pyroute2.ndb", "pyroute2.conntrack", "asyncio", "pydantic", "yaml")
     assert {name for name in loaded if name.startswith(unwanted)} == set()
+
+
+CELL = """
+import json, sys
+from emulator.control import local
+from emulator.experiment import repeated_result, run_cell
+from emulator.experiment.cell_result import CellSpec
+spec = CellSpec.from_json(json.loads(sys.stdin.read()))
+assert CellSpec.from_json(json.loads(json.dumps(spec.for_lab()))) == spec
+print(*sys.modules)
+"""
+
+
+def test_a_cell_in_its_lab_loads_neither_yaml_nor_schemas() -> None:
+    """They took a third of its start."""
+    spec = json.dumps(cell_spec(20 * MS).for_lab())
+    ran = subprocess.run([sys.executable, "-c", CELL], input=spec, capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert "emulator.experiment.run_cell" in loaded
+    assert loaded & {"yaml", "pydantic", "click", "rich", "flask"} == set()
