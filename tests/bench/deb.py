@@ -152,7 +152,7 @@ def lived(box: Box, root: Path, see: See) -> None:
     see("engines stayed", box.sh(ENGINES) == engines, engines.split())
     see("the new version knows the lanes", box.sh("longhaul status >/dev/null; echo $?") == "0", "status exits with 0")
     said = box.sh("longhaul confirm; longhaul status")
-    see("the new version confirms what waited", said.startswith("confirmed: ") and "44.000 ms" in said, said)
+    see("the new version confirms what waited", said.startswith("confirmed: ") and " 44ms " in said, said)
     said = box.sh("apt-get remove -q -y longhaul 2>&1 | grep -v Reading")
     left = box.sh("ip -br link; ls /run/longhaul; ip netns")
     see("removed: the ports are returned", "lh-" not in left and "master" not in left, f"{said}\n{left}")

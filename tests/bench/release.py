@@ -27,7 +27,6 @@ from helped import parser
 
 ROOT = Path(__file__).parents[2]
 INCLUDED = "python3-venv,iperf3,iproute2,iputils-ping,ca-certificates"
-MIRROR = "http://deb.debian.org/debian"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 USER = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set=-all", "--no-new-privs")
 IN_ROOT = """
@@ -94,7 +93,7 @@ def _release(clone: Path) -> Path:
 def _root(suite: str, folder: Path) -> Path:
     root = folder / f"deb-{suite}"
     if not root.exists():
-        command = ["debootstrap", "--variant=minbase", f"--include={INCLUDED}", suite, root, MIRROR]
+        command = ["debootstrap", "--variant=minbase", f"--include={INCLUDED}", suite, root]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return root
 

@@ -179,9 +179,7 @@ def test_every_pair_is_verified_by_mouse_and_the_star_stays_as_it_was(url: str, 
     assert [client.ask("GET", path).text for path in ("/api/topology", "/api/history")] == before
 
 
-@pytest.mark.parametrize(
-    "lanes", [["california"], ["london"], ["japan"], ["japan", "london", "california"]], ids="-".join
-)
+@pytest.mark.parametrize("lanes", [["london"], ["japan", "london", "california"]], ids="-".join)
 def test_a_run_over_any_lanes_measures_each_and_leaves_the_star_as_it_was(url: str, lanes: list[str]) -> None:
     client = Client(url)
     before = client.ask("GET", "/api/topology").text
