@@ -97,9 +97,9 @@ def make(folder: Path, suite: str, package: Path) -> Image:
     return Image(suite, f"/{VM}/{suite}.img", kernels, release)
 
 
-def overlay(root: Path, image: Image) -> str:
-    """A new disk over the image's, which stays as it is."""
-    disk = f"/{VM}/{image.suite}.qcow2"
+def overlay(root: Path, image: Image, name: str = "") -> str:
+    """A new disk over the image's, which stays as it is; of several machines each takes one of its name."""
+    disk = f"/{VM}/{name or image.suite}.qcow2"
     command = ["chroot", root, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", image.disk, disk]
     subprocess.run(command, check=True)
     return disk

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,14 +60,8 @@ def nic(kind: str, end: str) -> dict[str, Any]:
 
 def arguments(image: Image, kernel: str, disk: str, folder: str) -> Iterator[str]:
     """QEMU's command line; the sockets and the console's log lie in `folder`."""
-    yield from ("-machine", "q35", "-m", "2048", "-smp", str(CPUS), "-nodefaults", "-display", "none")
-    yield from ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
-    yield from ("-kernel", image.kernels[kernel], "-initrd", f"{image.kernels[kernel]}.initrd")
-    yield from ("-append", "root=/dev/vda rw console=ttyS0 mitigations=off", "-serial", f"file:{folder}.console")
-    yield from ("-drive", f"file={disk},if=none,id=disk", "-device", "virtio-blk-pci,drive=disk")
-    yield from ("-qmp", f"unix:{folder}.qmp,server=on,wait=off", "-device", "virtio-serial-pci")
-    yield from ("-chardev", f"socket,id=agent,path={folder}.agent,server=on,wait=off")
-    yield from ("-device", "virtserialport,chardev=agent,name=longhaul.stock")
+    yield from ("-smp", str(CPUS), "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
+    yield from without_nics(image, kernel, disk, folder)
     yield from ("-netdev", "user,id=management,restrict=on")
     yield from ("-device", "virtio-net-pci,netdev=management,mac=52:54:00:00:00:01,romfile=")
     for number, (kind, end) in enumerate(((kind, end) for kind in MODELS for end in ENDS), 1):
@@ -77,6 +71,17 @@ def arguments(image: Image, kernel: str, disk: str, folder: str) -> Iterator[str
         yield from ("-device", _words(nic(kind, end)))
         far = {"driver": "virtio-net-pci", "netdev": f"far-{place}", "mac": mac(kind, end, host=True), "romfile": ""}
         yield from ("-device", _words(far | IN_OWN_TIME))
+
+
+def without_nics(image: Image, kernel: str, disk: str, folder: str) -> Iterator[str]:
+    """What every machine has: its memory, its disk, and the sockets by which the bench speaks to it."""
+    yield from ("-machine", "q35", "-m", "2048", "-nodefaults", "-display", "none")
+    yield from ("-kernel", image.kernels[kernel], "-initrd", f"{image.kernels[kernel]}.initrd")
+    yield from ("-append", "root=/dev/vda rw console=ttyS0 mitigations=off", "-serial", f"file:{folder}.console")
+    yield from ("-drive", f"file={disk},if=none,id=disk", "-device", "virtio-blk-pci,drive=disk")
+    yield from ("-qmp", f"unix:{folder}.qmp,server=on,wait=off", "-device", "virtio-serial-pci")
+    yield from ("-chardev", f"socket,id=agent,path={folder}.agent,server=on,wait=off")
+    yield from ("-device", "virtserialport,chardev=agent,name=longhaul.stock")
 
 
 def _cable(number: int, kind: str, place: str) -> Iterator[str]:
@@ -108,24 +113,31 @@ def _words(device: Mapping[str, Any]) -> str:
 
 
 class Machine:
-    """A machine that runs. Its disk outlives it: `booted` may boot it again."""
+    """A machine that runs; its agent answers once it has booted. Its disk outlives it: `booted` may boot it again.
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
-        self._process = process
+    One that `pauses` is stopped while nobody asks it anything.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, *, pauses: bool = True) -> None:
+        self._process, self._pauses = process, pauses
         self._monitor, self._agent = _connected(folder, "qmp"), _connected(folder, "agent")
         self._events: list[str] = []
         self._asked = 0
         self._read(self._monitor)
         self.monitor("qmp_capabilities")
-        self.boot = self._hello()
+        self.boot = ""
 
     def sh(self, script: str) -> Answer:
         """Run a script in the machine; the exit code does not matter."""
         self.begin(script)
+        return self.end()
+
+    def end(self) -> Answer:
+        """Wait for the script that was begun last."""
         said = self._read(self._agent)
         while said.get("id") != self._asked:
             said = self._read(self._agent)
-        self.monitor("stop")
+        self._pause()
         return Answer(said["out"].strip(), said["code"], said["s"])
 
     def begin(self, script: str) -> None:
@@ -142,7 +154,7 @@ class Machine:
         self.monitor("device_del", {"id": nic(kind, end)["id"]})
         while "DEVICE_DELETED" not in self._events:
             self._note(self._read(self._monitor))
-        self.monitor("stop")
+        self._pause()
 
     def plug(self, kind: str, end: str) -> None:
         """Put the same NIC into the same slot."""
@@ -151,7 +163,7 @@ class Machine:
     def reboot(self) -> None:
         """Boot again by systemd, with the same kernel."""
         self.begin("systemctl reboot")
-        self.boot = self._hello()
+        self.await_boot()
 
     def cut(self) -> None:
         """Cut the power: what the machine's kernel has not written yet is lost."""
@@ -176,12 +188,17 @@ class Machine:
             return
         self._events.append(said.get("event", ""))
 
-    def _hello(self) -> str:
+    def await_boot(self) -> None:
+        """Wait until the agent runs; `boot` is then the boot's id."""
         said = self._read(self._agent)
         while "boot" not in said:
             said = self._read(self._agent)
-        self.monitor("stop")
-        return str(said["boot"])
+        self._pause()
+        self.boot = str(said["boot"])
+
+    def _pause(self) -> None:
+        if self._pauses:
+            self.monitor("stop")
 
     def _read(self, stream: Any) -> dict[str, Any]:
         line = stream.readline()
@@ -203,16 +220,24 @@ def _connected(folder: Path, name: str) -> Any:
 @contextmanager
 def booted(root: Path, image: Image, disk: str, kernel: str | None = None) -> Iterator[Machine]:
     """The machine from its boot, with the suite's own kernel unless another is named; in the end its power is cut."""
-    folder = f"/{VM}/{image.suite}"
-    for name in ("qmp", "agent"):
-        (root / VM / f"{image.suite}.{name}").unlink(missing_ok=True)
-    asked = arguments(image, kernel or next(iter(image.kernels)), disk, folder)
-    qemu = f'{_bridged()}; exec chroot "$0" qemu-system-x86_64 "$@"'
+    asked = arguments(image, kernel or next(iter(image.kernels)), disk, f"/{VM}/{image.suite}")
+    with started(root, image.suite, list(asked), before=f"{_bridged()}; ") as process:
+        machine = Machine(process, root / VM / image.suite)
+        machine.await_boot()
+        yield machine
+
+
+@contextmanager
+def started(root: Path, name: str, asked: Sequence[str], before: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """QEMU in a network namespace of its own, after this shell script; its sockets are called NAME."""
+    for socket_name in ("qmp", "agent"):
+        (root / VM / f"{name}.{socket_name}").unlink(missing_ok=True)
+    qemu = f'{before}exec chroot "$0" qemu-system-x86_64 "$@"'
     # It warns of hubs without a host's network; an error ends it, and is seen as that.
     with subprocess.Popen(["unshare", "--net", "sh", "-c", qemu, root, *asked], stdin=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as process:  # fmt: skip
         try:
-            yield Machine(process, root / VM / image.suite)
+            yield process
         finally:
             if process.poll() is None:
                 process.kill()
