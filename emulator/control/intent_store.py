@@ -176,11 +176,10 @@ class IntentStore:
         else:
             with contextlib.suppress(OSError):  # a folder in its place is no copy
                 self._waiting.unlink(missing_ok=True)
-        self._known, is_first = None, self._written is None  # a write that fails may have come far enough
+        self._known = None  # a write that fails may have come far enough
         self._written = write_json(self._file, FORMAT, intent), intent
-        if is_first:
-            self._older.unlink(missing_ok=True)
-            self._oldest.unlink(missing_ok=True)
+        self._older.unlink(missing_ok=True)
+        self._oldest.unlink(missing_ok=True)
 
     def keep_room(self, intent: Intent) -> None:
         """Take the room that leaving this intent needs on the disk, by `down` or by a revert. Raises MissingError.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,9 +9,9 @@ from typing import Any
 from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues
 from emulator.analysis.program_runs import ProgramJudgement, ProgramRuns
 from emulator.analysis.tcp_path import TcpPath
-from emulator.experiment.cell_result import FORMAT, CellSpec
+from emulator.experiment import repeated_result
+from emulator.experiment.cell_result import CellSpec
 from emulator.model.sweep_axes import INBOUND, OUTBOUND
-from emulator.system import dataclass_json
 
 
 @dataclass(frozen=True)
@@ -41,15 +39,13 @@ class ProgramResult:
 
     def to_json(self) -> dict[str, Any]:
         """The whole result by groups, with the format's number."""
-        groups = {f.name: dataclass_json.to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)[1:]}
-        return {"format": FORMAT, "spec": self.spec.to_json(), **groups}
+        return repeated_result.to_json(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ProgramResult:
         """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
-        kinds = typing.get_type_hints(cls)
-        groups = {f.name: dataclass_json.read(kinds[f.name], value[f.name]) for f in dataclasses.fields(cls)[1:]}
-        return cls(CellSpec.from_json(value["spec"]), **groups)
+        read: ProgramResult = repeated_result.from_json(cls, value)
+        return read
 
 
 def busier_path(spec: CellSpec, program: ProgramRuns) -> TcpPath:

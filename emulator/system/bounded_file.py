@@ -17,6 +17,8 @@ from typing import Any, BinaryIO
 from emulator.units import format_size
 
 MIB = 2**20
+PART_BYTES = 2**16
+"""How much of a file is read at once beyond the size that it told, nearly always to see that it ends."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def _read(fd: int, expected_bytes: int, most_bytes: int) -> bytes:
     # No more room than it needs: that of the most would be mapped and unmapped for each file.
     parts = [os.read(fd, expected_bytes + 1)]
     while parts[-1] and sum(map(len, parts)) <= most_bytes:
-        parts.append(os.read(fd, MIB))
+        parts.append(os.read(fd, PART_BYTES))
     return b"".join(parts)
 
 
