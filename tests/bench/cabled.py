@@ -13,7 +13,6 @@ Example:
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
@@ -41,17 +40,12 @@ PATIENCE_S = 60
 
 def main() -> int:
     """Boot the three, try all; the exit code."""
-    asked = helped.parser(__doc__)
-    asked.add_argument("release", type=Path)
-    asked.add_argument("folder", type=Path)
+    asked = helped.on_stock_debian(__doc__)
     asked.add_argument("--suite", default="trixie")
-    asked.add_argument("--keep", action="store_true", help="take the disk that the last call with --keep left")
     given = asked.parse_args()
-    if os.geteuid() != 0:
-        asked.error("it needs root")
-    (package,) = given.release.glob("longhaul_*.deb")
+    package = helped.package(asked, given.release)
     folder = given.folder.resolve()
-    image = stock_images.made(folder, given.suite, package.resolve(), keep=given.keep)
+    image = stock_images.made(folder, given.suite, package, keep=given.keep)
     seen, began = Seen(f"Debian {image.release}"), time.monotonic()
     with cabled(stock_images.qemu_root(folder), image) as machines:
         seen.row("", "three machines boot", True, "", time.monotonic() - began)

@@ -18,7 +18,6 @@ Example:
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from argparse import Namespace
@@ -26,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from helped import parser
+import helped
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -39,21 +38,16 @@ PARTS = ("ports", "plugs", "boots")
 
 def main() -> int:
     """All suites; the exit code."""
-    asked = parser(__doc__)
-    asked.add_argument("release", type=Path)
-    asked.add_argument("folder", type=Path)
+    asked = helped.on_stock_debian(__doc__)
     asked.add_argument("--suites", nargs="*", default=["bookworm", "trixie"])
     asked.add_argument("--parts", nargs="*", default=PARTS, help=f"of {', '.join(PARTS)}")
-    asked.add_argument("--keep", action="store_true", help="take the disks that the last call with --keep left")
     asked.add_argument("--json", action="store_true", help="print the rows as JSON")
     given = asked.parse_args()
-    if os.geteuid() != 0:
-        asked.error("it needs root")
-    (package,) = given.release.glob("longhaul_*.deb")
+    package = helped.package(asked, given.release)
     folder = given.folder.resolve()
     stock_images.qemu_root(folder)
     with ThreadPoolExecutor(len(given.suites)) as pool:
-        work = [pool.submit(tried, folder, suite, package.resolve(), given) for suite in given.suites]
+        work = [pool.submit(tried, folder, suite, package, given) for suite in given.suites]
         rows = [row for one in work for row in one.result()]
     if given.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import subprocess
 import sys
 import tempfile
@@ -42,20 +41,15 @@ MEASURED = (0, 8)
 
 def main() -> None:
     """Measure here and there, compare."""
-    asked = helped.parser(__doc__)
-    asked.add_argument("release", type=Path)
-    asked.add_argument("folder", type=Path)
+    asked = helped.on_stock_debian(__doc__)
     asked.add_argument("--suite", default="trixie")
     asked.add_argument("--rtt", default="10,80")
     asked.add_argument("--rate", default="20Mbit")
-    asked.add_argument("--keep", action="store_true", help="take the disk that the last call with --keep left")
     given = asked.parse_args()
-    if os.geteuid() != 0:
-        asked.error("it needs root")
-    (package,) = given.release.glob("longhaul_*.deb")
+    package = helped.package(asked, given.release)
     folder, topology = given.folder.resolve(), TOPOLOGY % given.rate
     lab = in_lab(topology, options(given.rtt, ",".join(CONTROLS), ",".join(LOSSES)))
-    image = stock_images.made(folder, given.suite, package.resolve(), keep=given.keep)
+    image = stock_images.made(folder, given.suite, package, keep=given.keep)
     axes = product(given.rtt.split(","), CONTROLS, LOSSES)
     stock, kernel = in_qemu(folder, image, topology, (options(*cell) for cell in axes))
     print(f"| cell | lab, Mbit/s | Linux {kernel}, Mbit/s | difference |\n| --- | --- | --- | --- |")
