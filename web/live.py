@@ -8,8 +8,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from emulator.config import writer
 from emulator.control.live_rates import FlowNow, LaneNow, Reading, flows, quantile, reading, together, traffic
@@ -30,8 +32,7 @@ NO_RTTS = Rtts()
 log = logging.getLogger("longhaul.web")
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """One observation of all lanes: the time in ms since 1970 and the values; `changes` counts the changes so far.
 
     With `leased` a measurement (a test run or a verification) has leased the lanes. `back_to` is the topology that
@@ -55,7 +56,7 @@ class Look:
 
     def to_json(self) -> dict[str, Any]:
         """The event's data for watchers."""
-        return {**vars(self), "lanes": {name: lane.to_json() for name, lane in self.lanes.items()}}
+        return {**asdict(self), "lanes": {name: lane.to_json() for name, lane in self.lanes.items()}}
 
 
 class Channel:

@@ -10,10 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from emulator.config.path_profile_include import PROFILE
 from emulator.errors import InputError, LonghaulError, Mistake, RefusedError, no_such
@@ -36,8 +38,7 @@ T = TypeVar("T")
 log = logging.getLogger("longhaul.web")
 
 
-@dataclass(frozen=True)
-class RecordingRequest:
+class RecordingRequest(Struct, frozen=True):
     """What to record: an active lane, or else the path from here to a host's address. `name` is the folder's, the
     first free one when empty; with `rate` both directions are loaded for a short time, too."""
 
@@ -53,8 +54,7 @@ class RecordingRequest:
         return self.lane or self.host
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A recording and what is known of it. `source` is None before its first probe.
 
     `began_ms` is since 1970. `probes` counts those known so far, `answered` the answered ones and `last_ns` is the

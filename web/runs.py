@@ -9,10 +9,13 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator import __version__
 from emulator.errors import InputError, LonghaulError, Mistake, RefusedError, no_such
@@ -38,8 +41,7 @@ Progress = Callable[[str, int, int], None]
 log = logging.getLogger("longhaul.web")
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """The state of a run: its cells, and the results and failures so far. `trouble` is the error that ended it.
 
     `building` is what is built for its labs at present; "" when nothing is. `name` is what a user
@@ -51,7 +53,7 @@ class Run:
     in_lab: bool
     specs: Sequence[CellSpec]
     found: Mapping[str, Result]
-    failures: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, str] = {}
     trouble: str = ""
     building: str = ""
     name: str = ""

@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.config import lane_patch, new_lanes
 from emulator.control.appliance import Appliance
@@ -45,8 +47,7 @@ COMING = 5
 """So many changes of a schedule are told in advance."""
 
 
-@dataclass(frozen=True)
-class Performed:
+class Performed(Struct, frozen=True):
     """A change that was made; with `performed` False it was only planned. `etag` is empty where the intent is
     spoilt."""
 
@@ -57,8 +58,7 @@ class Performed:
     warnings: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class ScheduleChange:
+class ScheduleChange(Struct, frozen=True):
     """A change of the schedule: what was performed, what is different in words, and what the schedule changes first."""
 
     performed: Performed

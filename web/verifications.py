@@ -6,8 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.control.status import Status
 from emulator.errors import InputError, LonghaulError, RefusedError
@@ -25,8 +27,7 @@ CANCELLING = "cancelled, ends after what is measured at present"
 log = logging.getLogger("longhaul.web")
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What to verify: these pairs (all when empty) with `count` echoes each.
 
     With `packets` the impairments of the lanes between them are measured, too, by as many packets for each direction.
@@ -37,8 +38,7 @@ class Wanted:
     packets: int | None = None
 
 
-@dataclass(frozen=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """The state of a verification and what it has found. `total` and `finished` count pairs and lanes.
 
     `certificate` is the id of the certificate that a finished one has filed; `trouble` is the error that ended it. Of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from emulator.analysis import flow_shares
 from emulator.analysis.request_figures import RequestTimes, SocketSums
@@ -17,8 +18,7 @@ SMOOTHED_S, SMOOTHED_ROUND_TRIPS = 1.0, 10
 """Over how long a rate is averaged before it is called fair: the longer of both."""
 
 
-@dataclass(frozen=True)
-class GroupFigures:
+class GroupFigures(Struct, frozen=True):
     """One group. Rates are payload at the receiver; series have one value for each interval.
 
     `flow_bytes_per_s` are the rates of its flows in the steady part; of transfers it is one rate, of all flows
@@ -56,8 +56,7 @@ class GroupFigures:
         return [None if one is None else max(0, 1000 * one - rtt_ns) for one in self.trips_us]
 
 
-@dataclass(frozen=True)
-class FlowFigures:
+class FlowFigures(Struct, frozen=True):
     """All groups. `jain` is the index of all flows without an end; the steady part is from `from_ns` to `until_ns`."""
 
     tool: str
@@ -81,8 +80,7 @@ class FlowFigures:
         return sum(group.received_bytes for group in self.groups)
 
 
-@dataclass(frozen=True)
-class FlowTimes:
+class FlowTimes(Struct, frozen=True):
     """The times of a measurement: its intervals' length and number, and the RTT, which smooths rates."""
 
     interval_ns: int

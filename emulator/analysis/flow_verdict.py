@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.analysis import flow_shares, validity_checks, verdict
 from emulator.analysis.flow_figures import FlowFigures, GroupFigures
@@ -25,8 +26,7 @@ SHORT_ROUND_TRIPS = 50
 """Of the steady part: fewer say little about how flows share."""
 
 
-@dataclass(frozen=True)
-class FlowEvidence:
+class FlowEvidence(Struct, frozen=True):
     """What was observed of one cell; `rtt_before_ns` is the idle lane's, `rtts_ns` are those of the groups' senders.
 
     The other fields are those of `LaneEvidence`.
@@ -52,8 +52,7 @@ class FlowEvidence:
         return [figures for group, figures in both if group.is_endless]
 
 
-@dataclass(frozen=True)
-class FlowJudgement:
+class FlowJudgement(Struct, frozen=True):
     """The line's rate (bytes a second of payload), what decided the shares, what helps, and the validity.
 
     `kind` is one of KINDS. `invalid` are the reasons against the figures; `findings` are those of all checks.

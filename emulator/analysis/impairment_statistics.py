@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from emulator.analysis.statistics import (
     Estimate,
@@ -58,8 +59,7 @@ class ReceivedFrame(Protocol):
     def marked(self) -> bool: ...
 
 
-@dataclass(frozen=True)
-class ImpairmentCheck:
+class ImpairmentCheck(Struct, frozen=True):
     """One figure of one direction. `unit` is "%", "ms", "packets", "Mbit/s", "kB" or empty."""
 
     what: str

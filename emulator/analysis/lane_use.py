@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.analysis.program_runs import Frames
 
@@ -14,8 +15,7 @@ _TCP, _UDP = 6, 17
 _UDP_BYTES = 8
 
 
-@dataclass(frozen=True)
-class FrameTimes:
+class FrameTimes(Struct, frozen=True):
     """The times of a run's frames (ns since 1970), in order: when one entered the lane at the client's port, and when
     one left it there. `first_payload_ns` is when the first one with payload left it."""
 

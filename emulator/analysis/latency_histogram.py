@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 LOWEST_NS, HIGHEST_NS, DIGITS = 1_000, 100_000_000_000, 4
 """The histogram's range and resolution: 1 us to 100 s, four digits."""
 
 
-@dataclass(frozen=True)
-class AnsweredProbe:
+class AnsweredProbe(Struct, frozen=True):
     """One answered probe: its send time, its round trip, and each direction where known."""
 
     sent_ns: int
@@ -27,8 +27,7 @@ class AnsweredProbe:
     back_ns: int | None = None
 
 
-@dataclass(frozen=True)
-class Latency:
+class Latency(Struct, frozen=True):
     """A series in figures: quantiles of the round trip in ns, the median of each direction, and the histogram.
 
     `histogram` holds (value in ns, count) in rising order; `corrected` counts the probes that the correction added.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from emulator.analysis.throughput_models import CUBIC, LINE, MATHIS
 
@@ -18,8 +19,7 @@ STEPS = 24
 LOSS = "loss"
 
 
-@dataclass(frozen=True)
-class ModelPoint:
+class ModelPoint(Struct, frozen=True):
     """What each law allows at one RTT, in bytes/s; laws without a limit are omitted."""
 
     rtt_ns: int

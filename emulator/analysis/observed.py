@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from emulator.analysis.latency_histogram import Latency
 
@@ -11,8 +11,7 @@ LISTEN_DROPS = "TcpExtListenDrops"
 DELIVERED_MARKED = "TcpExtTCPDeliveredCE"
 
 
-@dataclass(frozen=True)
-class Sockets:
+class Sockets(Struct, frozen=True):
     """The sender's sockets over the steady part; windows are of one stream, shares are of the streams' busy time.
 
     `in_flight_bytes` is the mean of the unacknowledged bytes, `peer_window_bytes` the window that the receiver offered.
@@ -27,8 +26,7 @@ class Sockets:
     sndbuf_share: float
 
 
-@dataclass(frozen=True)
-class Queues:
+class Queues(Struct, frozen=True):
     """Packets that the lane's queues dropped: by the emulator's limit, by the full buffer, by the configured loss.
 
     None: the kernel does not count them separately. `datapath` is netem or wire.
@@ -40,8 +38,7 @@ class Queues:
     datapath: str = "netem"
 
 
-@dataclass(frozen=True)
-class MachineUse:
+class MachineUse(Struct, frozen=True):
     """The kernel's version, the increase of its TCP counters, and the load of the busiest core, whatever caused it."""
 
     kernel: str
@@ -64,8 +61,7 @@ class MachineUse:
         return self.counters.get(DELIVERED_MARKED, 0)
 
 
-@dataclass(frozen=True)
-class Delays:
+class Delays(Struct, frozen=True):
     """Round-trip times: the least of the echoes before the streams, and the probes on the idle and the loaded lane."""
 
     rtt_ns: int
@@ -73,8 +69,7 @@ class Delays:
     loaded: Latency | None
 
 
-@dataclass(frozen=True)
-class CapturedFile:
+class CapturedFile(Struct, frozen=True):
     """A file of captured frames (pcapng): its name, its SHA-256, how many frames it has, and how many its port lost.
 
     The port lost those that came while the capture's queue was full; in the lab there are none.

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator import units
 from emulator.analysis import tcp_path
@@ -26,8 +28,7 @@ INTERVAL_RTTS = 3
 BENT_SHARE = 0.05
 
 
-@dataclass(frozen=True)
-class LawPoint:
+class LawPoint(Struct, frozen=True):
     """One cell: how long each of its runs took, and the payload in the slower direction, None where it is unknown."""
 
     rtt_ns: int
@@ -53,8 +54,7 @@ class LawPoint:
         return max(HOLDS_SHARE * self.mean_s, HOLDS_S)
 
 
-@dataclass(frozen=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """A predicted completion time and its 99 % half-width, infinite without an interval.
 
     The interval is one for the mean of a cell. `beyond`: the RTT is outside those that were measured.
@@ -68,15 +68,13 @@ class Forecast:
         return seconds_text(self.completion_s, self.half_s)
 
 
-@dataclass(frozen=True)
-class NoLaw:
+class NoLaw(Struct, frozen=True):
     """Why the cells have no law."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class ProgramLaw:
+class ProgramLaw(Struct, frozen=True):
     """The fitted law. Half-widths are of 99 % intervals, infinite where there is no interval.
 
     `hidden_line`: the bytes add no time of their own, because a window makes them wait for round trips. `scale_s` is
@@ -137,8 +135,7 @@ class ProgramLaw:
         return ""
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """A cell, and what the law of all other RTTs predicts for it."""
 
     point: LawPoint

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.analysis.tcp_path import NS
 
 
-@dataclass(frozen=True)
-class TcpConnection:
+class TcpConnection(Struct, frozen=True):
     """One TCP connection over the lane, by the client's kernel and, for what it sent, by the server's kernel.
 
     The kernel reports these totals when the connection ends (tcp_info, include/uapi/linux/tcp.h): the payload that the
@@ -34,8 +34,7 @@ class TcpConnection:
         return self.sent_bytes + self.received_bytes
 
 
-@dataclass(frozen=True)
-class Frames:
+class Frames(Struct, frozen=True):
     """What the frames at the client's port show of one run; a run of its own, because looking at frames takes time.
 
     `completion_ns` is how long that run took, `first_byte_ns` when the client received the first payload, and
@@ -47,8 +46,7 @@ class Frames:
     quiet_ns: int
 
 
-@dataclass(frozen=True)
-class ProgramRun:
+class ProgramRun(Struct, frozen=True):
     """One run of the client, from its start to its exit.
 
     `sent_bytes` and `received_bytes` are what the lane carried from and to the client, with all headers. `connections`
@@ -79,8 +77,7 @@ class ProgramRun:
         return max(self.connections, key=lambda one: one.payload_bytes, default=None)
 
 
-@dataclass(frozen=True)
-class ProgramRuns:
+class ProgramRuns(Struct, frozen=True):
     """All runs of a program in one cell, in their order.
 
     `bytes` is the payload that the program must carry in the slower direction, as the user said or as the connections
@@ -107,8 +104,7 @@ class ProgramRuns:
         return statistics.fmean(self.completion_s)
 
 
-@dataclass(frozen=True)
-class TimeShare:
+class TimeShare(Struct, frozen=True):
     """A part of a run's time, what it went into (one of `program_time.KINDS`), and the evidence in words."""
 
     kind: str
@@ -116,8 +112,7 @@ class TimeShare:
     words: str
 
 
-@dataclass(frozen=True)
-class ProgramJudgement:
+class ProgramJudgement(Struct, frozen=True):
     """What limited the program in one cell, as `analysis.program_verdict` finds it.
 
     `kind` is one of `program_time.KINDS`. `efficiency` is the flow completion time's: the ideal time divided by the

@@ -9,7 +9,8 @@ congestion window. The kernels know these of TCP only: without a TCP connection 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.analysis import tcp_path, tuning_advice, validity_checks, verdict
@@ -38,8 +39,7 @@ SYN_SEGMENTS = 3
 CLIENT, SERVER = "client", "server"
 
 
-@dataclass(frozen=True)
-class ProgramFacts:
+class ProgramFacts(Struct, frozen=True):
     """What is known of one cell; it has what the checks of the lane examine (`validity_checks.LaneEvidence`).
 
     `path` has the rate and the loss of the direction with more data. `client` and `server` are the largest buffers of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.analysis import program_runs, program_time, validity_checks
@@ -54,8 +55,7 @@ _GROUPS = {
 """Kinds that are compared with others as one."""
 
 
-@dataclass(frozen=True)
-class ProgramAdvice:
+class ProgramAdvice(Struct, frozen=True):
     """What would shorten the run, and its completion time then; None where that cannot be predicted."""
 
     text: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.analysis import statistics
@@ -38,8 +39,7 @@ def _plain(value: float) -> str:
     return f"{Decimal(repr(value)):f}".removesuffix(".0")
 
 
-@dataclass(frozen=True)
-class FigureKind:
+class FigureKind(Struct, frozen=True):
     """A figure of a cell: its key in a baseline, whether more of it is better, and how its texts are read and written.
 
     `write` is the text of a baseline, which `read` reads; `show` is the text for people. `read` raises ValueError.
@@ -69,8 +69,7 @@ KINDS = (
 BY_KEY = {kind.key: kind for kind in KINDS}
 
 
-@dataclass(frozen=True)
-class CellFigure:
+class CellFigure(Struct, frozen=True):
     """A figure of a cell in its kind's unit, rounded to `DIGITS` digits, as a baseline holds it.
 
     `percent` is the 99 % half-width as a percentage of the value, to four decimals; None: it was not measured.
@@ -98,8 +97,7 @@ Figures = Mapping[str, CellFigure]
 """The figures of a cell by key, in the order of `KINDS`."""
 
 
-@dataclass(frozen=True)
-class Conditions:
+class Conditions(Struct, frozen=True):
     """What a baseline's figures depend on besides the cells: texts for people, which only inform.
 
     `place` is `lab`, `lab with computing counted` or `hosts`; `settings` is a digest of everything the cells ask for.
@@ -114,8 +112,7 @@ class Conditions:
 LAB, COUNTED, HOSTS = "lab", "lab with computing counted", "hosts"
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """The figures of every cell by the cell's id, and what they depend on."""
 
     conditions: Conditions
@@ -127,8 +124,7 @@ class Baseline:
         return self.conditions.place == LAB
 
 
-@dataclass(frozen=True)
-class MeasuredCell:
+class MeasuredCell(Struct, frozen=True):
     """A cell of the sweep: its figures, and why they are not valid. `failure`: why it has none.
 
     `seconds` is what the measurement takes by the clock of its hosts.
@@ -141,8 +137,7 @@ class MeasuredCell:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class FigureChange:
+class FigureChange(Struct, frozen=True):
     """One figure of a cell then and now, both in its kind's unit; `certain`: single measurements are certain."""
 
     before: CellFigure
@@ -182,8 +177,7 @@ class FigureChange:
         return FASTER if (self.percent > 0) is self.before.kind.more_is_better else REGRESSION
 
 
-@dataclass(frozen=True)
-class CellVerdict:
+class CellVerdict(Struct, frozen=True):
     """A cell with its word, what changed, its figures now, and why it is not compared."""
 
     id: str
@@ -199,8 +193,7 @@ class CellVerdict:
         return self.word not in FAILING
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """The verdicts on all cells, the baseline's first. `compared`: there was a baseline. `notes` inform only."""
 
     cells: tuple[CellVerdict, ...]

@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.analysis.tcp_path import NS, TcpPath
 from emulator.model.request_load import RequestLoad
 
 
-@dataclass(frozen=True)
-class RequestTimes:
+class RequestTimes(Struct, frozen=True):
     """Durations in ns: their count, exact mean and extremes, quantiles (nearest rank), and the histogram.
 
     `histogram` holds (value in ns, count) in rising order, in bins of four digits as HdrHistogram's. Everything is 0
@@ -73,8 +74,7 @@ def _at_rank(bins: Sequence[tuple[int, int]], rank: int) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class SocketSums:
+class SocketSums(Struct, frozen=True):
     """What one end's kernel says of its connections, summed: segments sent again, and times with data in flight."""
 
     retransmits: int
@@ -93,8 +93,7 @@ class SocketSums:
         return self.sndbuf_limited_us / self.busy_us if self.busy_us else 0.0
 
 
-@dataclass(frozen=True)
-class RequestFigures:
+class RequestFigures(Struct, frozen=True):
     """What the request program counted in one measurement.
 
     `times` run to the last byte of the answer: in an open loop from when the request was due, else from its sending;
@@ -180,8 +179,7 @@ def least_duration_s(load: RequestLoad, rtt_ns: int) -> int:
     return math.ceil(FEW * max(due_s, (rtt_ns + load.think_ns) / NS))
 
 
-@dataclass(frozen=True)
-class RequestPaths:
+class RequestPaths(Struct, frozen=True):
     """The lane from the client (`there`) and to it (`back`)."""
 
     there: TcpPath

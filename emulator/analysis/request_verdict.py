@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.analysis import request_figures, tcp_path, validity_checks, verdict
 from emulator.analysis.observed import MachineUse, Queues
@@ -26,8 +27,7 @@ OWN_SHARE = 0.05
 """The share of a request's time that the program's own overhead may be, unmentioned."""
 
 
-@dataclass(frozen=True)
-class RequestEvidence:
+class RequestEvidence(Struct, frozen=True):
     """What was observed of one cell; `rtt_before_ns` is the idle lane's, and the fields are those of `LaneEvidence`."""
 
     load: RequestLoad
@@ -47,8 +47,7 @@ class RequestEvidence:
         return self.figures.per_s(self.load)
 
 
-@dataclass(frozen=True)
-class RequestJudgement:
+class RequestJudgement(Struct, frozen=True):
     """The ceilings (requests a second, infinite where there is none), what limited, what helps, and the validity.
 
     `kind` is one of KINDS. `invalid` are the reasons against the figures; `findings` are those of all checks.

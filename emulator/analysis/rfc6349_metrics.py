@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.analysis.tcp_path import NS
 
@@ -61,8 +62,7 @@ def buffer_delay(mean_rtt_ns: float, baseline_rtt_ns: float) -> float:
     return (mean_rtt_ns - baseline_rtt_ns) / baseline_rtt_ns
 
 
-@dataclass(frozen=True)
-class TcpTest:
+class TcpTest(Struct, frozen=True):
     """One throughput test of section 3.3 and the inputs of its metrics. `name` says direction and connections."""
 
     name: str
@@ -78,8 +78,7 @@ class TcpTest:
         return self.received_bytes * 8 / self.duration_s
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(Struct, frozen=True):
     """Everything that the procedure measured, in its order: path MTU, baseline RTT, bottleneck, then the transfers."""
 
     lane: str

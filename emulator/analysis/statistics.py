@@ -6,9 +6,10 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import fmean, stdev
+
+from msgspec import Struct
 
 Z = 3.2905267314919255
 """The normal quantile of two-sided 99.9 %."""
@@ -30,8 +31,7 @@ _Z_99 = 2.5758293035489004
 """The normal quantile of two-sided 99 %."""
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A measured figure and the interval that holds the true one with 99.9 %."""
 
     value: float

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 NS = 1_000_000_000
 ETHERNET_HEADER_BYTES = 14
@@ -67,8 +68,7 @@ def cubic_k_s(window_max_segments: float) -> float:
     return float(math.cbrt(0.3 * window_max_segments / 0.4))
 
 
-@dataclass(frozen=True)
-class TcpPath:
+class TcpPath(Struct, frozen=True):
     """The path of the streams: the bottleneck, the RTT, and how the streams react to loss.
 
     `buffer_bytes` is the bottleneck's buffer where the user chose one; None: about rate x RTT.
@@ -93,8 +93,7 @@ class TcpPath:
         return line_bytes_per_s(self.rate_bps, self.mtu)
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """Bytes received between two times of a run, in seconds from its start."""
 
     start_s: float
@@ -107,8 +106,7 @@ class Interval:
         return self.bytes / (self.end_s - self.start_s)
 
 
-@dataclass(frozen=True)
-class Steady:
+class Steady(Struct, frozen=True):
     """The plateau after the slow start. `settled` is false while the rate of the last half drifts by more than 5 %."""
 
     from_s: float

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.analysis import tcp_path, throughput_models, verdict
 from emulator.analysis.tcp_path import NS, Interval, TcpPath
@@ -22,8 +23,7 @@ OF_LOADED_RTT = (throughput_models.RECEIVE_WINDOW, throughput_models.SEND_BUFFER
 """The laws whose window is filled once in each round trip under load."""
 
 
-@dataclass(frozen=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """The throughput that a law allows all streams, in bytes/s; `named`: the verdict names this law.
 
     Where it names none (a CPU, the emulator, a slow start, unknown), the ceiling is the law that theory expected to
@@ -35,8 +35,7 @@ class Ceiling:
     named: bool
 
 
-@dataclass(frozen=True)
-class Theory:
+class Theory(Struct, frozen=True):
     """What theory says of one direction: its streams' windows double each RTT from `initcwnd` segments to the ceiling.
 
     `loaded_rtt_ns` is the RTT that the streams saw; None where nobody saw it.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.analysis import tcp_path
 from emulator.analysis.tcp_path import NS, TcpPath
@@ -15,24 +16,21 @@ SLOW_START_SHARE = 0.9
 """A run whose mean is below this share of the steady rate is limited by its slow start."""
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(Struct, frozen=True):
     """The most that each end's buffer lets one stream have in flight, in bytes of payload; None: no limit."""
 
     receive_bytes: int | None = None
     send_bytes: int | None = None
 
 
-@dataclass(frozen=True)
-class Law:
+class Law(Struct, frozen=True):
     """The throughput that one law allows all streams together, in bytes/s; infinite where it does not apply."""
 
     name: str
     bytes_per_s: float
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """All laws by rising throughput, and the mean of a run of a given length including its slow start."""
 
     laws: tuple[Law, ...]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from emulator.analysis.tcp_path import Interval
 
 
-@dataclass(frozen=True)
-class Caveat:
+class Caveat(Struct, frozen=True):
     """A reason to doubt a number, with the name of the check that found it; a fatal one makes the number invalid."""
 
     check: str
@@ -16,8 +15,7 @@ class Caveat:
     fatal: bool
 
 
-@dataclass(frozen=True)
-class SenderSample:
+class SenderSample(Struct, frozen=True):
     """The sender at one time of the run: the sum of all streams' congestion windows, and the streams' mean RTT."""
 
     end_s: float
@@ -25,8 +23,7 @@ class SenderSample:
     rtt_ns: int
 
 
-@dataclass(frozen=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """The bytes of one direction, summed over all streams.
 
     `program` is the workload's program, `tool` its name and version. `intervals` come from the receiver and are never

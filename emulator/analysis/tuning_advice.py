@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.analysis import tcp_path, verdict
@@ -24,8 +25,7 @@ PACING_BURST_NS = 1_000_000
 A smaller buffer drops a part of each burst."""
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """A setting, its present and its recommended value, and the resulting throughput, which the law `then` limits."""
 
     setting: str

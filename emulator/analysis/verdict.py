@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.analysis import tcp_path
@@ -31,16 +32,14 @@ UNKNOWN = "unknown"
 KINDS = (LINE, RECEIVE_WINDOW, SEND_BUFFER, CONGESTION_WINDOW, SLOW_START, CPU, EMULATOR, UNKNOWN)
 
 
-@dataclass(frozen=True)
-class Buffers:
+class Buffers(Struct, frozen=True):
     """The largest buffers that autotuning gives a socket at one host, in bytes (third value of tcp_rmem, tcp_wmem)."""
 
     receive_bytes: int
     send_bytes: int
 
 
-@dataclass(frozen=True)
-class Throughput:
+class Throughput(Struct, frozen=True):
     """Payload rates at the receiver: of the steady part, from `steady_from_s` on, of the run, and of its first 10 s.
 
     `settled` is false while the last half still drifts.
@@ -60,8 +59,7 @@ class Throughput:
         return cls(steady.bytes_per_s, steady.from_s, steady.settled, transfer.bytes_per_s, first_10s)
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """The observations of the sender's kernel, the lane's queues and the tools during one cell.
 
     `cached_metrics` counts the peers that the kernel remembered before the test, `drift` tells what others changed.
@@ -95,8 +93,7 @@ class Evidence:
         return self.memory_short or self.machine.memory_pressures > 0
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """The judgement of a cell: its prediction, its limiter, the setting that would raise it, and its validity.
 
     `laws` holds the throughput that each applicable law allows, `predicted_limit` names the smallest. `kind` is one of
@@ -115,8 +112,7 @@ class Judgement:
     findings: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The limiter as one of KINDS and as a short text, and the evidence as one sentence."""
 
     kind: str

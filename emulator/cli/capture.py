@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from emulator.cli.complete import lane_names
 from emulator.cli.options import TIME, appliance_of, need_up, snap_option
@@ -98,7 +99,7 @@ def _wait(for_ns: int | None) -> None:
 def _emit(folder: str, files: Sequence[CapturedFile], as_json: bool, *, err: bool) -> None:
     """The files and what they hold; on stderr beside a command, because stdout is the command's."""
     if as_json:
-        emit_json({"folder": folder, "files": [vars(file) for file in files]}, err=err)
+        emit_json({"folder": folder, "files": [asdict(file) for file in files]}, err=err)
         return
     rows = [[file.name, str(file.frames), str(file.dropped), file.sha256[:SHOWN_DIGITS]] for file in files]
     emit_table(("file", "frames", "lost", "SHA-256"), rows, left=("file", "SHA-256"), err=err)

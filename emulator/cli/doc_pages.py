@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 import emulator
 from emulator.errors import InputError
@@ -15,8 +16,7 @@ COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 GENERATED_OPTIONS = re.compile(r"<!-- generated: options .*?<!-- end -->\n?", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """One page of the documentation: its topic (the file's name) and its Markdown as the file holds it."""
 
     topic: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 
 import click
+from msgspec.structs import asdict
 
 from emulator.cli.output import emit_json, json_option
 from emulator.control.doctor import PARTS, examine

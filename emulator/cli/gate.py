@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from emulator.cli.options import Quantity
 from emulator.cli.output import emit_table, width
@@ -52,8 +52,7 @@ def gate_options(command: F) -> F:
     return command
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(Struct, frozen=True):
     """What the options here ask for. `tolerance` is in percent."""
 
     baseline: Path | None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from emulator.cli.complete import kernel_names
 from emulator.cli.output import emit_table, json_option
@@ -134,10 +134,10 @@ def _row(kernel: StoredKernel) -> tuple[str, ...]:
 
 def facts(kernel: StoredKernel) -> dict[str, object]:
     """All that is known of a kernel, for --json."""
-    from emulator.system import dataclass_json
+    from emulator.system import struct_json
 
     own = {
         "names": list(kernel.names), "id": kernel.folder.name, "linux": str(kernel.folder / "linux"),
         "bytes": kernel.bytes, "built": kernel.built, "default": kernel.default,
     }  # fmt: skip
-    return {**own, **dataclass_json.to_plain(kernel.record)}
+    return {**own, **struct_json.to_plain(kernel.record)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from emulator.cli import kernel_options
 from emulator.cli.build_progress import build_progress

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from msgspec.structs import asdict
 
 from emulator import units
 from emulator.cli.output import emit_json, emit_table, json_option
@@ -37,7 +38,7 @@ def places(names: tuple[str, ...], as_json: bool) -> None:
         return
     trips = [(known[0].name, other.name, geography.trip(known[0].name, other.name)) for other in known[1:]]
     if as_json:
-        emit_json([{"from": one, "to": other, **vars(trip)} for one, other, trip in trips])
+        emit_json([{"from": one, "to": other, **asdict(trip)} for one, other, trip in trips])
         return
     rows = [
         [one, other, f"{t.distance_km:.0f} km", f"{t.least_ns / 1e6:.2f} ms", units.format_duration(t.rtt_ns), t.source]
@@ -48,7 +49,7 @@ def places(names: tuple[str, ...], as_json: bool) -> None:
 
 def _list(known: list[geography.Place], as_json: bool) -> None:
     if as_json:
-        emit_json([vars(one) for one in known])
+        emit_json([asdict(one) for one in known])
         return
     rows = [[one.name, one.country, f"{one.latitude:.2f}", f"{one.longitude:.2f}"] for one in known]
     emit_table(("place", "country", "latitude", "longitude"), rows, left=("place", "country"))

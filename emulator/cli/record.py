@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from emulator import units
 from emulator.analysis.statistics import Estimate
@@ -154,7 +155,7 @@ def _finish(ctx: click.Context, folder: Path, step_ns: int, reference: PathProfi
 
 
 def _json(row: Likeness) -> dict[str, Any]:
-    return {**vars(row), "alike": row.alike}
+    return {**asdict(row), "alike": row.alike}
 
 
 def _show(profile: PathProfile, rows: list[Likeness]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from emulator.cli.kernel_options import own_kernel_options, with_kernel
 from emulator.lab import lab_root, landlock

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
+from msgspec.structs import asdict, replace
 
 from emulator import units
 from emulator.cli.options import TIME, appliance_of
@@ -55,7 +54,7 @@ def check(file: str, width: int, as_json: bool) -> None:
         schedule_chart.span_ns(timeline),
     )
     if as_json:
-        emit_json({"span_ns": span_ns, "changes": changes, "rows": [vars(row) for row in rows]})
+        emit_json({"span_ns": span_ns, "changes": changes, "rows": [asdict(row) for row in rows]})
         return
     cells = [[row.lane, row.direction, row.figure, row.least, row.greatest, row.line] for row in rows]
     emit_table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from emulator import units
 from emulator.cli.complete import lane_names
@@ -121,7 +122,7 @@ def _patch(values: dict[str, Any], direction: str, match: flow_match.Match | Non
         (fields if direction in ("both", way) else {}) | ({} if delay_ns is None else {"delay_ns": delay_ns})
         for way, delay_ns in zip(("outbound", "inbound"), delays, strict=True)
     )
-    return LanePatch(rtt_ns, outbound, inbound, off, vars(match) if match else None)
+    return LanePatch(rtt_ns, outbound, inbound, off, asdict(match) if match else None)
 
 
 def _changed(topology: Topology, names: Sequence[str], every: bool, patch: LanePatch) -> list[Lane]:

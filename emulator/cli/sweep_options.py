@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from msgspec.structs import replace
 
 from emulator.cli import kernel_options, root_options
 from emulator.cli.against_options import check_controls, contests_of
@@ -161,7 +161,7 @@ def _algorithms(
 def _axes(section: dict[str, Any], given: dict[str, Any]) -> Axes:
     from emulator.model.sweep_axes import Axes
 
-    options = {field.name: given[field.name] for field in fields(Axes) if given[field.name] is not None}
+    options = {key: given[key] for key in Axes.__struct_fields__ if given[key] is not None}
     return Axes(**(section | options))
 
 

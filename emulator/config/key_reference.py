@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from emulator.config.schema import MatchForm
 from emulator.model.access_networks import ACCESS_NETWORKS

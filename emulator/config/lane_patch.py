@@ -9,10 +9,10 @@ lane that is off.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from emulator.config import loader, old_words, writer, yaml_source

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from emulator.config import old_words, program_schema, schedule_schema, writer, yaml_source

@@ -136,7 +136,8 @@ class ScheduleForm(Form):
     """Changes over time, all lanes on one clock."""
 
     start: Annotated[Start, text_field(parse_start, "a start"), WithJsonSchema({"type": "string"})] = Field(
-        default=NOW,
+        default="now",
+        validate_default=True,
         description="time 0 of the schedule: now (default), so much later, every day at a time (UTC), or at one moment",
         examples=["now", "10s", "06:00", "2026-01-31T06:00:00Z"],
     )

@@ -42,9 +42,9 @@ from emulator.system import bounded_file
 
 
 class Form(BaseModel):
-    """A mapping of the file; an unknown key is a mistake."""
+    """A mapping of the file; an unknown key is a mistake. The type of a value may be a class of the model."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
 def setting(key: Key) -> Any:

@@ -7,8 +7,10 @@ import difflib
 import os
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.control.intent_store import UnreadableError, read_value, write_json
 from emulator.model.topology import Lane, Topology
@@ -22,8 +24,7 @@ WATCHDOG, REVERT = "watchdog", "revert"
 """Commands of authors that are not command lines."""
 
 
-@dataclass(frozen=True)
-class Author:
+class Author(Struct, frozen=True):
     """Who makes a change; `command` is the command line, or `watchdog`, `revert`, or how a request came in.
 
     `uid` and `pid` are those of the process that makes it, which for a request is the daemon.
@@ -53,8 +54,7 @@ def actor() -> Author | None:
     return _acting.get()
 
 
-@dataclass(frozen=True)
-class LoggedChange:
+class LoggedChange(Struct, frozen=True):
     """One change. One entry stands for `times` repairs of the watchdog in a row; `when` is the time of the last one."""
 
     number: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.control.change_log import REVERT, Author
 from emulator.control.intent_store import Intent, Pending, UnreadableError

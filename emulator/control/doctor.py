@@ -11,10 +11,11 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.errors import LabError, MissingError
@@ -41,8 +42,7 @@ PROGRAMS = {
 """What measures on this machine and in a lab with --host-root: the Debian package, and the option for the version."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One check of a part: its state, what was seen, and the command that fixes it ("" without one)."""
 
     part: str

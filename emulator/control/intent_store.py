@@ -19,10 +19,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct
 
 from emulator.control import state_files
 from emulator.control.old_state import renewed
@@ -39,7 +40,7 @@ from emulator.errors import InputError, LonghaulError, MissingError, Mistake
 from emulator.model.topology import Topology
 from emulator.system import atomic_file, bounded_file, kept_file
 from emulator.system.clock import Clock
-from emulator.system.dataclass_json import from_plain, to_json
+from emulator.system.struct_json import from_plain, to_json
 
 T = TypeVar("T")
 
@@ -67,8 +68,7 @@ class UnreadableError(InputError):
         super().__init__([Mistake(str(file), "", text)])
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A change that Longhaul reverts to `base` unless somebody confirms it by `deadline_ns` (CLOCK_BOOTTIME).
 
     `base` None means that no topology was up before; its schedule began at `began_ns`. A lease (`leased`) has no
@@ -87,8 +87,7 @@ class Pending:
         return self.deadline_ns - clock.boottime_ns() if self.boot_id == clock.boot_id() else 0
 
 
-@dataclass(frozen=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """What the user asked for. `change` is the number of the last change in effect; files of later numbers are invalid.
     `began_ns` is when the topology's schedule is at 0, in ns since 1970; None without a schedule."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
 
 NS = 10**9
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """One direction over the last interval; None where the kernel has no such figure.
 
     The bottleneck queues `queued_bytes` of at most `buffer_bytes`; the direction holds `queued_packets` of at most
@@ -30,16 +31,14 @@ class Traffic:
     drops_loss_per_s: float | None
 
 
-@dataclass(frozen=True)
-class FlowNow:
+class FlowNow(Struct, frozen=True):
     """Both directions of a flow over the last interval."""
 
     outbound: Traffic
     inbound: Traffic
 
 
-@dataclass(frozen=True)
-class LaneNow:
+class LaneNow(Struct, frozen=True):
     """One lane over the last interval: configured and measured RTT in ns (None: not measured), lost echoes, traffic.
 
     `flows` is empty, or holds every flow by name, and under "" the packets of no flow.
@@ -55,17 +54,16 @@ class LaneNow:
     flows: Mapping[str, FlowNow]
 
     def to_json(self) -> dict[str, Any]:
-        """Its values as plain data. (dataclasses.asdict copies every number: with 32 lanes that is felt.)"""
+        """Its values as plain data."""
         flows = {name: _both(one) for name, one in self.flows.items()}
-        return {**vars(self), **_both(self), "flows": flows}
+        return {**asdict(self), **_both(self), "flows": flows}
 
 
 def _both(one: LaneNow | FlowNow) -> dict[str, Any]:
-    return {"outbound": vars(one.outbound), "inbound": vars(one.inbound)}
+    return {"outbound": asdict(one.outbound), "inbound": asdict(one.inbound)}
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The counters at one time of a monotonic clock, by port and flow; "" stands for packets of no flow."""
 
     at_ns: int
@@ -96,9 +94,9 @@ def flows(one: LaneStatus, before: Reading, now_ns: int) -> dict[str, FlowNow]:
 def together(parts: Sequence[Traffic]) -> Traffic:
     """The sum over one direction. It is None where one term is."""
     sums: dict[str, float | None] = {}
-    for field in fields(Traffic):
-        values = [getattr(part, field.name) for part in parts]
-        sums[field.name] = None if None in values else sum(values)
+    for name in Traffic.__struct_fields__:
+        values = [getattr(part, name) for part in parts]
+        sums[name] = None if None in values else sum(values)
     return Traffic(**sums)  # type: ignore[arg-type]
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from emulator.control import revert_start
 from emulator.control.change_log import Author, History, LoggedChange, actor, here
@@ -25,8 +27,7 @@ Phase = int | Literal["kept", "anew"] | None
 or at its start (`anew`). None: a schedule that is up goes on, another one begins as its `start` says."""
 
 
-@dataclass(frozen=True)
-class MachineContext:
+class MachineContext(Struct, frozen=True, dict=True):
     """One machine. The kernel holds the lanes' state, `folder` the intent and the change log.
 
     `guard` starts the process that reverts a change which nobody confirms. `sessions` are addresses of this machine

@@ -7,11 +7,12 @@ import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
 
 from emulator.config import lane_patch, loader, writer, yaml_source
 from emulator.control.change_log import KEPT, Author, here
@@ -44,8 +45,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """The daemon's answer to a successful request."""
 
     text: str

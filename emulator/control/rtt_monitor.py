@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from emulator.errors import LonghaulError
 from emulator.hosts.namespace import NamespaceHost
@@ -15,8 +16,7 @@ from emulator.model.topology import Topology
 INTERVAL_S = 0.1
 
 
-@dataclass(frozen=True)
-class Rtts:
+class Rtts(Struct, frozen=True):
     """The round trips since the last call: sorted, in ns, and how many echoes between them are missing."""
 
     sorted_ns: tuple[int, ...] = ()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 BUCKETS_NS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 """The upper ends of the histogram's buckets; the last one has no end."""
 
 
-@dataclass
-class Lateness:
+class Lateness(Struct):
     """How late changes were applied: from the scheduled instant to the kernel's answer, less the time that reading the
     clock takes. `skipped` instants had passed before they could be applied, and a later one replaced them. `drifts`
     counts how often somebody else had changed the lanes."""

@@ -22,7 +22,7 @@ from emulator.plan.planner import plan
 from emulator.plan.scheduled_state import held, instants, steady
 from emulator.plan.small_frames import smallest_frame
 from emulator.plan.state import State
-from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system.struct_json import from_plain, to_plain
 from emulator.system.timer import Alarm
 
 READ_BACK_EVERY = 500

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from itertools import combinations
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from emulator.control.schedule_lateness import Lateness
 from emulator.kernel.protocol import QueueCounters
@@ -17,8 +19,7 @@ from emulator.plan.small_frames import NO_DROPS, Bounded, DropRates, drop_rates,
 from emulator.plan.state import State
 
 
-@dataclass(frozen=True)
-class DirectionCounters:
+class DirectionCounters(Struct, frozen=True):
     """The counters of one direction. Drops by limit are the emulator's fault, drops by buffer the bottleneck's, drops
     by loss are configured.
 
@@ -38,8 +39,7 @@ class DirectionCounters:
     drops_loss: int | None = 0
 
 
-@dataclass(frozen=True)
-class DirectionStatus:
+class DirectionStatus(Struct, frozen=True):
     """The present kernel state of one direction. `lateness` and `not_permitted` are those of QueueCounters."""
 
     port: str
@@ -54,15 +54,13 @@ class DirectionStatus:
     """The same for each flow, in the lane's order."""
 
 
-@dataclass(frozen=True)
-class LaneStatus:
+class LaneStatus(Struct, frozen=True):
     lane: Lane
     outbound: DirectionStatus
     inbound: DirectionStatus
 
 
-@dataclass(frozen=True)
-class PathStatus:
+class PathStatus(Struct, frozen=True):
     """Two sites and the requested RTT between them: the sum of both lanes in effect, by way of the hub."""
 
     one: str
@@ -70,8 +68,7 @@ class PathStatus:
     rtt_ns: int
 
 
-@dataclass(frozen=True)
-class PendingStatus:
+class PendingStatus(Struct, frozen=True):
     """Longhaul returns to the topology `back_to` (None: no topology) in `left_ns` (0 or less: at any moment).
 
     `left_ns` None: a measurement has leased the lanes, and its end returns them.
@@ -81,8 +78,7 @@ class PendingStatus:
     back_to: str | None
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(Struct, frozen=True):
     """The intent, the kernel's state, the steps between the two, and the datapath (netem or wire).
 
     `blocked` gives, for each lane that Longhaul cannot repair at present, the reason: its port is gone, or belongs to

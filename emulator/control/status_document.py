@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, cast
+
+from msgspec.structs import asdict
 
 from emulator.config import writer
 from emulator.control.schedule_lateness import BUCKETS_NS, Lateness
@@ -19,7 +20,7 @@ from emulator.plan.aqm import Aqm
 from emulator.plan.ops import Op, Step
 from emulator.plan.qdisc_values import Netem, Shaper
 from emulator.plan.small_frames import DropRates
-from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system.struct_json import from_plain, to_plain
 
 DIRECTIONS = ("outbound", "inbound")
 
@@ -104,7 +105,7 @@ def from_document(answer: Mapping[str, Any], topology: Topology | None, present:
         answer["blocked"],
         _pending(answer),
         answer["datapath"],
-        Lateness(**{name: late[name] for name in Lateness.__dataclass_fields__}) if late else None,
+        Lateness(**{name: late[name] for name in Lateness.__struct_fields__}) if late else None,
         answer.get("changing", False),  # the daemon there may be of the release before
     )
 
@@ -136,7 +137,7 @@ def _direction_status(answer: Mapping[str, Any], flows: tuple[DirectionStatus, .
         from_plain(Netem, answer["netem"]) if answer["netem"] else None,
         from_plain(Shaper, answer["tbf"]) if answer["tbf"] else None,
         from_plain(cast(type[Aqm], Aqm), answer["aqm"]) if answer["aqm"] else None,
-        DirectionCounters(**{name: answer[name] for name in DirectionCounters.__dataclass_fields__}),
+        DirectionCounters(**{name: answer[name] for name in DirectionCounters.__struct_fields__}),
         flows=flows,
         not_permitted=tuple(answer.get("not_permitted", ())),
         drop_rates=DropRates(answer.get("drops_above_pps"), answer.get("drops_above_pps_buffer_full")),

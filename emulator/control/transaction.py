@@ -6,7 +6,9 @@ The intent goes to the disk before the kernel changes: a process killed from the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.control import reconcile
 from emulator.control.change_log import Author
@@ -26,8 +28,7 @@ View = tuple[State, State, Callable[[], State] | None]
 """The state to reach, the state now, and how to observe it again (None: the whole kernel)."""
 
 
-@dataclass(frozen=True)
-class Transaction:
+class Transaction(Struct, frozen=True):
     """What to change to: the topology (None: no lanes) and what is then `pending`.
 
     `began_ns` says when the topology's schedule began; None works it out, `anew` starts the schedule again, and `phase`

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.analysis import tcp_path, throughput_models, tuning_advice, validity_checks
 from emulator.analysis.observed import Delays, MachineUse, Queues, Sockets
@@ -17,8 +18,7 @@ from emulator.plan.desired_state import segments_of
 from emulator.plan.netem_lowering import SUPER_FRAME_BYTES
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """What was observed of one cell and direction. `late` is of the engine; `unset` is what a host could not set.
 
     `sockets` is None when nobody saw the streams at work; `caveats` are how the measuring itself went.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Execution
@@ -11,8 +13,7 @@ from emulator.experiment.run_folder import Execution
 FOLDER = "pcap"
 
 
-@dataclass(frozen=True)
-class CellCaptures:
+class CellCaptures(Struct, frozen=True):
     """What a run captures: into which run folder, and how many bytes of each frame (0: all)."""
 
     run: Path

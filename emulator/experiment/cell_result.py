@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import statistics
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from emulator import units
 from emulator.analysis import tcp_path, throughput_models, tuning_advice
@@ -24,7 +25,7 @@ from emulator.model.impairment import Impairment
 from emulator.model.sweep_axes import BOTH, INBOUND, OUTBOUND
 from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Lane, Topology
-from emulator.system import dataclass_json
+from emulator.system import struct_json
 
 FORMAT = 6
 INTERVALS = 50
@@ -40,8 +41,7 @@ def buffers_of(profile: Profile) -> Buffers:
     )
 
 
-@dataclass(frozen=True)
-class CellSpec:
+class CellSpec(Struct, frozen=True):
     """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, streams, direction and duration.
 
     `repeat` counts the measurements of the same cell from 0; each has its own seed (`again`). `counted`: the clock of
@@ -173,7 +173,7 @@ class CellSpec:
 
     def for_lab(self) -> dict[str, Any]:
         """The spec as JSON for its lab, or back from there: the topology is its plain value."""
-        return self._to_json(dataclass_json.to_plain(self.topology))
+        return self._to_json(struct_json.to_plain(self.topology))
 
     def _to_json(self, topology: Any) -> dict[str, Any]:
         return {
@@ -208,14 +208,13 @@ class CellSpec:
 
 def _topology(value: Any) -> Topology:
     if not isinstance(value, str):
-        return dataclass_json.from_plain(Topology, value)
+        return struct_json.from_plain(Topology, value)
     from emulator.config import loader
 
     return loader.loads(value, "cell")
 
 
-@dataclass(frozen=True)
-class DirectionResult:
+class DirectionResult(Struct, frozen=True):
     """One direction of a cell that was measured both ways at once, in the groups of `CellResult`."""
 
     direction: str
@@ -225,8 +224,7 @@ class DirectionResult:
     judgement: Judgement
 
 
-@dataclass(frozen=True)
-class CellResult:
+class CellResult(Struct, frozen=True):
     """The result of one cell, in groups. Throughputs are payload at the receiver; windows are of one stream.
 
     In a cell of both directions `ways` holds each direction, and the other fields are the slower one's
@@ -275,12 +273,12 @@ class CellResult:
 
     def to_json(self) -> dict[str, Any]:
         """The whole result by groups, with the format's number."""
-        groups = {f.name: dataclass_json.to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)[1:]}
+        groups = {name: struct_json.to_plain(getattr(self, name)) for name in self.__struct_fields__[1:]}
         return {"format": FORMAT, "spec": self.spec.to_json(), **groups}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CellResult:
         """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
         kinds = typing.get_type_hints(cls)
-        groups = {f.name: dataclass_json.read(kinds[f.name], value[f.name]) for f in dataclasses.fields(cls)[1:]}
+        groups = {name: struct_json.read(kinds[name], value[name]) for name in cls.__struct_fields__[1:]}
         return cls(CellSpec.from_json(value["spec"]), **groups)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.analysis import statistics
 from emulator.experiment import results
@@ -12,8 +14,7 @@ from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
 
 
-@dataclass(frozen=True)
-class CellComparison:
+class CellComparison(Struct, frozen=True):
     """One cell then and now: its figures (`results.figure`), and whether they differ beyond their intervals."""
 
     id: str

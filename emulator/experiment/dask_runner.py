@@ -17,7 +17,7 @@ from emulator.experiment import sweep_runner
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.lab.lab_root import RootChoice
-from emulator.system import dataclass_json
+from emulator.system import struct_json
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
@@ -45,7 +45,7 @@ def farm(scheduler: str, choice: RootChoice = sweep_runner.IMAGE) -> Iterator[tu
 def _runner(client: Client, choice: RootChoice) -> sweep_runner.Runner:
     from distributed import KilledWorker
 
-    root = json.dumps(dataclass_json.to_plain(choice))
+    root = json.dumps(struct_json.to_plain(choice))
 
     def run(spec: CellSpec) -> Execution:
         # Impure: Dask must not reuse the answer of an earlier sweep.
@@ -92,5 +92,5 @@ def _answer(version: str, spec: str, root: str) -> tuple[bytes, bytes]:
     """Run the cell's lab at the worker and return its output."""
     if version != __version__:
         raise MissingError(f"a worker has Longhaul {__version__}, this is {version}: install the same one there")
-    choice = dataclass_json.from_plain(RootChoice, json.loads(root))
+    choice = struct_json.from_plain(RootChoice, json.loads(root))
     return sweep_runner.lab_answer(CellSpec.from_json(json.loads(spec)), choice=choice)

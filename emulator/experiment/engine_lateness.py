@@ -13,7 +13,7 @@ from typing import Any
 from emulator.control.status import DirectionStatus, LaneStatus
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # not a Struct: pydantic makes an answer of the web from it
 class Late:
     """One direction: half of the frames left at most `p50_ns` after they were due, 99 of 100 at most `p99_ns`.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from emulator.analysis import flow_figures, flow_verdict
 from emulator.analysis.flow_figures import FlowFigures, FlowTimes

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.analysis.flow_figures import FlowFigures
 from emulator.analysis.flow_verdict import FlowJudgement
@@ -30,8 +32,7 @@ def path_of(spec: CellSpec) -> TcpPath:
     return replace(spec.path, streams=sum(group.flows for group in contest.groups), congestion_control=first)
 
 
-@dataclass(frozen=True)
-class FlowsResult:
+class FlowsResult(Struct, frozen=True):
     """What the groups of the cell made of the lane, in groups.
 
     `repeats` are the rates of the first group (bytes/s) of all measurements of the cell; with several, this is the

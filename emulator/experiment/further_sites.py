@@ -6,8 +6,9 @@ from different places: through the hub, from a further site whose lane has the r
 
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import IPv4Address
+
+from msgspec.structs import replace
 
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.flows_result import contest_of

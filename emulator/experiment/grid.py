@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
+
+from msgspec.structs import replace
 
 from emulator import units
 from emulator.analysis import request_figures, tcp_path

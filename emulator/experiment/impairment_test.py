@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from emulator.analysis import impairment_statistics
 from emulator.analysis.impairment_statistics import ImpairmentCheck
@@ -21,8 +23,7 @@ SETTLE_NS = 2_000_000_000
 """The most that the last frame may take beyond all delays and queues."""
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """One row about one direction of a lane, for packets of `flow`, or of no flow when it is empty."""
 
     lane: str
@@ -36,8 +37,7 @@ class Proof:
         return said | {**asdict(self.row), "passed": self.row.passed}
 
 
-@dataclass(frozen=True)
-class _Way:
+class _Way(Struct, frozen=True):
     """One direction for the packets of a flow, or of none: `lane` holds their impairments and no flows."""
 
     lane: Lane

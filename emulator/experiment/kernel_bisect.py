@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.errors import LonghaulError, MeasureError
 from emulator.experiment.compare_runs import CellComparison
@@ -14,8 +15,7 @@ CommitMeasure = Callable[[str], Result]
 """Builds the kernel of a commit and measures the cell on it. Raises LonghaulError where it cannot."""
 
 
-@dataclass(frozen=True)
-class BisectStep:
+class BisectStep(Struct, frozen=True):
     """A commit, its verdict (GOOD, BAD or SKIP), its result, or why it has none."""
 
     commit: str
@@ -25,8 +25,7 @@ class BisectStep:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class BisectOutcome:
+class BisectOutcome(Struct, frozen=True):
     """The first bad commit; where skipped ones hide it, those that it may be. Both empty: the ends do not differ."""
 
     ends: CellComparison

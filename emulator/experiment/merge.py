@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.analysis.verdict import Judgement, Throughput
 from emulator.experiment.cell_result import CellResult, CellSpec, DirectionResult

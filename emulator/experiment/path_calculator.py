@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator import units
 from emulator.analysis import tcp_path, throughput_models, tuning_advice
@@ -68,8 +70,7 @@ def rows(path: TcpPath, found: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-@dataclass(frozen=True)
-class HostAdvice:
+class HostAdvice(Struct, frozen=True):
     """The commands for both hosts, and the steady throughput before and after them, in bytes/s.
 
     `streams` is the number of streams that fill the line afterwards; `then` is what then limits the given streams.

@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from emulator.analysis import lane_use, program_verdict
 from emulator.analysis.observed import LISTEN_DROPS, Delays, MachineUse

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues
 from emulator.analysis.program_runs import ProgramJudgement, ProgramRuns
@@ -14,8 +16,7 @@ from emulator.experiment.cell_result import CellSpec
 from emulator.model.sweep_axes import INBOUND, OUTBOUND
 
 
-@dataclass(frozen=True)
-class ProgramResult:
+class ProgramResult(Struct, frozen=True):
     """What running the program over the cell's lane showed, in groups.
 
     `repeats` are the mean completion times (s) of all measurements of the cell; with several, this is the median

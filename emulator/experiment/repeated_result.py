@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from emulator.experiment.cell_result import FORMAT, CellSpec
-from emulator.system import dataclass_json
+from emulator.system import struct_json
 
 
 def to_json(result: Any) -> dict[str, Any]:
@@ -22,14 +21,14 @@ def from_lab(result: Any) -> dict[str, Any]:
 
 
 def _to_json(result: Any, spec: dict[str, Any]) -> dict[str, Any]:
-    groups = {f.name: dataclass_json.to_plain(getattr(result, f.name)) for f in dataclasses.fields(result)[1:]}
+    groups = {name: struct_json.to_plain(getattr(result, name)) for name in result.__struct_fields__[1:]}
     return {"format": FORMAT, "spec": spec, **groups}
 
 
 def from_json(kind: type[Any], value: Mapping[str, Any]) -> Any:
     """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
     kinds = typing.get_type_hints(kind)
-    groups = {f.name: dataclass_json.read(kinds[f.name], value[f.name]) for f in dataclasses.fields(kind)[1:]}
+    groups = {name: struct_json.read(kinds[name], value[name]) for name in kind.__struct_fields__[1:]}
     return kind(CellSpec.from_json(value["spec"]), **groups)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from emulator.analysis import request_verdict, tcp_path
 from emulator.analysis.observed import Delays, MachineUse

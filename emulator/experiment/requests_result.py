@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues
 from emulator.analysis.request_figures import RequestFigures, RequestPaths
@@ -28,8 +30,7 @@ def paths_of(spec: CellSpec) -> RequestPaths:
     return RequestPaths(spec.path, replace(spec, direction=back).path)
 
 
-@dataclass(frozen=True)
-class RequestsResult:
+class RequestsResult(Struct, frozen=True):
     """What the requests of the cell showed, in groups.
 
     `repeats` are the requests a second of all measurements of the cell; with several, this is the median measurement,

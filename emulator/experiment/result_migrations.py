@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,7 +59,7 @@ def _grouped(old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _picked(old: Mapping[str, Any], group: type[Any]) -> dict[str, Any]:
-    return {field.name: old[field.name] for field in dataclasses.fields(group)}
+    return {name: old[name] for name in group.__struct_fields__}
 
 
 def _way(way: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:

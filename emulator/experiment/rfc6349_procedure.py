@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.analysis import tcp_path
 from emulator.analysis.rfc6349_metrics import Survey, TcpTest

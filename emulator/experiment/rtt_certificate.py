@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from emulator import __version__
 from emulator.config import loader
 from emulator.control.status_document import direction_document
@@ -36,7 +38,7 @@ runs alone: waiting costs nothing there, and every clock reading of another prog
 _TIMEOUT_S = 30.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # not a Struct: pydantic makes the answers of the web from it
 class Pair:
     """The RTT between two hosts: requested, and the measured minimum, median and 99th percentile.
 
@@ -80,8 +82,7 @@ class Unanswered:
     why: str
 
 
-@dataclass(frozen=True)
-class Certificate:
+class Certificate(Struct, frozen=True):
     """The requested settings, what the kernel holds, the measurements, and the tools.
 
     `proofs` are the impairments' rows where they were measured, too; `reasons` say by pair why it is not as asked.

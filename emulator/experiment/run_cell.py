@@ -13,10 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.analysis.latency_histogram import Latency
 from emulator.analysis.observed import Delays, MachineUse, Sockets
@@ -54,8 +57,7 @@ ODD_PHASE = 0.618
 _TIMEOUT_S = 30.0
 
 
-@dataclass(frozen=True)
-class CaptureTo:
+class CaptureTo(Struct, frozen=True):
     """Where to capture a cell's frames, and how many bytes of each (0: all)."""
 
     folder: Path

@@ -18,9 +18,10 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from emulator.errors import InputError, MeasureError
 from emulator.experiment import results
@@ -29,7 +30,7 @@ from emulator.experiment.results import Result
 from emulator.lab.lab_root import RootChoice
 from emulator.model import run_name
 from emulator.model.program import check_path
-from emulator.system import atomic_file, bounded_file, dataclass_json, kept_file
+from emulator.system import atomic_file, bounded_file, kept_file, struct_json
 
 log = logging.getLogger("longhaul")
 NAME = "name.txt"
@@ -39,8 +40,7 @@ class NewerFormatError(InputError):
     """Another version of Longhaul wrote the file: it is not spoilt."""
 
 
-@dataclass(frozen=True)
-class Execution:
+class Execution(Struct, frozen=True):
     """One measurement as returned: the result, the raw output of the tools by name, and files that it left by path."""
 
     result: Result
@@ -48,8 +48,7 @@ class Execution:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a run must do: its cells, where, the most repeats of each, and the seed of their order.
 
     `snap_bytes` is how much of each frame it captures (0: all); None means that it captures nothing. `root` is where
@@ -74,8 +73,7 @@ def write_atomically(path: Path, text: str, *, clearing: bool = False) -> None:
     atomic_file.write(path, text.encode(), mode=0o666, draft=draft, clearing=clearing)
 
 
-@dataclass(frozen=True)
-class RunFolder:
+class RunFolder(Struct, frozen=True):
     """One execution of a sweep on disk; it can be resumed."""
 
     path: Path
@@ -95,7 +93,7 @@ class RunFolder:
             "most_repeats": asked.most_repeats,
             "order_seed": asked.order_seed,
             "snap_bytes": asked.snap_bytes,
-            "root": dataclass_json.to_plain(asked.root),
+            "root": struct_json.to_plain(asked.root),
             "cells": [spec.to_json() for spec in asked.specs],
         }
         # The name comes first: a folder with run.json is a run.
@@ -130,7 +128,7 @@ class RunFolder:
         try:
             specs = tuple(CellSpec.from_json(cell) for cell in value["cells"])
             rest = (value.get("most_repeats", 1), value.get("order_seed", 0), value.get("snap_bytes"))
-            root = dataclass_json.from_plain(RootChoice, value.get("root", {}))
+            root = struct_json.from_plain(RootChoice, value.get("root", {}))
             return Asked(specs, value["in_lab"], *rest, root)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise InputError.single(f"cannot be read as a run: {error}", str(file)) from None

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
 from emulator.experiment import grid, lab_programs, results
@@ -41,8 +42,7 @@ IMAGE = RootChoice()
 Runner = Callable[[CellSpec], Execution]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """A finished cell: its result, or the failure as text."""
 
     spec: CellSpec

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.errors import MeasureError, MissingError
 from emulator.hosts import root_qdisc, route_metrics, saved_settings
@@ -22,8 +23,7 @@ OWN = Path("/proc/thread-self/net")
 """The sysctls of the calling thread's namespace; /proc/net belongs to the process's namespace."""
 
 
-@dataclass(frozen=True)
-class NamespaceHost:
+class NamespaceHost(Struct, frozen=True):
     """The hub or a site of a virtual topology, by its name in the topology."""
 
     name: str

@@ -6,8 +6,9 @@ Each change repeats all other attributes of the route: `ip` would reset an omitt
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from emulator.errors import MeasureError
 from emulator.hosts.host import Host
@@ -15,8 +16,7 @@ from emulator.hosts.host import Host
 _TIMEOUT_S = 30.0
 
 
-@dataclass(frozen=True)
-class Metrics:
+class Metrics(Struct, frozen=True):
     """A route's initial windows in segments; None keeps the kernel's default."""
 
     initcwnd: int | None = None
@@ -31,8 +31,7 @@ class Metrics:
 NONE = Metrics()
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Struct, frozen=True):
     """A connected route with its metrics."""
 
     destination: str

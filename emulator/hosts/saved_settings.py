@@ -14,14 +14,15 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedError
 from emulator.hosts.tools import process
 from emulator.kernel import netns
 from emulator.system import atomic_file, bounded_file, kept_file
-from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system.struct_json import from_plain, to_plain
 
 FOLDER = Path("/run/longhaul/hosts")
 TCP_MEM = "net.ipv4.tcp_mem"
@@ -32,8 +33,7 @@ _TIMEOUT_S = 30.0
 _SO_NETNS_COOKIE = 71
 
 
-@dataclass(frozen=True)
-class Before:
+class Before(Struct, frozen=True):
     """A host's state before the profile: its sysctls, and the commands that restore its
     routes and its root qdisc.
 

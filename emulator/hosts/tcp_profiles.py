@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from emulator import units
 from emulator.analysis.tcp_path import bdp_bytes
@@ -100,7 +101,7 @@ def _profile(source: yaml_source.Source, name: str, values: yaml_source.Tree) ->
     if not isinstance(values, dict):
         source.wrong((name,), "use a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB'")
         return None
-    known = [f.name for f in fields(Profile) if f.name != "name"]
+    known = [name for name in Profile.__struct_fields__ if name != "name"]
     read: dict[str, object] = {}
     for key, value in values.items():
         if key not in known:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
 from pyroute2.netlink import NLA_F_NESTED, nla
 
 from emulator.plan.aqm import (  # fmt: skip
@@ -28,8 +28,7 @@ _ECN = 1
 """TC_RED_ECN."""
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """The attributes of a queue after TCA_KIND_UNSPEC, in the kernel's order, with the type of those that are no
     uint32. `tell` gives those that Longhaul sets, `read` makes the queue of those that are dumped (0: not dumped)."""
 

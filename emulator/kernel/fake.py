@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial, singledispatchmethod
+
+from msgspec.structs import replace
 
 from emulator.errors import KernelError
 from emulator.kernel import fake_qdiscs
@@ -267,7 +269,7 @@ class FakeKernel:
         now = self.wires.get(op.bridge, DEAD)
         self._need(op, now.running, errno.ECONNREFUSED)
         like = {"outbound": op.wire.outbound, "inbound": op.wire.inbound, "memory_bytes": op.wire.memory_bytes}
-        self.wires[op.bridge] = replace(now, **like)  # type: ignore[arg-type]
+        self.wires[op.bridge] = replace(now, **like)
 
     @_do.register
     def _(self, op: engine_ops.StopWire) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial, singledispatch
+
+from msgspec.structs import replace
 
 from emulator.errors import KernelError
 from emulator.model.jitter_distribution import MAX_SIZE

@@ -8,8 +8,9 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from emulator.kernel.rtnl_socket import RtnlQuery, RtnlSocket, attribute, attributes, listed
 
@@ -37,8 +38,7 @@ _ADDRESS_HEADER = struct.Struct("=BBBBI")
 _NUMBERS = {1: "=B", 2: "=H", 4: "=I", 8: "=Q"}
 
 
-@dataclass(frozen=True, slots=True)
-class BridgeSettings:
+class BridgeSettings(Struct, frozen=True):
     """Of a bridge; `ageing_cs` is its ageing time in hundredths of a second."""
 
     stp: bool
@@ -46,16 +46,14 @@ class BridgeSettings:
     ageing_cs: int
 
 
-@dataclass(frozen=True, slots=True)
-class BridgePort:
+class BridgePort(Struct, frozen=True):
     """Of a port of a bridge."""
 
     learning: bool
     forward_mask: int
 
 
-@dataclass(frozen=True, slots=True)
-class LinkMessage:
+class LinkMessage(Struct, frozen=True):
     """One interface.
 
     `lower` is the index of the interface below it or of a veth's other end; that is in the namespace `lower_netns_id`
@@ -102,8 +100,7 @@ class LinkMessage:
         return bool(self.flags & IFF_LOWER_UP)
 
 
-@dataclass(frozen=True, slots=True)
-class AddressMessage:
+class AddressMessage(Struct, frozen=True):
     """One address of an interface: `family` and `scope` as the kernel numbers them."""
 
     index: int

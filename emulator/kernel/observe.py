@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from socket import AF_INET
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.kernel import link_messages, netns, qdisc_read
 from emulator.kernel.capabilities import has_netem, memory_bytes, nf_call, version
@@ -62,8 +64,7 @@ def observe(rtnl: RtnlSocket, wires: Mapping[str, Wire]) -> State:
     return State(frozenset(hosts), bridges, veths, ports, nf_ours, machine, vlans, wires, remnants)
 
 
-@dataclass(frozen=True)
-class _HostEnd:
+class _HostEnd(Struct, frozen=True):
     namespace: str
     name: str
     address: str | None

@@ -6,7 +6,8 @@ import errno
 import socket
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.kernel.packet_socket import ETH_P_ALL, packet_socket, stamp_ns
 
@@ -24,8 +25,7 @@ _AUXDATA = struct.Struct("=IIIHHHH")
 _CONTROL_BYTES = 128
 
 
-@dataclass(frozen=True)
-class TappedFrame:
+class TappedFrame(Struct, frozen=True):
     """One frame: its first bytes with the VLAN tag where it had one, its whole length, and whether the port sent it."""
 
     at_ns: int

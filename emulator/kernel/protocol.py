@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from emulator.plan.ops import Op
 from emulator.plan.state import State
 
 
-@dataclass(frozen=True)
-class QueueCounters:
+class QueueCounters(Struct, frozen=True):
     """The counters of one egress since Longhaul created its queue; packets are skbs, a super-frame counts once.
 
     `drops` are all drops, `lost` the configured random ones; None where the datapath does not count them separately.

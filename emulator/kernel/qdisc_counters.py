@@ -6,8 +6,10 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from itertools import groupby
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.kernel.protocol import QueueCounters
 from emulator.kernel.qdisc_observe import NETEM_HANDLE, ROOT
@@ -26,8 +28,7 @@ _PACKETS = struct.Struct("=Q")
 _BANDS = struct.Struct("=i")
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """One qdisc's place and counters; `bands` is a prio's number of bands, 0 for other kinds."""
 
     index: int

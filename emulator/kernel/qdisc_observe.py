@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from emulator.kernel import codec_aqm, codec_flower, codec_netem
 from emulator.model.flow_match import Filter

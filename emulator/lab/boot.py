@@ -12,8 +12,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.errors import LabError, LabStalled, LabTimeout
 from emulator.lab import boot_options, boundary, build, build_image, compile_pyc, lab_root, landlock, programs, runtime
@@ -37,8 +39,7 @@ SOURCES = tuple(build_image.PROJECT / name for name in build_image.OWN)
 """All that the lab sees of the folder Longhaul is in: beside an installation are packages for another Python."""
 
 
-@dataclass(frozen=True)
-class CommandOutput:
+class CommandOutput(Struct, frozen=True):
     """A command that ended in the lab: its exit code (128 + n after signal n) and its output."""
 
     exit_code: int

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from emulator import units
 from emulator.errors import InputError, Mistake
@@ -46,8 +47,7 @@ _OWN_FOLDERS = ("/", "/dev", "/run", "/run/netns")
 Sink = Callable[[bytes], object]
 
 
-@dataclass(frozen=True)
-class BootOptions:
+class BootOptions(Struct, frozen=True):
     """How a lab boots, beside its command and its root file system.
 
     The command runs in the folder `cwd` of the host and may change it; with None it can change nothing of the host.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.lab import lab_root, landlock
 from emulator.lab.lab_root import LabRoot
@@ -26,8 +27,7 @@ NOT_SEEN = ("dev", "proc", "run", "sys", "tmp")
 LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """The folders of one boot on the host.
 
     `kernel` holds what User-mode Linux makes: its memory and its pid. `guest` holds what the launcher and init.py tell

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from emulator.errors import LabError
 from emulator.lab import build_image, build_kernel, build_layer, kernel_choice, kernel_store

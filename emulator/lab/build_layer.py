@@ -10,8 +10,9 @@ import json
 import shutil
 import tarfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.errors import LabError
 from emulator.lab import build_packages
@@ -51,8 +52,7 @@ Configure = Callable[[Path, str, Path], str]
 """Boots a lab with a layer's root, runs a script in a folder of the host, and returns its output."""
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """A built layer. `packages` are the versions by name; `owners` are (path, uid, gid)."""
 
     root: Path

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.model.sweep_axes import ALGORITHM_PATTERN
 
@@ -29,8 +30,7 @@ _REGISTER = re.compile(r"\btcp_register_congestion_control\s*\(\s*&\s*(\w+)\s*\)
 _NOT_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class CongestionSource:
+class CongestionSource(Struct, frozen=True):
     """A congestion control's name, and its C source. `file` is its path for people."""
 
     name: str

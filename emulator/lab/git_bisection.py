@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.errors import InputError, LabError
 
@@ -16,8 +17,7 @@ _LEFT = re.compile(r"roughly (\d+) steps?")
 _CANDIDATE = re.compile(r"(?m)^([0-9a-f]{40,64})$")
 
 
-@dataclass(frozen=True)
-class BisectAnswer:
+class BisectAnswer(Struct, frozen=True):
     """What Git says after a verdict: the commit to test next, or the one that is found, or those that it may be."""
 
     next: str = ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from emulator.lab import congestion_source, kernel_config, kernel_source, kernel_store, named_kernel
 from emulator.lab.build_cache import Progress

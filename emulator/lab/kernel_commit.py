@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.errors import LabError
 
@@ -16,8 +17,7 @@ LINK = 0o120000
 _FILES = (0o100644, 0o100755, LINK)
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """A file of a source: its content, or of a link its target; and its mode."""
 
     content: bytes

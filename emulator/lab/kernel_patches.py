@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.errors import LabError
 from emulator.lab.build_cache import command
@@ -22,8 +23,7 @@ OLDER, NEWER = PATCHES / "6.1", PATCHES / "7.2"
 _TOUCHED = re.compile(r"(?m)^(?:---|\+\+\+) (?:[ab]/)?(\S+)")
 
 
-@dataclass(frozen=True)
-class KernelChange:
+class KernelChange(Struct, frozen=True):
     """A change by the name of its patch. `texts` are its patches, each for a range of versions, the oldest first.
 
     It is obsolete in a source where `path` does not match `needed_while`; `obsolete` tells why.
@@ -78,8 +78,7 @@ CHANGES = (
 """In the order in which they are applied."""
 
 
-@dataclass(frozen=True)
-class PatchedFiles:
+class PatchedFiles(Struct, frozen=True):
     """What patches make of a source: the files that differ, None for one that is removed; and what was done.
 
     `applied` are the patches; `obsolete` are the changes that this source needs no more, each with its reason.

@@ -12,8 +12,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.errors import LabError
 from emulator.lab import build_packages, kernel_commit
@@ -37,8 +38,7 @@ _BUILT = re.compile(
 _UNUSED = re.compile("|".join(fnmatch.translate(f"*/{pattern}") for pattern in UNUSED))
 
 
-@dataclass(frozen=True)
-class SourceState:
+class SourceState(Struct, frozen=True):
     """Which source it is, exactly: `digest` for the cache's key, `told` for people, a work tree's commit and diff."""
 
     digest: str
@@ -47,8 +47,7 @@ class SourceState:
     diff: str = ""
 
 
-@dataclass(frozen=True)
-class KernelOrigin:
+class KernelOrigin(Struct, frozen=True):
     """A source by kind: `series` of a Debian package, or the path of a folder (`tree`) or of an archive.
 
     With `commit` it is what the Git repository `tree` has at this commit, whatever lies in its work tree.

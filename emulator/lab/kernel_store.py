@@ -12,15 +12,16 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from emulator.errors import LabError, no_such
 from emulator.lab import build_cache, build_kernel
 from emulator.lab.build_kernel import FULL, STANDARD
 from emulator.lab.kernel_version import PTRACE
-from emulator.system import dataclass_json
+from emulator.system import struct_json
 
 RECORD = "kernel.json"
 ID = re.compile(r"kernel-[0-9a-f]{12}")
@@ -28,8 +29,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9._+-]{0,39}")
 OWN_NAMES = (STANDARD, FULL)
 
 
-@dataclass(frozen=True)
-class KernelRecord:
+class KernelRecord(Struct, frozen=True):
     """What a kernel was built from. `source` tells the package, folder or archive; `commit` and `diff` a work tree's.
 
     `mode`: see `kernel_version`. `patches` are those applied, the lab's own first; `obsolete` the lab's own changes
@@ -53,8 +53,7 @@ class KernelRecord:
     compiled_files: int = 0
 
 
-@dataclass(frozen=True)
-class StoredKernel:
+class StoredKernel(Struct, frozen=True):
     """A kernel of the cache: its folder, its names, and what it was built from."""
 
     folder: Path
@@ -111,7 +110,7 @@ def record_of(folder: Path) -> KernelRecord | None:
     if not (file := folder / RECORD).exists():
         return None
     try:
-        return dataclass_json.from_plain(KernelRecord, json.loads(file.read_text("utf-8")))
+        return struct_json.from_plain(KernelRecord, json.loads(file.read_text("utf-8")))
     except ValueError as error:
         raise LabError(f"{file} is spoilt ({error}): remove {folder}") from None
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PTRACE, SECCOMP = "ptrace", "seccomp"
 """How User-mode Linux stops a process at its system calls. The bytes of a run differ between the two."""
@@ -12,8 +13,7 @@ SECCOMP_SINCE = (6, 16)
 _LINES = {"VERSION": r"\d+", "PATCHLEVEL": r"\d+", "SUBLEVEL": r"\d*", "EXTRAVERSION": r"\S*"}
 
 
-@dataclass(frozen=True, order=True)
-class KernelVersion:
+class KernelVersion(Struct, frozen=True, order=True):
     """Linux 6.12.117 is (6, 12, 117); `extra` is what follows, such as -rc3."""
 
     major: int

@@ -6,8 +6,10 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.lab import boot_options
 from emulator.lab.boot_options import Reader
@@ -37,8 +39,7 @@ WANT_FULL = frozenset(
 """Packages whose programs need what only the full kernel has."""
 
 
-@dataclass(frozen=True)
-class RootChoice:
+class RootChoice(Struct, frozen=True):
     """What was asked for. `packages` are on top of the image, `folder` replaces it, `host` is this machine's own root.
 
     At most one of the three is given. `kernel_config` is one of CONFIGS; "" follows from the packages. `project` is a
@@ -84,8 +85,7 @@ class RootChoice:
         return f"--with {','.join(self.packages)}" if self.packages else ""
 
 
-@dataclass(frozen=True)
-class LabRoot:
+class LabRoot(Struct, frozen=True):
     """What a lab boots with: the kernel's executable, the root of its own code, and what lies on top of it.
 
     `image` is "/" when the programs are this machine's. `layer` is the root of the added packages, `owners` the paths

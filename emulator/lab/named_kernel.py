@@ -9,8 +9,10 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.errors import LabError
 from emulator.lab import build_kernel, congestion_source, kernel_config, kernel_patches, kernel_source, kernel_store
@@ -22,7 +24,7 @@ from emulator.lab.kernel_source import OBJECTS, KernelOrigin, SourceState
 from emulator.lab.kernel_store import KernelRecord
 from emulator.lab.kernel_version import KernelVersion
 from emulator.lab.kernel_workspace import Workspace, opened
-from emulator.system import dataclass_json
+from emulator.system import struct_json
 
 RECIPE = "1"
 """Increase it when the steps below change: the cache then ignores older builds."""
@@ -34,8 +36,7 @@ Check = Callable[[Path, str], str]
 """Boots an executable in a mode and returns the congestion controls that it has. Raises LabError when it fails."""
 
 
-@dataclass(frozen=True)
-class KernelRequest:
+class KernelRequest(Struct, frozen=True):
     """What to build: a source, a user's patches, fragments and congestion controls, and the lab's configuration."""
 
     origin: KernelOrigin
@@ -94,7 +95,7 @@ def build(request: KernelRequest, progress: Progress, check: Check) -> Path:
                 record, congestion_controls=tuple(sorted(found.split())), seconds=round(time.monotonic() - began, 1)
             )
             _refuse_silent(request, record)
-            text = json.dumps(dataclass_json.to_plain(record), indent=1) + "\n"
+            text = json.dumps(struct_json.to_plain(record), indent=1) + "\n"
             (partial / kernel_store.RECORD).write_text(text, "utf-8")
     return goal
 

@@ -12,8 +12,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.errors import LabError
@@ -35,8 +36,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./+@%=:~-]{1,200}")
 """A folder's name that the kernel's command line can hold: it has no quoting for all others, and an end."""
 
 
-@dataclass(frozen=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """Why the lab cannot run on this machine, and what to do: in a sentence, and as a command ("" without one)."""
 
     what: str

@@ -6,13 +6,12 @@ differs from another by more than they differ from each other. Use measured valu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _MS, _MBIT = 1_000_000, 1_000_000
 
 
-@dataclass(frozen=True)
-class AccessNetwork:
+class AccessNetwork(Struct, frozen=True):
     """One access network. `rtt_ns` is added to the whole round trip, `jitter_ns` holds in each direction;
     `down_bps` is the bottleneck towards the site, `up_bps` that from it. `source` says where the figures are from."""
 

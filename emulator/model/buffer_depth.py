@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.model.impairment import Buffer
@@ -13,8 +14,7 @@ MOST_BDP = 1000
 _OF_BDP = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*bdp", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class BufferDepth:
+class BufferDepth(Struct, frozen=True):
     """`bdp` times the bandwidth-delay product, else `fixed`."""
 
     bdp: Fraction | None = None

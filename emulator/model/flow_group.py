@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.errors import no_such
@@ -21,8 +22,7 @@ LARGEST_TRANSFER_BYTES = 1 << 40
 EXAMPLE = "cubic:1,bbr:1"
 
 
-@dataclass(frozen=True)
-class FlowGroup:
+class FlowGroup(Struct, frozen=True):
     """`flows` TCP connections of one congestion control, which send from `start_ns` to `stop_ns` (None: to the end).
 
     Without `bytes` each sends as much as it can. With `bytes` each sends so many over a new connection, waits for the
@@ -127,8 +127,7 @@ def _setting(text: str) -> tuple[str, Any]:
     return field, read(value)
 
 
-@dataclass(frozen=True)
-class Contest:
+class Contest(Struct, frozen=True):
     """The groups of flows that share a bottleneck; the first is the one of interest. One group alone is one, too."""
 
     groups: tuple[FlowGroup, ...]

@@ -6,8 +6,10 @@ One match describes a flow in both directions, by its ends: packets to a port of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from msgspec import Struct
+from msgspec.structs import asdict, astuple
 
 from emulator.units import parse_count
 
@@ -31,8 +33,7 @@ DSCP = {
 """Names of code points (RFC 2474, 2597, 3246, 8622)."""
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Struct, frozen=True):
     """The packets of a flow; None matches any value. `port` is the port at either end."""
 
     hub: Network | None = None
@@ -45,7 +46,7 @@ class Match:
     vlan: int | None = None
 
     def __post_init__(self) -> None:
-        if all(getattr(self, field.name) is None for field in fields(self)):
+        if not any(value is not None for value in astuple(self)):
             raise ValueError("the match is empty and would match every packet: add a key such as dscp")
         ports = (self.port, self.hub_port, self.site_port)
         if any(port is not None for port in ports) and self.protocol not in (None, *WITH_PORTS):
@@ -65,8 +66,7 @@ class Match:
                 raise ValueError(f"{name} {value} is not within 0..{most}")
 
 
-@dataclass(frozen=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """One flower filter, for packets of one direction. `ethertype` None matches any."""
 
     ethertype: int | None = None
@@ -179,7 +179,7 @@ def parse_match(words: Iterable[str]) -> Match:
 
 def tree(match: Match) -> dict[str, object]:
     """The match as in a topology file."""
-    said = {field.name: getattr(match, field.name) for field in fields(match)}
+    said = asdict(match)
     found: dict[str, object] = {key: value for key, value in said.items() if value is not None}
     for key in ("hub", "site"):
         if key in found:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import math
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from emulator.errors import no_such
 from emulator.model.access_networks import ACCESS_NETWORKS
@@ -42,8 +43,7 @@ ACCESS_NS = {one.name: one.rtt_ns for one in ACCESS_NETWORKS}
 """What an access network adds to the *whole* round trip, never to each direction."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A city; degrees north and east."""
 
     name: str
@@ -52,8 +52,7 @@ class Place:
     longitude: float
 
 
-@dataclass(frozen=True)
-class Trip:
+class Trip(Struct, frozen=True):
     """A round trip: the RTT to emulate, the physical minimum, the great circle, and the source."""
 
     rtt_ns: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.model.jitter_distribution import NAMES, DistributionTable, checked
-from emulator.model.kept_hash import KeptHash
 from emulator.model.loss_model import P32, LossModel
 from emulator.units import format_duration, format_rate
 
@@ -33,8 +33,7 @@ IN_TURN = ("fq-codel", "fq-pie", "cake", "fq")
 """Those that serve each flow in turn, so that flows share evenly whatever controls them."""
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """The depth of the bottleneck's queue: exactly one of bytes, packets (of full MTU) or ns at the rate."""
 
     bytes: int | None = None
@@ -56,8 +55,7 @@ class Buffer:
         return -(-rate_bps * self.ns // 8_000_000_000)
 
 
-@dataclass(frozen=True)
-class Impairment(KeptHash):
+class Impairment(Struct, frozen=True, cache_hash=True):
     """The impairment of one direction of a lane.
 
     `rate_bps` None: the direction has no bottleneck but the ports' own speed. `buffer` needs a rate; None means one BDP

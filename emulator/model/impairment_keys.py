@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from emulator import units
 from emulator.model import jitter_distribution, loss_model
 from emulator.model.impairment import AQMS, Buffer, Impairment
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A kind of value: its name in messages ("use a time"), and in a command's help."""
 
     expected: str
@@ -41,8 +42,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A word that a key may have, the field's value for it, and its label in the panel."""
 
     word: str
@@ -50,8 +50,7 @@ class Choice:
     label: str
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Struct, frozen=True):
     """The range of the panel's slider, in the kind's base unit (ns, bit/s, bytes, %); `log`: on a logarithmic scale."""
 
     low: float
@@ -59,8 +58,7 @@ class Range:
     log: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class Key:
+class Key(Struct, frozen=True, eq=False):
     """One impairment.
 
     `parse` reads the user's text and raises ValueError; it returns the value of the one field, or a tuple of the
@@ -151,10 +149,7 @@ class Key:
         return dict(zip(self.fields, values, strict=True))
 
 
-AT_REST: dict[str, Any] = {
-    one.name: one.default_factory() if one.default is MISSING and one.default_factory is not MISSING else one.default
-    for one in fields(Impairment)
-}
+AT_REST: dict[str, Any] = asdict(Impairment())
 """The fields of an impairment that does nothing."""
 
 

@@ -6,9 +6,11 @@ Commands, requests, schedules, replays and the axes of a sweep build such a patc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from emulator.errors import no_such
 from emulator.model.flow_match import Match
@@ -19,8 +21,7 @@ from emulator.model.topology import Flow, Lane, split_delays
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class LanePatch:
+class LanePatch(Struct, frozen=True):
     """A change to a lane, or to one of its flows.
 
     `outbound` and `inbound` are fields of `Impairment` by name, with their new values. An `rtt_ns` alone is split
@@ -40,7 +41,7 @@ class LanePatch:
 
     def __post_init__(self) -> None:
         unknown = (self.outbound.keys() | self.inbound.keys()) - AT_REST.keys()
-        unknown |= (self.match or {}).keys() - {one.name for one in fields(Match)}
+        unknown |= (self.match or {}).keys() - set(Match.__struct_fields__)
         if unknown:
             raise TypeError(f"no such field: {', '.join(sorted(unknown))}")
 
@@ -126,8 +127,7 @@ def difference(before: Lane, after: Lane) -> LanePatch:
 
 
 def _whole(flow: Flow) -> LanePatch:
-    match = {one.name: getattr(flow.match, one.name) for one in fields(Match)}
-    return LanePatch(outbound=vars(flow.outbound), inbound=vars(flow.inbound), match=match)
+    return LanePatch(outbound=asdict(flow.outbound), inbound=asdict(flow.inbound), match=asdict(flow.match))
 
 
 def _changed(before: Impairment, after: Impairment) -> dict[str, Any]:

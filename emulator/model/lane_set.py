@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from ipaddress import IPv4Address
+
+from msgspec.structs import replace
 
 from emulator.errors import no_such
 from emulator.model.schedule import Schedule

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import astuple, dataclass
 from fractions import Fraction
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from emulator.units import format_probability, parse_probability_p32
 
@@ -18,8 +20,7 @@ P32 = 2**32 - 1
 """A probability of one, as sch_netem stores it (u32)."""
 
 
-@dataclass(frozen=True)
-class GilbertElliott:
+class GilbertElliott(Struct, frozen=True):
     """Two states, good and bad: `p_p32` leads from good to bad, `r_p32` back, `bad_p32` (1-h) and `good_p32` (1-k)
     are the losses in them. Probabilities in parts per 2^32 - 1."""
 
@@ -65,8 +66,7 @@ class GilbertElliott:
         return " ".join(["gilbert", *map(format_probability, [self.p_p32, self.r_p32, *last])])
 
 
-@dataclass(frozen=True)
-class FourState:
+class FourState(Struct, frozen=True):
     """Gap and burst, each with received and lost packets: state 1 gap received, 2 burst received, 3 burst lost,
     4 alone lost in a gap. `pAB_p32` leads from A to B; from 4 it always goes back to 1."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from emulator import units
 from emulator.errors import no_such
@@ -49,8 +50,7 @@ SHELL_WORDS = frozenset({
 _HOW = "tcp:PORT, file:PATH, output:REGEX or after:TIME"
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """When the server is ready: `tcp` (a port listens), `file` (a path exists in its folder), `output` (a line of its
     output matches an extended regular expression), `after` (this time has passed)."""
 
@@ -111,8 +111,7 @@ class ProgramError(ValueError):
         self.mistakes = tuple(mistakes)
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """The commands, and what surrounds them.
 
     `prepare` and `prepare_client` run once, before the server starts, in the folder of the server and of the client.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.model.sweep_axes import DEFAULT_REQUESTS
@@ -21,8 +22,7 @@ _FIELDS = {
 """Which field of a load each axis sets (`sweep_axes.REQUEST_AXES`)."""
 
 
-@dataclass(frozen=True)
-class RequestLoad:
+class RequestLoad(Struct, frozen=True):
     """Requests of `request_bytes`, each with an answer of `answer_bytes`, over `connections` of `in_flight` places.
 
     Closed loop: the user at each place sends, waits for the answer, thinks, and sends again. Open loop

@@ -6,8 +6,10 @@ Times are ns from the schedule's start. Before a track's first key, the lane is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.model.impairment_keys import key_of
 from emulator.model.loss_model import LossModel
@@ -33,8 +35,7 @@ Value = int | str | LossModel | None
 """A value of a field."""
 
 
-@dataclass(frozen=True)
-class Keyframe:
+class Keyframe(Struct, frozen=True):
     """The values from `at_ns` on; with `ramp`, they change linearly from the keyframe before.
 
     `values` are fields of Impairment (those of the table's schedulable keys), RTT or DOWN, each with its value.
@@ -53,8 +54,7 @@ class KeyframeMistake(ValueError):
         self.key = key
 
 
-@dataclass(frozen=True)
-class Track:
+class Track(Struct, frozen=True):
     """The keyframes of some lanes, all of them when `lanes` is empty, in one direction or "both"."""
 
     lanes: tuple[str, ...]
@@ -114,8 +114,7 @@ def _on_a_line(one: Value, other: Value) -> bool:
     return (isinstance(one, int) and isinstance(other, int)) or (one == other and one is None)
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Struct, frozen=True):
     """When a schedule's time is 0: `ns` after the run begins ("now"), at an instant ("at", ns since 1970), or every day
     at that time of day, UTC ("daily")."""
 
@@ -140,8 +139,7 @@ class Start:
 NOW = Start()
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """Tracks on one clock, played once or in a loop; ramps change every `step_ns`."""
 
     tracks: tuple[Track, ...]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
 from typing import Any
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.errors import no_such
@@ -43,8 +44,7 @@ ALGORITHM_PATTERN = r"[a-z0-9_-]{1,15}"
 """The longest name of a congestion control (TCP_CA_NAME_MAX)."""
 
 
-@dataclass(frozen=True)
-class SweepAxis:
+class SweepAxis(Struct, frozen=True):
     """One axis: how its values are read and written, and its description for users.
 
     `limits` are the least, the most, how to write them, and what sets them. `single` axes have one value. `default`
@@ -261,8 +261,7 @@ OLD_WORDS = {"profile": "tcp_profile"}
 """The old names of axes, which Longhaul reads for one more release."""
 
 
-@dataclass(frozen=True)
-class Axes:
+class Axes(Struct, frozen=True):
     """The values of every axis (ns, bit/s, p32, bytes, s); an empty axis keeps the lane's, profile's or kernel's value.
 
     `window` makes profiles whose receive buffer offers a window of that many bytes; without it and `tcp_profile` there
@@ -285,15 +284,15 @@ class Axes:
     duration: int | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for key in self.__struct_fields__:
+            value = getattr(self, key)
             for one in value if isinstance(value, tuple) else () if value is None else (value,):
-                BY_KEY[field.name].check(one)
+                BY_KEY[key].check(one)
 
     @property
     def combinations(self) -> int:
         """The number of cells for one lane, or for each named lane."""
-        values = [getattr(self, field.name) for field in fields(self) if field.name not in ("tcp_profile", "window")]
+        values = [getattr(self, key) for key in self.__struct_fields__ if key not in ("tcp_profile", "window")]
         profiles = len(self.tcp_profile) + len(self.window)
         return max(1, profiles) * math.prod(max(1, len(value)) for value in values if isinstance(value, tuple))
 

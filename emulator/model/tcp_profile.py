@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 LARGEST_BUFFER_BYTES = 2**30 - 2**20
 """The kernel computes socket buffers with int arithmetic, which overflows at 1 GiB."""
@@ -16,8 +16,7 @@ HOST_QDISCS = ("fq", "fq_codel", "pfifo_fast")
 """Those that a host can have: distributions choose one of them. Only fq paces TCP (net/sched/sch_fq.c)."""
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """A named set of TCP settings for the hosts; None keeps the kernel's own value.
 
     `tcp_rmem`, `tcp_wmem`: min, default, max in bytes (Documentation/networking/ip-sysctl.rst); `tcp_mem`: low,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.model.impairment import Impairment
 from emulator.model.impairment_keys import KEYS, at_rest, key_of, schedulable_keys
@@ -19,8 +21,7 @@ from emulator.units import format_duration
 DIRECTIONS = ("outbound", "inbound")
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """One field of one direction of one lane over time; `ramps[i]` says whether a ramp leads to its i-th value."""
 
     lane: str

@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.errors import no_such
 from emulator.model import bottleneck, device_names
 from emulator.model.flow_match import MOST_FLOWS, Match
 from emulator.model.impairment import MOST_RATE_BPS, Impairment
-from emulator.model.kept_hash import KeptHash
 from emulator.model.schedule import Schedule
 from emulator.units import format_duration, format_rate
 
@@ -50,8 +51,7 @@ ON_DRIFT = ("report", "restore")
 """What the daemon does about drift: report it only, or restore the lane."""
 
 
-@dataclass(frozen=True)
-class Ports:
+class Ports(Struct, frozen=True):
     """The two network interfaces of a lane on an appliance: by name, altname, MAC or PCI address.
 
     With `vlan`, both are trunks that many lanes share; the lane's frames carry this 802.1Q tag on them.
@@ -68,8 +68,7 @@ class Ports:
             raise ValueError(f"vlan {self.vlan} is not within 1..4094")
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(Struct, frozen=True):
     """Packets of a lane with separate impairments in both directions; all other packets have the lane's."""
 
     name: str
@@ -82,8 +81,7 @@ class Flow:
             raise ValueError(f"flow name {self.name!r} is not of a-z, 0-9 and inner -")
 
 
-@dataclass(frozen=True)
-class Lane(KeptHash):
+class Lane(Struct, frozen=True, cache_hash=True):
     """The emulated link between the hub and one site, with the site's name.
 
     `outbound` (hub to site) acts on the site port's egress, `inbound` on the hub port's. `ports` None means a
@@ -184,8 +182,7 @@ class Lane(KeptHash):
         )
 
 
-@dataclass(frozen=True)
-class LaneEnd:
+class LaneEnd(Struct, frozen=True):
     """One end of a lane: the host there by its name in the topology, and its address in the subnet.
 
     `destination` is the host's SSH destination; None where the topology names none. `port` is the interface that the
@@ -259,8 +256,7 @@ def repeated(names: Iterable[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """A star: the hub, its lanes in the user's order, and one flat subnet for the hosts of virtual lanes.
 
     The hub has the subnet's first address, the lanes' sites the following ones in order. `seed` drives every

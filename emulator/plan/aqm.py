@@ -7,7 +7,8 @@ sch_dualpi2.c (7.2); RFC 8289 (CoDel), RFC 8033 (PIE), RFC 9332 (DualQ).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.plan.red import Red, red
 
@@ -32,8 +33,7 @@ MOST_MEMORY_BYTES = 2**31
 drop long before 10 Gbit/s x 346 ms. The kernel's sums have 32 bits."""
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(Struct, frozen=True):
     """The room and the path of a bottleneck's queue: its depth, a full-size packet and the memory of one, the rate."""
 
     buffer_bytes: int
@@ -53,8 +53,7 @@ class Space:
         return max(CODEL_INTERVAL_US, self.rtt_ns // 1000)
 
 
-@dataclass(frozen=True)
-class Codel:
+class Codel(Struct, frozen=True):
     """codel, or with `flows` fq_codel: `limit` packets, times in ticks of 1024 ns (CODEL_SHIFT)."""
 
     limit: int
@@ -74,8 +73,7 @@ class Codel:
         return f"{self.kind} limit {self.limit}{flows} {times} {_ecn(self.ecn)}"
 
 
-@dataclass(frozen=True)
-class Pie:
+class Pie(Struct, frozen=True):
     """pie, or with `flows` fq_pie: `limit` packets."""
 
     limit: int
@@ -93,8 +91,7 @@ class Pie:
         return f"{self.kind} limit {self.limit}{flows} target {self.target_us}us {_ecn(self.ecn)}"
 
 
-@dataclass(frozen=True)
-class Cake:
+class Cake(Struct, frozen=True):
     """cake without a rate of its own. It counts memory, not packets, and marks ECN-capable packets always."""
 
     memory_bytes: int
@@ -108,8 +105,7 @@ class Cake:
         return f"cake unlimited rtt {self.interval_us}us memlimit {self.memory_bytes}"
 
 
-@dataclass(frozen=True)
-class Fq:
+class Fq(Struct, frozen=True):
     """fq without pacing, which is the sender's: it serves each flow in turn, and drops what arrives when it is full."""
 
     limit: int
@@ -122,8 +118,7 @@ class Fq:
         return f"fq limit {self.limit} flow_limit {self.flow_limit} nopacing"
 
 
-@dataclass(frozen=True)
-class DualPi2:
+class DualPi2(Struct, frozen=True):
     """dualpi2: PI2 for classic packets, marks after `step_us` for those of L4S, which it serves first. It marks
     ECN-capable packets always."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.model.device_names import SWITCH, interface_name, namespace_of
 from emulator.model.jitter_distribution import DistributionTable, fingerprint

@@ -7,9 +7,11 @@ does not support are reported by name, never ignored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
 from ipaddress import ip_network
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from emulator.model.flow_match import Filter
 from emulator.model.impairment import Impairment
@@ -17,7 +19,7 @@ from emulator.model.jitter_distribution import fingerprint, named
 from emulator.model.loss_model import P32
 from emulator.model.topology import Lane
 from emulator.plan.netem_lowering import buffer_bytes, jitter_reach_ns
-from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, Band, Egress, Netem, Shaper
+from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, TOLD_BY_NETEM, Band, Egress, Netem, Shaper
 
 SPARE_BYTES = 64 * 1024 * 1024
 """Memory of each direction besides the delay line, for the overhead of small packets and for bursts."""
@@ -29,8 +31,7 @@ _TOPOLOGY_NAMES = {"cell_overhead": "distribution", "bands": "flows"}
 """The fields that have another name in the topology."""
 
 
-@dataclass(frozen=True)
-class Wire:
+class Wire(Struct, frozen=True):
     """One lane through the engine: `outbound` leaves by the port `site`, `inbound` by the port `hub`.
 
     `memory_bytes` is the most that each direction may use. `on_failure`: when the engine dies, the lane is "cut", or
@@ -82,7 +83,8 @@ def unknown(egress: Egress) -> list[str]:
 def _unknown(asked: Egress, done: Egress) -> Iterator[str]:
     for one, other in ((asked.netem, done.netem), (asked.shaper, done.shaper), (asked, done)):
         if one is not None:
-            found = (f.name for f in fields(one) if f.compare and getattr(one, f.name) != getattr(other, f.name))
+            names = TOLD_BY_NETEM if isinstance(one, Netem) else one.__struct_fields__
+            found = (name for name in names if getattr(one, name) != getattr(other, name))
             # An egress differs in its netem and shaper whenever these do: only its own fields count.
             yield from (_TOPOLOGY_NAMES.get(name, name) for name in found if name not in ("netem", "shaper"))
 
@@ -142,7 +144,7 @@ def _encode_settings(egress: Egress) -> dict[str, Any]:
 
 
 def _encode_filter(one: Filter) -> dict[str, Any]:
-    said = {field.name: getattr(one, field.name) for field in fields(one)}
+    said = asdict(one)
     for end in ("source", "target"):
         said[end] = said[end] and str(said[end])
     return {key: value for key, value in said.items() if value is not None}

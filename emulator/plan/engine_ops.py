@@ -6,14 +6,15 @@ Each prints what it asks of the engine in tc's words; the request itself is a li
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.plan.engine_lane import Wire
 from emulator.plan.qdisc_values import Egress
 
 
-@dataclass(frozen=True)
-class StartWire:
+class StartWire(Struct, frozen=True):
     """Start the engine that forwards a lane's frames in place of its bridge, which is down."""
 
     bridge: str
@@ -24,8 +25,7 @@ class StartWire:
         return f"longhaul-wire start {self.bridge} {ports} {_both(self.wire)}"
 
 
-@dataclass(frozen=True)
-class SetWire:
+class SetWire(Struct, frozen=True):
     """Change both directions of a lane at one instant; no frame is lost, and none overtakes another."""
 
     bridge: str
@@ -35,8 +35,7 @@ class SetWire:
         return f"longhaul-wire set {self.bridge} {_both(self.wire)}"
 
 
-@dataclass(frozen=True)
-class StopWire:
+class StopWire(Struct, frozen=True):
     """End the engine of a lane, or remove the socket file of a dead one; the frames in flight are lost."""
 
     bridge: str

@@ -7,7 +7,8 @@ port that is about to go. In between its lane is cut, since the lane's bridge is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.plan.engine_ops import SetWire, StartWire, StopWire
 from emulator.plan.ops import Step, WireBridge
@@ -54,4 +55,4 @@ def _stays(bridge: str, want: State, have: State, kept: set[str]) -> bool:
     if goal is None or now is None or not now.running or not {now.hub, now.site} <= kept:
         return False
     like = {"outbound": goal.outbound, "inbound": goal.inbound, "memory_bytes": goal.memory_bytes}
-    return replace(now, **like) == goal  # type: ignore[arg-type]
+    return replace(now, **like) == goal

@@ -6,14 +6,14 @@ Source: Documentation/networking/scaling.rst of Linux 6.12.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 CORE_MBPS = 10_000
 """The rate that one core forwards; it determines a port's number of cores."""
 
 
-@dataclass(frozen=True)
-class Tunable:
+class Tunable(Struct, frozen=True):
     """A port's data for tuning. `irqs`: its interrupts in the order of its queues; the other fields count its queues.
 
     `rps` and `xps` are the present values, one for each queue; empty where this kernel cannot steer (one CPU).
@@ -27,8 +27,7 @@ class Tunable:
     xps: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One file below the root: its present value, its new value, and the reason."""
 
     path: str

@@ -7,13 +7,14 @@ another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, replace
+
+from msgspec.structs import replace
 
 from emulator.model.jitter_distribution import name_of
 from emulator.plan.netem_lowering import holding
 from emulator.plan.ops import Step
 from emulator.plan.qdisc_ops import DelShaper, Drain, SetNetem, SetQueue, SetShaper, Together
-from emulator.plan.qdisc_values import Egress, Netem
+from emulator.plan.qdisc_values import TOLD_BY_NETEM, Egress, Netem
 
 DRAIN_MARGIN_NS = 1_000_000_000
 
@@ -74,12 +75,12 @@ def _differences(changed: list[Changed]) -> Iterator[str]:
 
 
 def _netem_differences(now: Netem, goal: Netem) -> Iterator[str]:
-    for field in fields(now):
-        old, new = (getattr(netem, field.name) for netem in (now, goal))
-        if field.name == "cell_overhead" and old != new:
+    for setting in TOLD_BY_NETEM:
+        old, new = (getattr(netem, setting) for netem in (now, goal))
+        if setting == "cell_overhead" and old != new:
             yield f"distribution {_shape(now)} -> {_shape(goal)}"
-        elif field.compare and old != new:
-            yield f"{field.name} {old} -> {new}"
+        elif old != new:
+            yield f"{setting} {old} -> {new}"
 
 
 def _shape(netem: Netem) -> str:

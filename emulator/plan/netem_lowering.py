@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.model import jitter_distribution
 from emulator.model.bottleneck import (  # fmt: skip
@@ -44,8 +46,7 @@ SKB_OVERHEAD_BYTES = 384
 """The head room and shared info of a packet, in one slab with its data."""
 
 
-@dataclass(frozen=True)
-class LoweredLane:
+class LoweredLane(Struct, frozen=True):
     """A lane in the kernel's integers: `outbound` on the site port's egress, `inbound` on the hub port's.
 
     `single_packets`: an egress would treat super-frames (GRO, LRO, GSO) differently from their packets.

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.errors import InputError, Mistake
 from emulator.model.topology import LINE_RATE_BPS, Lane, Ports, Topology
@@ -19,8 +21,7 @@ PORT_KINDS = ("", "veth", "dummy", "tun")
 """Kinds of interfaces that can be a lane's port; "" is hardware."""
 
 
-@dataclass(frozen=True)
-class NicRow:
+class NicRow(Struct, frozen=True):
     """One interface: its properties, its owner ("" nobody), and why it cannot be used (empty: it can)."""
 
     name: str

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from emulator.plan.engine_ops import WireOp
 from emulator.plan.qdisc_ops import Drain, QueueOp, Together
@@ -19,16 +19,14 @@ ADDRGEN = {0: "eui64", 1: "none", 2: "stable_secret", 3: "random"}
 """How an interface makes its IPv6 link-local address (IN6_ADDR_GEN_MODE_*), in iproute2's words."""
 
 
-@dataclass(frozen=True)
-class AddNamespace:
+class AddNamespace(Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
         return f"ip netns add {self.name}"
 
 
-@dataclass(frozen=True)
-class DelNamespace:
+class DelNamespace(Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
@@ -39,16 +37,14 @@ NEVER_CS = 2**31 - 1
 """A bridge's ageing time in 1/100 s: 248 days. It would flood packets for a forgotten site to all lanes."""
 
 
-@dataclass(frozen=True)
-class AddBridge:
+class AddBridge(Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
         return f"ip link add {self.name} type bridge stp_state 0 mcast_snooping 0"
 
 
-@dataclass(frozen=True)
-class WireBridge:
+class WireBridge(Struct, frozen=True):
     """Silence a bridge, save br_netfilter's settings in its alias, and bring it up; or down, for an engine."""
 
     name: str
@@ -65,16 +61,14 @@ class WireBridge:
         )
 
 
-@dataclass(frozen=True)
-class DelBridge:
+class DelBridge(Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
         return f"ip link del {self.name}"
 
 
-@dataclass(frozen=True)
-class SetNfCall:
+class SetNfCall(Struct, frozen=True):
     values: tuple[int, int, int]
 
     def __str__(self) -> str:
@@ -82,8 +76,7 @@ class SetNfCall:
         return "sysctl -q " + " ".join(f"net.bridge.bridge-nf-call-{name}={value}" for name, value in pairs)
 
 
-@dataclass(frozen=True)
-class AddVeth:
+class AddVeth(Struct, frozen=True):
     """Create the pair alone, a host's end with its MAC address; `HostUp` gives it its IP address."""
 
     veth: Veth
@@ -95,16 +88,14 @@ class AddVeth:
         return f"ip link add {v.name} mtu {v.mtu} type veth peer name {v.peer} mtu {v.mtu}{mac}{where}"
 
 
-@dataclass(frozen=True)
-class DelVeth:
+class DelVeth(Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
         return f"ip link del {self.name}"
 
 
-@dataclass(frozen=True)
-class HostUp:
+class HostUp(Struct, frozen=True):
     """Give a host its address and bring its interface and loopback up."""
 
     veth: Veth
@@ -114,8 +105,7 @@ class HostUp:
         return f"{ip} addr replace {self.veth.address} dev {dev}; {ip} link set lo up; {ip} link set {dev} up"
 
 
-@dataclass(frozen=True)
-class SetMtu:
+class SetMtu(Struct, frozen=True):
     """Set the MTU of both ends."""
 
     veth: Veth
@@ -126,8 +116,7 @@ class SetMtu:
         return f"ip link set {v.name} mtu {v.mtu}; {far} link set {v.peer} mtu {v.mtu}"
 
 
-@dataclass(frozen=True)
-class SetSegments:
+class SetSegments(Struct, frozen=True):
     """Set how many packets one super-frame from the far end may hold."""
 
     veth: Veth
@@ -137,8 +126,7 @@ class SetSegments:
         return f"{ip} link set {self.veth.peer} gso_max_segs {self.veth.segments}"
 
 
-@dataclass(frozen=True)
-class MarkPort:
+class MarkPort(Struct, frozen=True):
     port: str
     altname: str
 
@@ -146,8 +134,7 @@ class MarkPort:
         return f"ip link property add dev {self.port} altname {self.altname}"
 
 
-@dataclass(frozen=True)
-class QuietPort:
+class QuietPort(Struct, frozen=True):
     """Stop the machine itself from sending through this port."""
 
     port: str
@@ -156,8 +143,7 @@ class QuietPort:
         return f"sysctl -q net.ipv6.conf.{self.port}.disable_ipv6=1; ip link set {self.port} arp off addrgenmode none"
 
 
-@dataclass(frozen=True)
-class SetOffloads:
+class SetOffloads(Struct, frozen=True):
     """Set which of MERGING are on: super-frames, or single packets only."""
 
     port: str
@@ -167,8 +153,7 @@ class SetOffloads:
         return f"ethtool -K {self.port} {_offload_words(self.offloads)}"
 
 
-@dataclass(frozen=True)
-class AddVlan:
+class AddVlan(Struct, frozen=True):
     vlan: Vlan
 
     def __str__(self) -> str:
@@ -176,16 +161,14 @@ class AddVlan:
         return f"ip link add link {v.trunk} name {v.name} mtu {v.mtu} type vlan id {v.tag}"
 
 
-@dataclass(frozen=True)
-class DelVlan:
+class DelVlan(Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
         return f"ip link del {self.name}"
 
 
-@dataclass(frozen=True)
-class Enslave:
+class Enslave(Struct, frozen=True):
     port: str
     bridge: str
 
@@ -193,8 +176,7 @@ class Enslave:
         return f"ip link set {self.port} master {self.bridge}"
 
 
-@dataclass(frozen=True)
-class SetPort:
+class SetPort(Struct, frozen=True):
     port: str
     learning: bool
     forward_mask: int
@@ -204,24 +186,21 @@ class SetPort:
         return f"ip link set {self.port} type bridge_slave learning {learning} group_fwd_mask {self.forward_mask:#06x}"
 
 
-@dataclass(frozen=True)
-class UpPort:
+class UpPort(Struct, frozen=True):
     port: str
 
     def __str__(self) -> str:
         return f"ip link set {self.port} up"
 
 
-@dataclass(frozen=True)
-class Release:
+class Release(Struct, frozen=True):
     port: str
 
     def __str__(self) -> str:
         return f"ip link set {self.port} nomaster"
 
 
-@dataclass(frozen=True)
-class RestorePort:
+class RestorePort(Struct, frozen=True):
     """Restore an appliance's port as it was; its mark goes last."""
 
     port: str
@@ -245,8 +224,7 @@ Op = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One operation of a plan and its reason."""
 
     op: Op

@@ -7,7 +7,8 @@ tens of times more than the change itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.model.topology import Lane, Topology
 from emulator.plan.desired_state import lane_ports, wanted

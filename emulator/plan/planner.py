@@ -8,7 +8,8 @@ place (`live_change`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.model.device_names import SWITCH
 from emulator.plan.engine_plan import open_bridges, opening, start_wires, stop_wires
@@ -115,7 +116,7 @@ def _same_pair(want: Veth | None, have: Veth, *, shared: bool) -> bool:
     if want is None or have.address not in (None, want.address):
         return False
     like = {"address": None, "peer_up": True, "segments": GSO_SEGMENTS} | ({"mtu": want.mtu} if shared else {})
-    return replace(want, **like) == replace(have, **like)  # type: ignore[arg-type]
+    return replace(want, **like) == replace(have, **like)
 
 
 def _remove_ports(have: State, kept: Mapping[str, Port], doomed: set[str]) -> Iterator[Step]:

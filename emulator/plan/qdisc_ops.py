@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.model.flow_match import Filter
 from emulator.model.impairment import AQMS
@@ -42,8 +43,7 @@ def aqm_major(kind: str, band: int | None) -> int:
     return AQM_MAJOR + number if band is None else BAND_AQM_MAJOR + 16 * band + number
 
 
-@dataclass(frozen=True)
-class AddBands:
+class AddBands(Struct, frozen=True):
     """Create a root with one band for each flow after the first band, which takes all packets that no filter
     matches."""
 
@@ -54,8 +54,7 @@ class AddBands:
         return f"tc qdisc add dev {self.port} root handle 1: prio bands {self.bands} priomap{' 0' * 16}"
 
 
-@dataclass(frozen=True)
-class AddFilters:
+class AddFilters(Struct, frozen=True):
     """Create the flows' filters: by band from 1; the first filter that matches a packet decides."""
 
     port: str
@@ -77,8 +76,7 @@ class AddFilters:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class AddQueues:
+class AddQueues(Struct, frozen=True):
     """Create a root that holds one netem for each TX queue of a port."""
 
     port: str
@@ -88,8 +86,7 @@ class AddQueues:
         return f"tc qdisc add dev {self.port} root handle 1: mq"
 
 
-@dataclass(frozen=True)
-class SetNetem:
+class SetNetem(Struct, frozen=True):
     """Set the port's netem; with `queues` above 1 that of every TX queue, in one message; with `band` that of a flow.
 
     Without `reseed` the random numbers continue: a seed in the message would restart them.
@@ -114,8 +111,7 @@ class SetNetem:
         )
 
 
-@dataclass(frozen=True)
-class SetShaper:
+class SetShaper(Struct, frozen=True):
     port: str
     shaper: Shaper
     band: int | None = None
@@ -125,8 +121,7 @@ class SetShaper:
         return f"tc qdisc replace dev {self.port} parent {over:x}:1 handle {own:x}: {self.shaper}"
 
 
-@dataclass(frozen=True)
-class SetQueue:
+class SetQueue(Struct, frozen=True):
     """Set what the bottleneck does with a full buffer; `queue` None is drop-tail. The old queue's packets are lost."""
 
     port: str
@@ -144,8 +139,7 @@ class SetQueue:
         return aqm_major(self.queue.kind if self.queue else "bfifo", self.band)
 
 
-@dataclass(frozen=True)
-class DelShaper:
+class DelShaper(Struct, frozen=True):
     port: str
     band: int | None = None
 
@@ -154,8 +148,7 @@ class DelShaper:
         return f"tc qdisc del dev {self.port} parent {over:x}:1 handle {own:x}:"
 
 
-@dataclass(frozen=True)
-class DelEgress:
+class DelEgress(Struct, frozen=True):
     port: str
 
     def __str__(self) -> str:
@@ -166,8 +159,7 @@ QueueOp = AddQueues | AddBands | AddFilters | SetNetem | SetShaper | SetQueue | 
 """The changes of one port's queues; each is one or several netlink messages."""
 
 
-@dataclass(frozen=True)
-class Drain:
+class Drain(Struct, frozen=True):
     """Wait until the port's queue holds at most `packets`, so that a smaller limit drops none of them.
 
     `within_ns` is how long this may take: the queued packets leave within the old delay.
@@ -183,8 +175,7 @@ class Drain:
         return f"# wait until 'tc -s qdisc show dev {self.port}{which}' shows a backlog of at most {self.packets}p"
 
 
-@dataclass(frozen=True)
-class Together:
+class Together(Struct, frozen=True):
     """Changes of queues that reach the kernel in one message, so that no packet passes between two of them."""
 
     ops: tuple[SetNetem | SetShaper | SetQueue, ...]

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from operator import attrgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.model import jitter_distribution
 from emulator.model.bottleneck import wire_bytes
@@ -21,8 +24,7 @@ It also makes a live reduction of the RTT safe: without it new packets would ove
 """
 
 
-@dataclass(frozen=True)
-class Netem:
+class Netem(Struct, frozen=True):
     """A netem qdisc as the kernel stores it; every message holds every field, since `change` keeps omitted ones.
 
     Probabilities and correlations are u32 parts (P32 is one), times ns, rates bytes/s, `limit` packets (skbs).
@@ -54,7 +56,13 @@ class Netem:
     gemodel: tuple[int, int, int, int] | None = None
     seed: int | None = None
     four_state: tuple[int, int, int, int, int] | None = None
-    distribution: jitter_distribution.DistributionTable | None = field(default=None, compare=False, repr=False)
+    distribution: jitter_distribution.DistributionTable | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Netem) and _told(self) == _told(other)
+
+    def __hash__(self) -> int:
+        return hash(_told(self))
 
     def __str__(self) -> str:
         """The arguments of tc, without those that have no effect."""
@@ -93,8 +101,12 @@ class Netem:
         return bool(self.loss_p32 or self.gemodel or self.four_state)
 
 
-@dataclass(frozen=True)
-class Shaper:
+TOLD_BY_NETEM = tuple(name for name in Netem.__struct_fields__ if name != "distribution")
+"""The settings that the kernel dumps."""
+_told = attrgetter(*TOLD_BY_NETEM)
+
+
+class Shaper(Struct, frozen=True):
     """The bottleneck: a tbf below netem. `burst_bytes` is canonical (`canonical_burst`), `limit_bytes` the buffer.
 
     `overhead_bytes` count with every packet, and with `atm` the packet fills cells of 53 bytes for 48 of its own.
@@ -118,8 +130,7 @@ class Shaper:
         return wire_bytes(self.burst_bytes, self.overhead_bytes, atm=self.atm)
 
 
-@dataclass(frozen=True)
-class Egress:
+class Egress(Struct, frozen=True):
     """Everything that acts on packets leaving one port: delay and loss first, then the bottleneck, if there is one.
 
     `aqm` None: the bottleneck's own queue drops arriving packets when it is full.
@@ -148,8 +159,7 @@ class Egress:
         return self.queues, tuple(band.filters for band in self.bands)
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(Struct, frozen=True):
     """A flow's part of an egress, and the match that selects its packets."""
 
     filters: tuple[Filter, ...]

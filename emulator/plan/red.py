@@ -6,7 +6,8 @@ Sources: net/sched/sch_red.c and include/net/red.h (Linux 6.12), tc's q_red.c.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PROBABILITY = 0.02
 TABLE_SIZE = 256
@@ -18,8 +19,7 @@ AVERAGE_BYTES = 1000
 """The packet size that RED assumes, as tc's documentation recommends."""
 
 
-@dataclass(frozen=True)
-class Red:
+class Red(Struct, frozen=True):
     """red: everything in bytes; `wlog`, `plog`, `scell` are the logarithms that the kernel computes with."""
 
     limit: int

@@ -6,8 +6,10 @@ A lane whose port is gone, or which somebody else took, must not prevent the rep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from emulator.errors import RefusedError
 from emulator.model.device_names import interface_name
@@ -25,8 +27,7 @@ GONE = Link(mtu=0, up=False, ipv6=False, addrgen=0)
 """Stands for a missing interface, so that Longhaul can plan the rest of the topology."""
 
 
-@dataclass(frozen=True)
-class RepairPlan:
+class RepairPlan(Struct, frozen=True):
     """The state to reach, the steps to it, and by lane why Longhaul cannot repair it now."""
 
     goal: State
@@ -34,8 +35,7 @@ class RepairPlan:
     blocked: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class RepairOutcome:
+class RepairOutcome(Struct, frozen=True):
     """What the watchdog did and found: a reverted change, the steps taken, the steps left, by lane what blocks them.
 
     With `known` False, another or a lost state folder holds the intent: the watchdog changes nothing. `notes` say what

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.model.impairment import Impairment
 from emulator.model.impairment_keys import schedulable_keys
@@ -19,8 +20,7 @@ MOST_INSTANTS = 1000
 """Instants without any step for the kernel are looked through as far as this."""
 
 
-@dataclass(frozen=True)
-class ComingChange:
+class ComingChange(Struct, frozen=True):
     """What the schedule changes at a time of its own, in ns: in words, and in the kernel."""
 
     at_ns: int

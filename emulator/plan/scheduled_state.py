@@ -6,8 +6,9 @@ that suits every instant. So a change never waits for a queue to drain.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Topology

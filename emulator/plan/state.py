@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from binascii import crc_hqx
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
+from operator import attrgetter
+
+from msgspec import Struct, field
 
 from emulator.plan.engine_lane import Wire
 from emulator.plan.qdisc_values import Egress
@@ -50,8 +52,7 @@ LRO = frozenset({"rx-lro"})
 """What a bridge switches off on every port (dev_disable_lro) and does not restore."""
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """A port's state before Longhaul used it, to be restored exactly; `offloads` are those of MERGING."""
 
     up: bool
@@ -75,8 +76,7 @@ class Origin:
         return cls(bool(up), bool(ipv6), addrgen, bool(arp), offloads)
 
 
-@dataclass(frozen=True)
-class Bridge:
+class Bridge(Struct, frozen=True):
     """A bridge of ours. `up`, `ipv6` (any address of its own), `arp`, `stp`, `snooping` as observed; the goal is a
     wire. `forgets` hosts that are silent for a while: the goal is that it does not.
 
@@ -92,8 +92,7 @@ class Bridge:
     nf_origin: tuple[int, int, int] | None = None
 
 
-@dataclass(frozen=True)
-class Veth:
+class Veth(Struct, frozen=True):
     """A veth pair of ours: the near end `name`, the far end `peer`, here or in `namespace`.
 
     `address` (CIDR) and `peer_up` describe the far end in a host; `segments` is the far end's gso_max_segs.
@@ -108,8 +107,7 @@ class Veth:
     peer_up: bool = True
 
 
-@dataclass(frozen=True)
-class Vlan:
+class Vlan(Struct, frozen=True):
     """A sub-interface of ours with one 802.1Q tag on the port `trunk`."""
 
     name: str
@@ -118,8 +116,7 @@ class Vlan:
     mtu: int = 1500
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(Struct, frozen=True):
     """An interface that is, or will be, a port of one of our bridges; or a trunk, which joins none.
 
     `origin` None: one of our own veths or VLANs, which needs no restoring. `altname` holds the mark of any other
@@ -138,8 +135,7 @@ class Port:
     offloads: frozenset[str] | None = None
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """A foreign interface, with every reason to leave it alone.
 
     `qdisc` is the kind of a queue that somebody installed (the kernel's own has no handle), `lower` the interface below
@@ -159,8 +155,7 @@ class Link:
     default_route: bool = False
 
 
-@dataclass(frozen=True)
-class Nic:
+class Nic(Struct, frozen=True):
     """An interface's properties, whoever owns it: its names, its hardware, the offloads of MERGING that are on.
 
     `bus` is its PCI (or other bus) address, "" for a virtual one; `speed_mbps` None where the driver knows none;
@@ -186,8 +181,7 @@ NEWEST = (99, 0)
 """A version of Linux above all that there are."""
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What the plan must know of the machine besides what we own. Never compared: it is not ours.
 
     `kernel` is the version of Linux, the first two numbers of it.
@@ -207,8 +201,7 @@ class Machine:
         return self.kernel >= SEED_SINCE
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """Everything in the kernel that is ours. Two equal states are the same kernel as far as we are concerned.
 
     `nf_call` holds br_netfilter's sysctls (iptables, ip6tables, arptables) while any bridge of ours exists, else None.
@@ -221,10 +214,15 @@ class State:
     veths: Mapping[str, Veth] = field(default_factory=dict)
     ports: Mapping[str, Port] = field(default_factory=dict)
     nf_call: tuple[int, int, int] | None = None
-    machine: Machine = field(default=Machine(), compare=False)
+    machine: Machine = Machine()
     vlans: Mapping[str, Vlan] = field(default_factory=dict)
     wires: Mapping[str, Wire] = field(default_factory=dict)
     remnants: frozenset[str] = frozenset()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and _owned(self) == _owned(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it holds mappings
 
     def egress(self, port: str) -> Egress | None:
         """What acts on all packets that leave a port: netem's settings or the engine's."""
@@ -232,3 +230,7 @@ class State:
             if wire.running and port in (wire.hub, wire.site):
                 return wire.outbound if port == wire.site else wire.inbound
         return self.ports[port].egress if port in self.ports else None
+
+
+_owned = attrgetter(*(name for name in State.__struct_fields__ if name != "machine"))
+"""What two states are compared by."""

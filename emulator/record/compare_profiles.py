@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.analysis.statistics import KOLMOGOROV, Estimate, distance
 from emulator.model.jitter_distribution import deviation_ns
@@ -16,8 +17,7 @@ from emulator.record.delay import independent
 from emulator.record.path_profile import Direction, PathProfile
 
 
-@dataclass(frozen=True)
-class Likeness:
+class Likeness(Struct, frozen=True):
     """One figure of both profiles and the difference allowed between them. `unit` is "ms", "%", "packets" or ""."""
 
     direction: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from emulator.analysis.statistics import Estimate, Z
 from emulator.model.impairment import MAX_JITTER_NS
@@ -18,8 +19,7 @@ REACH = 32767
 """The largest deviation in a table, in jitters / 8192."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """A delay, its jitter, and the table of deviations in jitters / 8192; None when there is no jitter."""
 
     delay_ns: int

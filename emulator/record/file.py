@@ -35,7 +35,7 @@ from emulator.record.probes import RecordedProbe
 from emulator.record.schema import FoundForm, NumberForm, PathForm, PathProfileForm, ShareForm, TimeForm, form_at
 from emulator.system import bounded_file
 from emulator.system.bounded_file import FileKind
-from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system.struct_json import from_plain, to_plain
 
 RECORDING, PROBES = "recording.json", "probes.csv"
 DIRECTIONS = ("outbound", "inbound")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from statistics import NormalDist
+
+from msgspec import Struct
 
 MOST_CLASSES = 20
 FEWEST_EXPECTED = 5
 """The least expected count of a class; below it chi-square does not hold (Cochran's rule)."""
 
 
-@dataclass(frozen=True)
-class Goodness:
+class Goodness(Struct, frozen=True):
     """Chi-square, its degrees of freedom, and the chance of a fit this bad or worse if the model is right."""
 
     chi_square: float

@@ -18,8 +18,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from emulator.analysis import statistics
 from emulator.analysis.statistics import Estimate
@@ -35,8 +36,7 @@ ROUNDS, ENOUGH = 2_000, 1e-9
 """Expectation-maximisation ends when a round changes the log-likelihood by no more than this, per gap."""
 
 
-@dataclass(frozen=True)
-class Gaps:
+class Gaps(Struct, frozen=True):
     """The gaps between losses: how often each length occurred. `cut` holds the gaps that the end of a series cut off.
 
     `entered` counts the series that began in the good state and left it. `calm` counts the packets that arrived before,
@@ -64,8 +64,7 @@ class Gaps:
         return cls(whole, cut, entered, calm)
 
 
-@dataclass(frozen=True)
-class Mix:
+class Mix(Struct, frozen=True):
     """Gilbert's distribution of the gaps, and its log-likelihood. `weight` is A. With `short` 0 the bad state loses
     every packet; with `weight` 1 there is no bad state."""
 
@@ -91,8 +90,7 @@ class Mix:
         return (p, r, 1 - h) if 0 < p <= 1 and 0 < r <= 1 else None
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """The loss in an impairment's form (a plain probability in parts per 2^32 - 1, or a model), the counts with their
     99.9 % intervals, and the goodness of fit; None where there are too few losses for one."""
 

@@ -6,9 +6,10 @@ It also holds the 99.9 % interval of each figure and how well the loss model fit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
+
+from msgspec import Struct
 
 from emulator.analysis.statistics import Estimate
 from emulator.model.jitter_distribution import DistributionTable
@@ -23,8 +24,7 @@ measured, and its least delay is assumed to be half the least round trip. assume
 outbound direction."""
 
 
-@dataclass(frozen=True)
-class RecordingSource:
+class RecordingSource(Struct, frozen=True):
     """What was recorded: the host, the tool, the start (ISO 8601), the interval, and how it split round trips."""
 
     host: str
@@ -34,8 +34,7 @@ class RecordingSource:
     ways: str
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """What was counted in one direction. `delays` is the number of known delays. `correlation` is that of each delay
     with the next, and `variation_ns` their mean difference. `bursts` is how often packets were lost in a row."""
 
@@ -52,8 +51,7 @@ class Found:
     goodness: Goodness | None
 
 
-@dataclass(frozen=True)
-class Direction:
+class Direction(Struct, frozen=True):
     """One direction as netem plays it. `table` is None without jitter, `rate_bps` is None where it was not measured."""
 
     delay_ns: int
@@ -76,8 +74,7 @@ class Direction:
         } | ({"rate_bps": self.rate_bps} if self.rate_bps else {})
 
 
-@dataclass(frozen=True)
-class PathProfile:
+class PathProfile(Struct, frozen=True):
     """A path between two hosts."""
 
     source: RecordingSource

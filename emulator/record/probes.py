@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+from msgspec import Struct
 
 HEADER = "run,number,sent_ns,rtt_ns,there_ns,back_ns,lost"
 MOST_PROBES = 5_000_000
@@ -14,8 +15,7 @@ MOST_PROBES = 5_000_000
 THERE, BACK, SOMEWHERE = "there", "back", "somewhere"
 
 
-@dataclass(frozen=True)
-class RecordedProbe:
+class RecordedProbe(Struct, frozen=True):
     """One probe. `run` counts the uninterrupted series, `number` the probes in it; `sent_ns` is since the recording
     began. `there_ns` and `back_ns` compare the clocks of both ends. `lost` says in which direction, "" when
     answered."""
@@ -82,8 +82,7 @@ def _filled(run: Sequence[RecordedProbe], every_ns: int) -> Iterator[RecordedPro
         before = probe
 
 
-@dataclass(frozen=True)
-class PacketRecord:
+class PacketRecord(Struct, frozen=True):
     """One packet in one direction: when it was sent, whether it was lost, and its delay where known."""
 
     sent_ns: int
@@ -91,8 +90,7 @@ class PacketRecord:
     delay_ns: int | None
 
 
-@dataclass(frozen=True)
-class DirectionSeries:
+class DirectionSeries(Struct, frozen=True):
     """One direction: its uninterrupted series of packets."""
 
     runs: tuple[tuple[PacketRecord, ...], ...]
@@ -150,8 +148,7 @@ def _apart(run: Sequence[RecordedProbe], *, one_clock: bool) -> tuple[list[Packe
     return there, back
 
 
-@dataclass(frozen=True)
-class TraceStep:
+class TraceStep(Struct, frozen=True):
     """One step of a trace: mean and spread of the delays (None: no packet arrived), and the share of lost packets."""
 
     at_ns: int

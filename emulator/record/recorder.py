@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.errors import MeasureError, MissingError
 from emulator.hosts.tools import irtt, ping, process
@@ -90,8 +91,7 @@ class Stoppable:
                 self._program.interrupt()
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """What to probe: the sending end, the address, the interval and the duration, in ns."""
 
     end: ProgramHost

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator import units
 from emulator.errors import InputError, MeasureError, no_such
@@ -37,8 +39,7 @@ _UNKNOWN_HOST = 2
 _PATIENCE_S = 30.0
 
 
-@dataclass(frozen=True)
-class RecordingPlan:
+class RecordingPlan(Struct, frozen=True):
     """How to record: the tool (one of TOOLS), the interval and the duration of the probes, and the trace's step."""
 
     by: str = "auto"
@@ -70,8 +71,7 @@ def is_address(text: str) -> bool:
     return bool(text) and not text.startswith("-") and not any(letter.isspace() for letter in text)
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """The sending end and the address, whether irtt is available, and whether both ends share one clock.
 
     `server` runs the rate test's server at the far end. Where we do not control that end, it does nothing: a server

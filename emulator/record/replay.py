@@ -7,7 +7,8 @@ time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.model.lane_patch import LanePatch
 from emulator.model.schedule import Keyframe, Schedule, Track

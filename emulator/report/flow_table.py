@@ -6,8 +6,10 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from emulator import units
 from emulator.analysis import flow_figures, flow_shares
@@ -44,8 +46,7 @@ Pairs = dict[tuple[str, str], tuple[float, bool]]
 valid."""
 
 
-@dataclass(frozen=True)
-class GroupRow:
+class GroupRow(Struct, frozen=True):
     """One group of a measured cell."""
 
     result: FlowsResult
@@ -329,5 +330,5 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> str
             "invalid": "; ".join(row.result.judgement.invalid),
         }
         groups = (path, row.result.queues, row.result.judgement, figures)
-        writer.writerow({name: value for group in groups for name, value in vars(group).items()} | own)
+        writer.writerow({name: value for group in groups for name, value in asdict(group).items()} | own)
     return out.getvalue()

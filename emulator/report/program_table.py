@@ -6,9 +6,10 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
 
 from emulator import units
 from emulator.analysis import program_law, program_time
@@ -24,8 +25,7 @@ HEADER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ProgramRow:
+class ProgramRow(Struct, frozen=True):
     """One cell: its `series` (program, TCP profile and all else but RTT and rate), its runs and their judgement.
 
     `repeats` are the mean completion times (s) of all measurements of the cell. `lane` is the lane's name where rows of
@@ -76,8 +76,7 @@ class ProgramRow:
         return frames.quiet_ns / frames.completion_ns if frames and frames.completion_ns else None
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(Struct, frozen=True, dict=True):
     """The rows of one table, by RTT and rate, and their law."""
 
     name: str

@@ -4,7 +4,8 @@ differences. Pure."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.experiment.cell_result import CellResult, CellSpec
@@ -49,8 +50,7 @@ TRANSCONTINENTAL_WORDS = (
 )
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(Struct, frozen=True):
     """A table of published, measured and theoretical figures, and sentences that explain the differences."""
 
     table: Table

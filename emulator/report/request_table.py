@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from emulator import units
 from emulator.analysis import request_figures
 from emulator.analysis.statistics import half_width
@@ -227,5 +229,5 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> 
             "invalid": "; ".join(result.judgement.invalid),
         }
         groups = (result.load, seen, seen.times, result.queues, result.judgement)
-        writer.writerow({name: value for group in groups for name, value in vars(group).items()} | own)
+        writer.writerow({name: value for group in groups for name, value in asdict(group).items()} | own)
     return out.getvalue()

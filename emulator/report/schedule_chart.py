@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.model.impairment import Impairment
@@ -20,8 +21,7 @@ FIGURES: dict[str, tuple[Callable[[Impairment], float], Callable[[float], str]]]
 }
 
 
-@dataclass(frozen=True)
-class ChartRow:
+class ChartRow(Struct, frozen=True):
     """One figure of one lane over the whole span: its least and greatest value, and its row of columns."""
 
     lane: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from emulator.model.impairment_keys import key_of, named
 from emulator.model.loss_model import P32, LossModel
@@ -25,8 +26,7 @@ Number = float | None
 Points = list[tuple[int, Number]]
 
 
-@dataclass(frozen=True)
-class DrawnCurve:
+class DrawnCurve(Struct, frozen=True):
     """One setting of one track, which all its lanes share.
 
     `unit` is ns, bit/s, share (0 to 1) or switch (0 or 1). Each of `points` is a time in ns and the value from then on;

@@ -6,8 +6,10 @@ import csv
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from emulator import units
 from emulator.experiment import grid
@@ -33,8 +35,7 @@ LEGEND = (
 )
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """A title, a header and rows of text; `below` are sentences about them.
 
     Columns stand right, as numbers do, unless named in `left`.
@@ -238,5 +239,5 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> str:
             "invalid": "; ".join(result.judgement.invalid),
         }
         groups = (result.throughput, result.transfer, result.sockets, result.queues, result.judgement)
-        writer.writerow({name: value for group in groups if group for name, value in vars(group).items()} | own)
+        writer.writerow({name: value for group in groups if group for name, value in asdict(group).items()} | own)
     return out.getvalue()

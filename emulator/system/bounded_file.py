@@ -10,9 +10,11 @@ import json
 import os
 import stat
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.units import format_size
 
@@ -21,8 +23,7 @@ PART_BYTES = 2**16
 """How much of a file is read at once beyond the size that it told, nearly always to see that it ends."""
 
 
-@dataclass(frozen=True)
-class FileKind:
+class FileKind(Struct, frozen=True):
     """What a file is, for people, and the most bytes that one may have."""
 
     name: str

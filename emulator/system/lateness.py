@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.system import clock
 
@@ -21,8 +22,7 @@ MOST_FACTOR = 10.0
 BUSY_FACTOR = 1.5
 
 
-@dataclass(frozen=True)
-class MachineLateness:
+class MachineLateness(Struct, frozen=True):
     """How many programs want a processor, how many processors there are, and by how much a timer was late, in ns."""
 
     load: float

@@ -43,7 +43,7 @@ LONGEST_FILE = 400
 MOST_FILES_AT_THE_TOP = 6
 
 PURE = ("model", "plan", "analysis")
-"""The standard library only; and of that nothing that reads files, clocks, sockets or chance."""
+"""The standard library and the classes of values only; and nothing that reads files, clocks, sockets or chance."""
 IMPURE = {"os", "pathlib", "time", "random", "socket", "subprocess", "secrets", "threading", "io", "shutil", "sys"}
 
 OWNERS = {
@@ -64,6 +64,17 @@ OWNERS = {
     "yaml": {"config", "record"},
 }
 """Which rooms may use a library."""
+VALUES = "msgspec"
+"""Its `Struct` is the class of values in every room: a dataclass takes thirty times as long to make, and a command
+makes a hundred of them before it does anything."""
+FROZEN_DATACLASSES = {
+    "emulator.errors": "users' pytest loads it with the plugin",
+    "emulator.experiment.engine_lateness": "pydantic makes an answer of the web from it",
+    "emulator.experiment.rtt_certificate": "pydantic makes answers of the web from them",
+    "emulator.lab.landlock": "runs with the standard library alone",
+    "emulator.pytest_plugin.values": "users' pytest loads it with the plugin",
+    "web.certificates": "pydantic makes answers of the web from them",
+}
 
 PROCESS_STARTERS = {"emulator.hosts.tools.process", "emulator.kernel.engine_client"}
 """Who may use `subprocess`, besides the lab."""
@@ -154,7 +165,12 @@ def test_a_library_is_used_by_its_owners_only(library: str) -> None:
 
 def test_every_library_has_an_owner() -> None:
     used = {name.partition(".")[0] for module in MODULES for name in imports(module)}
-    assert used - sys.stdlib_module_names - {"emulator", "web"} <= OWNERS.keys()
+    assert used - sys.stdlib_module_names - {"emulator", "web"} <= {*OWNERS, VALUES}
+
+
+def test_values_are_quick_to_make() -> None:
+    frozen = {module for module, path in MODULES.items() if "@dataclass(frozen=True" in path.read_text()}
+    assert frozen == FROZEN_DATACLASSES.keys()
 
 
 def test_processes_are_started_in_few_places() -> None:
@@ -164,7 +180,7 @@ def test_processes_are_started_in_few_places() -> None:
 
 @pytest.mark.parametrize("module", [m for m in MODULES if room(m) in PURE])
 def test_pure_rooms_do_no_io(module: str) -> None:
-    allowed = {"hdrh"} if room(module) == "analysis" else set[str]()
+    allowed = {VALUES, "hdrh"} if room(module) == "analysis" else {VALUES}
     roots = {name.partition(".")[0] for name in imports(module)} - allowed
     assert roots - {"emulator"} <= sys.stdlib_module_names
     assert roots & IMPURE == set()

@@ -13,10 +13,10 @@ import itertools
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from helped import parser
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, expect
 
 ROOT = Path(__file__).parents[2]

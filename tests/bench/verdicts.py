@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from helped import parser
+from msgspec import structs
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -79,7 +80,7 @@ def _boot(numbers: Sequence[int], seed: int, options: BootOptions, file: Path) -
                 out.write(line + b"\n")
 
     try:
-        boot.run(argv, BootOptions(**{**vars(options), "stdout": keep}))
+        boot.run(argv, BootOptions(**{**structs.asdict(options), "stdout": keep}))
     except LabError as error:
         print(f"cells {numbers}: {error}", file=sys.stderr)
 

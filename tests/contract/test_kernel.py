@@ -8,11 +8,11 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.failing_kernel import FailingKernel, go
 from support.folders import TOPOLOGIES
 from support.handmade_nics import plain, sh

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.engine_topologies import LANES, MS, TOPOLOGIES, machine
 from support.fault_injection import go
 

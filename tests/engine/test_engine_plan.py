@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.engine_topologies import FAT, LANES, LOSSY, MS, TOPOLOGIES, machine
 from support.fake_machines import appliance_box
 from support.fault_injection import failed, go, killed
@@ -52,7 +53,7 @@ def test_killed_at_any_step_the_next_up_converges_and_down_gives_all_back(topolo
         state = go(kernel, topology)
         assert state == wanted(topology, state)
         apply(kernel, nothing(state), state)
-        assert replace(kernel, log=[]) == machine()
+        assert dataclasses.replace(kernel, log=[]) == machine()
 
 
 BOX = Topology(

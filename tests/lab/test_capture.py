@@ -10,10 +10,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support import pcapng_reader
 from support.lab_cells import MBIT, MS, spec
 

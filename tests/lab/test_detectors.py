@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.lab_cells import KIB, MIB, SMALL, TCP_MEM, measure, netem, port, run, short_of_memory, spec
 
 from emulator.control.appliance import Appliance

@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.lab_cells import run, spec
 
 from emulator.cli.main import main

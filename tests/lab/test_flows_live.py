@@ -7,9 +7,9 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.config import loader
 from emulator.control.appliance import Appliance

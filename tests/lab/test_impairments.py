@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.lab_proofs import proved
 
 from emulator.analysis.impairment_statistics import overtakers

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.config import loader
 from emulator.control.appliance import Appliance

@@ -6,10 +6,10 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.folders import TOPOLOGIES
 
 from emulator.cli import main

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.lab_cells import MIB, MS, SMALL, spec
 
 from emulator.analysis import program_law, program_time

@@ -7,11 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.lab_cells import MIB, MS, spec
 
 from emulator.control.appliance import Appliance

@@ -8,10 +8,10 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.failing_kernel import FailingKernel, go
 from support.handmade_nics import cards, mac, oracle, ping_ms, sh
 

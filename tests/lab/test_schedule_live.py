@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.folders import ROOT, TOPOLOGIES
 
 from emulator.config import loader

@@ -14,10 +14,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from emulator.config import loader
 from emulator.control.appliance import Appliance
@@ -169,7 +170,7 @@ def counters(appliance: Appliance) -> dict[str, Any]:
     """What status tells of each flow outbound, by name, and of the rest."""
     one = appliance.status().lanes[0]
     flows = zip(one.lane.flows, one.outbound.flows, strict=True)
-    return {flow.name: vars(part.counters) for flow, part in flows} | {"rest": vars(one.outbound.counters)}
+    return {flow.name: asdict(part.counters) for flow, part in flows} | {"rest": asdict(one.outbound.counters)}
 
 
 def killed(appliance: Appliance, topology: Topology) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from emulator.analysis.transfer import Transfer
 from emulator.errors import MeasureError
@@ -51,8 +53,7 @@ class Started:
         return self.answer
 
 
-@dataclass
-class FakeHost:
+class FakeHost(Struct):
     """A host whose tools do well, but for the first answers that the test gives for a tool.
 
     `answers` holds by tool ("ping", "irtt", "ss") what comes first, one after another; `calls` what was asked.
@@ -103,8 +104,7 @@ class FakeHost:
         return {"ping": PING, "irtt": IRTT, "ss": SS}.get(argv[0], "")
 
 
-@dataclass(frozen=True)
-class FakeWorkload:
+class FakeWorkload(Struct, frozen=True):
     """Carries what `made_results.TRANSFER` says, over two connections; starts only after `refusals` failures."""
 
     refusals: list[str] = field(default_factory=list)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from emulator.kernel.fake import FakeKernel
 from emulator.plan.state import NEWEST, Link, Nic
@@ -33,7 +33,7 @@ def described(path: Path) -> tuple[FakeKernel, tuple[str, ...]]:
     links, nics = {}, {}
     for name, said in tree["ports"].items():
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in (said or {}).items()}
-        own = {key: value for key, value in values.items() if key in Nic.__dataclass_fields__ and key != "mtu"}
+        own = {key: value for key, value in values.items() if key in Nic.__struct_fields__ and key != "mtu"}
         links[name] = replace(LINK, **{key: value for key, value in values.items() if key not in own})
         nics[name] = replace(NIC, **own)
     version = tuple(tree.get("version", NEWEST))

@@ -9,9 +9,10 @@ import itertools
 import math
 import random
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from emulator.control.rtt_monitor import Echoes, Rtts
 from emulator.errors import MeasureError

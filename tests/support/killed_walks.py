@@ -10,9 +10,11 @@ import random
 import signal
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from emulator.control import intent_store
 from emulator.control.appliance import Appliance

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import asdict
+
 from emulator.model.impairment import Impairment
 from emulator.model.impairment_keys import KEYS, Key
 from emulator.model.topology import Lane
@@ -23,7 +25,7 @@ def texts(key: Key) -> list[str]:
 
 
 def _lowered(key: Key, text: str | None) -> object:
-    fields = vars(BASE) | (key.rest if text is None else key.read(text))
+    fields = asdict(BASE) | (key.rest if text is None else key.read(text))
     # Without a delay there is no jitter.
     impairment = Impairment(**fields | {"jitter_ns": min(fields["jitter_ns"], fields["delay_ns"])})
     return lower(Lane("a", impairment, impairment), seed=1, has_seed=True).both

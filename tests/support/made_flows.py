@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from emulator.analysis import flow_figures, flow_verdict
 from emulator.analysis.flow_figures import FlowFigures, FlowTimes

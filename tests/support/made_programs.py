@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from emulator.analysis import program_verdict
 from emulator.analysis.observed import Delays, MachineUse, Queues

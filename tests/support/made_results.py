@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from emulator.analysis.latency_histogram import Latency
 from emulator.analysis.observed import MEMORY_PRESSURES, Delays, MachineUse, Queues, Sockets
@@ -17,7 +19,7 @@ from emulator.model.impairment import Impairment
 from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Lane, Topology
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Struct)
 MS = 10**6
 MIB = 2**20
 PATH = TcpPath(10**10, 32 * MS)
@@ -69,12 +71,13 @@ def changed(one: T, /, **changes: Any) -> T:
     """A value with some fields changed, each in itself or in the group of its that has it."""
     if (times := changes.pop("memory_pressures", None)) is not None:
         changes["counters"] = {MEMORY_PRESSURES: times}
-    own = {name: changes.pop(name) for name in list(changes) if name in vars(one)}
-    for name, group in vars(one).items():
-        inside = {key: changes.pop(key) for key in list(changes) if is_dataclass(group) and key in vars(group)}
-        own |= {name: replace(group, **inside)} if inside else {}  # type: ignore[type-var]
+    own = {name: changes.pop(name) for name in list(changes) if name in one.__struct_fields__}
+    for name, group in asdict(one).items():
+        has = group.__struct_fields__ if isinstance(group, Struct) else ()
+        inside = {key: changes.pop(key) for key in list(changes) if key in has}
+        own |= {name: replace(group, **inside)} if inside else {}
     assert not changes, changes
-    return replace(one, **own)  # type: ignore[type-var]
+    return replace(one, **own)
 
 
 def cell_spec(

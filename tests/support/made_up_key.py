@@ -10,7 +10,6 @@ import io
 import json
 import sys
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from emulator import units
 from emulator.model import impairment
 
 
-@dataclass(frozen=True)
-class Sparkling(impairment.Impairment):
+class Sparkling(impairment.Impairment, frozen=True):
     """With a probability that a packet sparkles."""
 
     sparkle_p32: int = 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from emulator.analysis import program_time, request_verdict, tcp_path, verdict
 from emulator.experiment import grid
@@ -136,7 +139,7 @@ def _small_buffer(chance: random.Random) -> tuple[CellSpec, Spoil | None]:
 def _slow_start(chance: random.Random) -> tuple[CellSpec, Spoil | None]:
     """The run ends when the window has not yet doubled as often as the path needs."""
     while True:
-        path = replace(_path(chance), rtt_ms=chance.randint(100, 400))
+        path = dataclasses.replace(_path(chance), rtt_ms=chance.randint(100, 400))
         grows_s = tcp_path.slow_start_ns(path.bdp_bytes, path.rtt_ms * MS, 1500) / tcp_path.NS
         if grows_s >= 1.3:
             return path.cell(duration_s=max(1, int(grows_s / 1.3))), None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from emulator.lab import build_cache, kernel_store
 from emulator.lab.kernel_store import KernelRecord
-from emulator.system import dataclass_json
+from emulator.system import struct_json
 
 RECORD = KernelRecord(
     "7.2.13", "Debian's linux-source-7.2", "7.2.13-1", mode="seccomp", patches=("7.2/0001-x.patch",),
@@ -28,7 +28,7 @@ def store(id: str, record: KernelRecord | None, *names: str) -> Path:
     folder.mkdir(parents=True)
     (folder / "linux").write_bytes(b"\x7fELF")
     if record:
-        (folder / "kernel.json").write_text(json.dumps(dataclass_json.to_plain(record)))
+        (folder / "kernel.json").write_text(json.dumps(struct_json.to_plain(record)))
     for name in names:
         kernel_store.name(folder, name)
     return folder

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.analysis import verdict
 from support.planted_cells import BUFFER, MEMORY, PLANTS, draw, drawn
@@ -42,7 +43,7 @@ def test_the_table_counts_misses_and_predictions_that_did_not_hold() -> None:
     lines = Outcome(
         (
             right,
-            replace(right, number=1, followed=broken),
+            dataclasses.replace(right, number=1, followed=broken),
             Trial(2, "two", verdict.LINE, verdict.UNKNOWN, "no window"),
             Trial(3, "three", verdict.LINE, failure="no result"),
         )

@@ -7,9 +7,11 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
+
+from msgspec.structs import replace
 
 from emulator.analysis import verdict
 from emulator.experiment.cell_result import CellResult, CellSpec

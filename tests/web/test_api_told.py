@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from msgspec.structs import asdict, replace
 from prometheus_client.parser import text_string_to_metric_families
 from support.spoilt_files import Spoil, spoils
 from support.waiting import PATIENCE_S
@@ -43,7 +44,8 @@ def test_status_has_asked_and_present(up: House) -> None:
 
 
 def test_status_tells_drift(up: House) -> None:
-    up.kernel.ports["lhs-japan"].__dict__["egress"] = None
+    ports = up.kernel.ports
+    ports["lhs-japan"] = replace(ports["lhs-japan"], egress=None)
     up.tick()
     drift = up.client.get("/api/status").json["drift"]
     assert [step["command"].split()[:5] for step in drift] == [["tc", "qdisc", "replace", "dev", "lhs-japan"]] * 2
@@ -276,7 +278,7 @@ def test_places_have_their_round_trips_to_a_hub_that_is_one(house: House) -> Non
     answer = {place["name"]: place for place in house.client.get("/api/places?hub=new-york").json["places"]}
     assert answer.keys() == geography.places().keys()
     assert answer["tokyo"] == {
-        **vars(geography.place("tokyo")),
+        **asdict(geography.place("tokyo")),
         "rtt_ns": 159_410_000,
         "source": answer["tokyo"]["source"],
     }

@@ -7,10 +7,10 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, Route, expect
 from support.browser_visit import Scheme, Site, accessible, fill_login, fits, scrolled_to_the_end, violations, window
 from support.made_results import MS, cell_result, cell_spec, execution
@@ -164,7 +164,8 @@ def test_what_somebody_is_changing_is_no_drift(page: Page, site: Site, monkeypat
 
 
 def test_drift_is_in_plain_sight(page: Page, site: Site) -> None:
-    site.house.kernel.ports["lhs-japan"].__dict__["egress"] = None
+    ports = site.house.kernel.ports
+    ports["lhs-japan"] = replace(ports["lhs-japan"], egress=None)
     site.house.usecases.repair()
     site.look()
     expect(page.locator("#drift")).to_contain_text("lhs-japan")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Locator, Page, expect
 from support.browser_visit import Held, Scheme, Site, accessible, fits, served, visit
 from support.fake_machines import appliance_box

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, expect
 from support.browser_visit import LIMIT_MS, Site, accessible, fits, log_in
 from support.folders import TOPOLOGIES
@@ -96,7 +97,8 @@ def test_each_lane_says_what_is_asked_and_how_it_has_been(page: Page, site: Site
     expect(down.locator(".pill")).to_have_text("down")
     expect(down.locator(".pill")).to_have_attribute("title", "every packet is lost inbound")
     expect(page.locator("#status-line")).to_contain_text("all lanes as asked")
-    site.house.kernel.ports["lhs-california"].__dict__["egress"] = None
+    ports = site.house.kernel.ports
+    ports["lhs-california"] = replace(ports["lhs-california"], egress=None)
     site.house.usecases.repair()
     site.look()
     expect(page.locator("#table tr[data-lane=california] .pill")).to_have_text("drifted")

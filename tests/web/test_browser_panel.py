@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import asdict
 from playwright.sync_api import Page, expect
 from support.browser_visit import Site, fits
 
@@ -67,7 +68,7 @@ def test_every_impairment_is_set_shown_again_and_kept_when_another_changes(page:
     expect(page.get_by_text("More impairments, 9 set").first).to_be_visible()
     page.get_by_label("RTT", exact=True).fill("100")
     apply(page, "london is at 100ms")
-    changed = Impairment(**{**FIRST.__dict__, "delay_ns": 50_000_000})
+    changed = Impairment(**{**asdict(FIRST), "delay_ns": 50_000_000})
     assert (lane(site, "london").outbound, lane(site, "london").inbound) == (changed, changed)
 
 

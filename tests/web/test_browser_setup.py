@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, expect
 from support.browser_visit import Scheme, Site, accessible, fits, log_in, served, visit, window
 from support.fake_machines import appliance_box

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 from support import made_requests
 from support.folders import ROOT
 from support.made_results import MIB, cell_result, cell_spec, changed

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.waiting import PATIENCE_S
 from support.web_daemon import STAR, TOKENS, House
 
@@ -117,7 +118,8 @@ def test_failures_are_those_of_the_machine_itself(far: Far) -> None:
 
 def test_drift_is_told_by_the_exit_code(far: Far) -> None:
     far.run("up", str(STAR))
-    far.house.kernel.ports["lhs-japan"].__dict__["egress"] = None
+    ports = far.house.kernel.ports
+    ports["lhs-japan"] = replace(ports["lhs-japan"], egress=None)
     far.house.tick()
     assert "drift: " in far.run("status", code=8)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 from support import made_flows
 from support.web_daemon import House, problem, until
 
@@ -26,7 +27,7 @@ def run(spec: CellSpec) -> Execution:
     rows = made_flows.rows_of([[1 / flows] * group.flows for group in contest.groups], 60)
     made = made_flows.result(str(contest), [[1 / flows] * group.flows for group in contest.groups], spec.lane.rtt_ns)
     found = made_flows.figures(contest, rows, spec.lane.rtt_ns, least_trip_us=spec.lane.rtt_ns // 1000)
-    values: dict[str, Any] = {**vars(made), "spec": spec, "flows": found}
+    values: dict[str, Any] = {**asdict(made), "spec": spec, "flows": found}
     return Execution(type(made)(**values), {})
 
 

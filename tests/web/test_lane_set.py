@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.fake_machines import appliance_box
 from support.waiting import PATIENCE_S
 from support.web_daemon import AUTHOR, STAR, TOKENS, CountingKernel, House, asked, problem, star

@@ -8,10 +8,10 @@ import os
 import select
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.waiting import PATIENCE_S
 from support.web_daemon import AUTHOR, TOKENS, House, asked
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
+from msgspec.structs import asdict
 from pydantic import Field
 
 from emulator.config.lane_patch import lane_tree

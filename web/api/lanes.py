@@ -6,10 +6,10 @@ import json
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, replace
 from typing import Any
 
 from flask import Response, current_app, jsonify, make_response, request
+from msgspec.structs import asdict, replace
 from werkzeug.exceptions import NotFound, UnsupportedMediaType
 
 from emulator import __version__

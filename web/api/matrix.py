@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import Field
 from werkzeug.exceptions import NotFound
 
@@ -76,7 +77,7 @@ def verification_answer(one: Verification) -> VerificationAnswer:
     return VerificationAnswer.model_validate(
         {
             "state": one.state, "total": one.total, "finished": one.finished, "step": one.step,
-            "pairs": [vars(pair) for pair in one.pairs], "unanswered": one.unanswered,
+            "pairs": [asdict(pair) for pair in one.pairs], "unanswered": one.unanswered,
             "impairments": [proof.to_json() for proof in one.proofs], "reasons": one.reasons,
             "certificate": one.certificate, "trouble": one.trouble,
             "version": one.version,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import asdict
+
 from emulator.model import geography
 from web.api.routing import EndpointTable, Query
 from web.api.schemas import Answer
@@ -37,4 +39,4 @@ def places(hub: geography.Place | None = None) -> PlacesAnswer:
 
 def _place(place: geography.Place, hub: geography.Place | None) -> PlaceAnswer:
     trip = geography.trip(hub.name, place.name) if hub else None
-    return PlaceAnswer(**vars(place), rtt_ns=trip.rtt_ns if trip else None, source=trip.source if trip else None)
+    return PlaceAnswer(**asdict(place), rtt_ns=trip.rtt_ns if trip else None, source=trip.source if trip else None)

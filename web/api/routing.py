@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from flask import Flask, Response, current_app, request
+from msgspec import Struct, field
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from emulator import units
@@ -21,8 +21,7 @@ View = Callable[..., Any]
 Schema = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(Struct, frozen=True):
     """One query parameter: its parser and its JSON Schema."""
 
     read: Callable[[str], Any]
@@ -60,8 +59,7 @@ DRY_RUN = Query(flag, {"type": "string", "enum": ["0", "1"]}, "1: only make the 
 CONFIRM = Query(_seconds, {"type": "string", "examples": ["60s"]}, "revert the change after this time unless confirmed")
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """One method of one path. `answer` is a model, or the media types of an answer that has no model."""
 
     method: str

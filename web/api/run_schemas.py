@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from emulator.analysis import request_figures, statistics
@@ -195,8 +195,7 @@ class RunsAnswer(Answer):
     names: dict[str, str]
 
 
-@dataclass(frozen=True)
-class _Programs:
+class _Programs(Struct, frozen=True):
     """What the cells of programs show together: their rows and what the law says of them, by cell, and sentences."""
 
     rows: Mapping[str, ProgramRow] = field(default_factory=dict)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from flask import Response, make_response, request
+from msgspec.structs import asdict, replace
 from pydantic import Field
 from werkzeug.exceptions import NotFound, UnsupportedMediaType
 
@@ -199,7 +199,7 @@ def _drawing(topology: Topology) -> DrawingAnswer:
 
 def _curve(one: DrawnCurve) -> CurveAnswer:
     handles = [HandleAnswer(at_ns=at_ns, value=value, ramp=ramp) for at_ns, value, ramp in one.handles]
-    return CurveAnswer.model_validate(vars(one) | {"handles": handles})
+    return CurveAnswer.model_validate(asdict(one) | {"handles": handles})
 
 
 CHANGE = {"dry_run": DRY_RUN, "confirm": CONFIRM}

@@ -9,8 +9,9 @@ import hashlib
 import hmac
 import logging
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from emulator.errors import MissingError
 from emulator.system import atomic_file, bounded_file, kept_file
@@ -23,8 +24,7 @@ LEAST_LENGTH = 16
 log = logging.getLogger("longhaul.web")
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(Struct, frozen=True):
     """The tokens that open the API, by role."""
 
     write: str

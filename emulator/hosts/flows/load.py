@@ -6,8 +6,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from emulator.hosts.host import Host
 from emulator.hosts.tools import listening
@@ -24,8 +25,7 @@ _SHARED = [f"emulator.hosts.requests.{name}" for name in ("wire", "server", "cli
 PROGRAM = CarriedProgram("flow program", [*_SHARED, *(f"{__package__}.{name}" for name in ("receiver", "sender"))])
 
 
-@dataclass(frozen=True)
-class FlowTest:
+class FlowTest(Struct, frozen=True):
     """One measurement: the groups, its duration, and the longest RTT of a group."""
 
     contest: Contest
@@ -87,8 +87,7 @@ class FlowTest:
         }
 
 
-@dataclass(frozen=True)
-class FlowReports:
+class FlowReports(Struct, frozen=True):
     """What the two ends printed, as JSON values."""
 
     sender: Mapping[str, Any]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from emulator.hosts.tools.workload import Load
 from emulator.model.flow_group import EXAMPLE, Contest
 from emulator.units import format_duration
 
 
-@dataclass(frozen=True)
-class FlowsWorkload:
+class FlowsWorkload(Struct, frozen=True):
     """The flows of all groups share the lane; their senders are at the end from which the direction leads away."""
 
     kind: ClassVar[str] = "flows"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from emulator.errors import MeasureError
 from emulator.hosts.host import Host
@@ -24,8 +25,7 @@ _LATE_S = 60.0
 PROGRAM = CarriedProgram("request program", [f"{__package__}.{name}" for name in ("wire", "server", "client")])
 
 
-@dataclass(frozen=True)
-class RequestTest:
+class RequestTest(Struct, frozen=True):
     """One measurement: the load, its duration, the lane's RTT, and the congestion control (None: the host's)."""
 
     load: RequestLoad
@@ -69,8 +69,7 @@ class RequestTest:
         }
 
 
-@dataclass(frozen=True)
-class RequestReports:
+class RequestReports(Struct, frozen=True):
     """What the two ends printed, as JSON values."""
 
     client: Mapping[str, Any]

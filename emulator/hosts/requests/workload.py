@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from emulator.hosts.tools.workload import Load
 from emulator.model.request_load import RequestLoad
 
 
-@dataclass(frozen=True)
-class RequestsWorkload:
+class RequestsWorkload(Struct, frozen=True):
     """Users at one end and their server at the other; the users are at the end from which the direction leads away."""
 
     kind: ClassVar[str] = "requests"

@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from emulator.errors import MeasureError
 from emulator.hosts.host import Host
@@ -23,8 +24,7 @@ sys.exit(module.main(sys.argv[1:]))
 _TOP = Path(__file__).parents[3]
 
 
-@dataclass(frozen=True)
-class CarriedProgram:
+class CarriedProgram(Struct, frozen=True):
     """A program by its name in messages, and the full names of its modules in the order of their imports.
 
     It runs `main` of the last one, which prints one JSON document: its report, or `{"error": TEXT}`.

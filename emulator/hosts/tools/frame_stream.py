@@ -12,7 +12,8 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.hosts.tools import probe_frame
 from emulator.hosts.tools.probe_frame import PLAIN, FrameTemplate
@@ -33,8 +34,7 @@ CARRIER_NS = 2_000_000_000
 RECEIVE_BUFFER_BYTES = 1 << 29
 
 
-@dataclass(frozen=True)
-class FrameFlow:
+class FrameFlow(Struct, frozen=True):
     """`count` frames of `frame_bytes` (with Ethernet header) from one host to another, one every `every_ns`.
 
     The frames look like `packet`, `outbound` from its hub's end to its site's; they are larger when it does not fit.
@@ -59,8 +59,7 @@ class FrameFlow:
         return sent, marked
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """One frame that arrived: `flipped` bits differ from what was sent; `marked` by ECN."""
 
     number: int

@@ -10,8 +10,9 @@ import json
 import statistics
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from emulator.analysis.tcp_path import Interval
 from emulator.analysis.transfer import Caveat, SenderSample, Transfer
@@ -32,8 +33,7 @@ _LARGEST_BLOCK, _SMALLEST_BLOCK = 2**20, 2**12
 _PATIENCE_S = 60.0
 
 
-@dataclass(frozen=True)
-class Iperf3:
+class Iperf3(Struct, frozen=True):
     """TCP streams that send as much as they can for a given time."""
 
     kind: ClassVar[str] = "iperf3"
@@ -190,8 +190,7 @@ def _sample(streams: list[dict[str, Any]]) -> SenderSample:
     return SenderSample(streams[0]["end"], cwnd_bytes, rtt_us * 1000)
 
 
-@dataclass(frozen=True)
-class Datagrams:
+class Datagrams(Struct, frozen=True):
     """UDP of `payload_bytes` a packet, offered at `rate_bps` of payload."""
 
     rate_bps: int
@@ -230,8 +229,7 @@ def received_intervals(text: str) -> tuple[Interval, ...]:
     return found
 
 
-@dataclass(frozen=True)
-class PathRate:
+class PathRate(Struct, frozen=True):
     """Several TCP streams for a short time, without their slow start; the far end may run any version of iperf3."""
 
     duration_s: int = 8
@@ -265,8 +263,7 @@ def received_bps(text: str) -> float:
         raise MeasureError(f"iperf3 printed no rate but {text.strip()[:200]!r}") from None
 
 
-@dataclass(frozen=True)
-class Background:
+class Background(Struct, frozen=True):
     """A small steady TCP stream that runs until it is stopped, on a port next to that of the cells."""
 
     rate: str

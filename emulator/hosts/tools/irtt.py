@@ -4,8 +4,9 @@ exact."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from emulator.analysis.latency_histogram import AnsweredProbe
 from emulator.errors import MeasureError
@@ -40,8 +41,7 @@ def longest_s(duration_s: float, rtt_ns: int) -> float:
     return duration_s + 20 * rtt_ns / 1e9 + 60
 
 
-@dataclass(frozen=True)
-class IrttProbe:
+class IrttProbe(Struct, frozen=True):
     """One probe: its send time, "false" or where it was lost ("true_up", "true_down", "true" if unknown), and its
     delays in ns if it was answered."""
 

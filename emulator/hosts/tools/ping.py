@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from emulator.errors import MeasureError
 from emulator.hosts.tools.process import ProgramHost
@@ -91,8 +92,7 @@ def is_precise(host: ProgramHost) -> bool:
     return host.run(["ping", "-3", "-V"], _PATIENCE_S).exit_code == 0
 
 
-@dataclass(frozen=True)
-class Ping:
+class Ping(Struct, frozen=True):
     """The counted round trips in ns in order, and the number of unanswered echoes."""
 
     rtts_ns: tuple[int, ...]

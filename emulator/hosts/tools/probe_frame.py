@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from emulator.hosts.tools.sample_packet import Packet, specimen
 from emulator.model.flow_match import IPV4, IPV6, VLAN
@@ -32,8 +33,7 @@ def smallest_bytes(packet: Packet) -> int:
     return ETHERNET_BYTES + ip + (0 if packet.hub_port is None else PORTS_BYTES) + RECORDS_BYTES
 
 
-@dataclass(frozen=True)
-class FrameTemplate:
+class FrameTemplate(Struct, frozen=True, dict=True):
     """Frames of one form: `macs` are (source, target), `size` is in bytes without the tag, `ecn` the two bits."""
 
     packet: Packet

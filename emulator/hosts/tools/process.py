@@ -13,8 +13,9 @@ import selectors
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from emulator.errors import MeasureError, MissingError
 from emulator.kernel import netns
@@ -25,8 +26,7 @@ from emulator.units import format_size
 CHUNK_BYTES = 1 << 16
 
 
-@dataclass(frozen=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """A program that has ended."""
 
     argv: tuple[str, ...]

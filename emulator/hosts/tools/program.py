@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from emulator.hosts.tools.workload import Load
 from emulator.model.program import Program
 
 
-@dataclass(frozen=True)
-class ProgramWorkload:
+class ProgramWorkload(Struct, frozen=True):
     """A server at one end and a client at the other; the client is at the end from which the direction leads away."""
 
     kind: ClassVar[str] = "program"

@@ -10,8 +10,9 @@ import base64
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from emulator import units
 from emulator.errors import MeasureError
@@ -74,8 +75,7 @@ done
 """
 
 
-@dataclass(frozen=True)
-class TimedRun:
+class TimedRun(Struct, frozen=True):
     """One run of the client, by its host's clock (ns since 1970)."""
 
     began_ns: int

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from emulator.analysis import latency_histogram
 from emulator.analysis.latency_histogram import AnsweredProbe, Latency
 from emulator.errors import MeasureError, MissingError
@@ -34,8 +36,7 @@ class LoadedRtt:
         return self.latency
 
 
-@dataclass(frozen=True)
-class Prober:
+class Prober(Struct, frozen=True):
     """Probes from one host to the address of another, over a lane of `rtt_ns`.
 
     `patience` times as long as on an idle machine the tools wait for answers.

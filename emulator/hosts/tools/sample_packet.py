@@ -7,9 +7,10 @@ same. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from itertools import product
+
+from msgspec import Struct
 
 from emulator.model.flow_match import MOST_FLOWS, VERSIONS, WITH_PORTS, Match, Network
 from emulator.model.topology import Lane
@@ -25,8 +26,7 @@ EXPERIMENT = 253
 NO_TAG, ANY_PORT = 0, 40_000
 
 
-@dataclass(frozen=True)
-class Packet:
+class Packet(Struct, frozen=True):
     """What distinguishes packets, by the ends of the lane in either direction. `vlan` None is untagged."""
 
     hub: Address

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from emulator.analysis.observed import Sockets
 from emulator.errors import MeasureError
@@ -15,8 +16,7 @@ _RETRANS = re.compile(r"\bretrans:\d+/(\d+)")
 _SEND_BUFFER = re.compile(r"skmem:\(.*?\btb(\d+)")
 
 
-@dataclass(frozen=True)
-class Socket:
+class Socket(Struct, frozen=True):
     """One TCP connection, seen from the sending end. Times are totals since its start."""
 
     local: str

@@ -7,7 +7,8 @@ that no connection is too short to be seen. `ss -tinOH` prints the connections t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 NETLINK_TABLE = "/proc/net/netlink"
 _SOCK_DIAG = "4"
@@ -20,8 +21,7 @@ EVENTS_ARGV = ("stdbuf", "-oL", "ss", "-E", "-tinOH")
 PRESENT_ARGV = ("ss", "-tinOH")
 
 
-@dataclass(frozen=True)
-class EndedSocket:
+class EndedSocket(Struct, frozen=True):
     """One end of a connection, with its totals. `sent_bytes` are payload without what was sent again."""
 
     local: str

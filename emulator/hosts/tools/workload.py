@@ -8,15 +8,15 @@ how it counts. A new workload of streams is a frozen dataclass with what `Stream
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct
 
 from emulator.analysis.transfer import Transfer
 from emulator.hosts.host import Host
 
 
-@dataclass(frozen=True)
-class Ends:
+class Ends(Struct, frozen=True):
     """The two hosts and their addresses on the lane. Data flows from the sender to the receiver."""
 
     sender: Host
@@ -25,8 +25,7 @@ class Ends:
     receiver_address: str
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(Struct, frozen=True):
     """The parameters of a workload; `both`: data also flows back at the same time.
 
     `congestion_control` None keeps the kernel's default. `interval_s` is the length of the receiver's intervals.

@@ -11,7 +11,7 @@ from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools.iperf3 import Background, Datagrams, Iperf3, PathRate
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.workload import StreamWorkload, Workload
-from emulator.system import dataclass_json
+from emulator.system import struct_json
 
 KINDS: dict[str, type[Any]] = {one.kind: one for one in (Iperf3, ProgramWorkload, RequestsWorkload, FlowsWorkload)}
 """The workloads that a cell may run, by their name in JSON."""
@@ -28,7 +28,7 @@ BACKGROUND = Background
 
 def to_json(workload: Workload) -> dict[str, Any]:
     """Its kind, and its settings where it has any."""
-    return {"kind": workload.kind, **dataclass_json.to_plain(workload)}
+    return {"kind": workload.kind, **struct_json.to_plain(workload)}
 
 
 def from_json(value: Mapping[str, Any]) -> Workload:
@@ -37,5 +37,5 @@ def from_json(value: Mapping[str, Any]) -> Workload:
     kind = settings.pop("kind", None)
     if kind not in KINDS:
         raise ValueError(no_such("workload", str(kind), sorted(KINDS)))
-    found: Workload = dataclass_json.from_plain(KINDS[kind], settings)
+    found: Workload = struct_json.from_plain(KINDS[kind], settings)
     return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from emulator.errors import MissingError
 from emulator.experiment.cell_result import CellResult, CellSpec
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One drawing: its title, and the caption below it that explains how to read it."""
 
     name: str
@@ -31,8 +31,7 @@ class Figure:
     png: bytes
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """A `Figure` before it is drawn, and the function that draws it on a canvas of this height in inches."""
 
     name: str

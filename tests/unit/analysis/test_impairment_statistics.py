@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.analysis import impairment_statistics
 from emulator.analysis.impairment_statistics import ImpairmentCheck

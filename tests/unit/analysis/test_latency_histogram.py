@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import pytest
+from msgspec.structs import asdict
 from support.folders import CAPTURES
 
 from emulator.analysis import latency_histogram

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.made_programs import MIB, MS, PATH, RTT_NS, chatty, connection, facts, judged_with, run, runs
 from support.made_results import SEEN, changed
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.made_programs import BUFFERS, MIB, MS, PATH, RTT_NS, chatty, connection, judged_with, run, runs
 
 from emulator.analysis import program_law, program_time

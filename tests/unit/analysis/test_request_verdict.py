@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.made_requests import MS, NOTHING_SENT_AGAIN, evidence, figures
 
 from emulator.analysis import request_verdict

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.made_results import PATH, seen
 
 from emulator.analysis import validity_checks, verdict

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.clocked_appliance import ALICE, MS, ONE, PAIR, TWO, Machine, drift
 
 from emulator.control.intent_store import IntentStore

@@ -9,11 +9,11 @@ import os
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.config import loader
 from emulator.control.intent_store import Intent, IntentStore, Pending, write_json
@@ -21,7 +21,7 @@ from emulator.errors import InputError, MissingError
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Topology
 from emulator.system import bounded_file
-from emulator.system.dataclass_json import to_plain
+from emulator.system.struct_json import to_plain
 
 OLD = Intent(Topology("old", "hub", (Lane("japan", Impairment(7)),)), 3)
 NEW = Intent(Topology("new", "hub", (Lane("japan", Impairment(9)),)), 4, Pending(10**12, "life-1", OLD.topology))
@@ -213,7 +213,7 @@ def test_the_old_file_without_a_version_is_read_until_a_new_one_is_written(tmp_p
         ("[]", "cannot be read: it has no format"),
         ("{}", "cannot be read: it has no format"),
         ('{"format": 99}', "it is of format 99, this version reads up to 5"),
-        ('{"format": 2, "topology": {}}', "missing"),
+        ('{"format": 2, "topology": {}}', "Missing"),
         ('{"format": 2, "strange": 1}', "Intent has no strange"),
     ],
 )

@@ -6,10 +6,11 @@ import copy
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.hand_clock import HandClock
 
 from emulator.cli.main import main

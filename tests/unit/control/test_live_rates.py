@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from emulator.config import loader
 from emulator.control.live_rates import Reading, Traffic, flows, quantile, reading, together, traffic

@@ -7,7 +7,7 @@ from emulator.model.impairment import Impairment
 from emulator.model.loss_model import P32, from_burst
 from emulator.model.schedule import Keyframe, Schedule, Track
 from emulator.model.topology import Lane, Topology
-from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system.struct_json import from_plain, to_plain
 
 MODEL = from_burst(P32 // 100, 5)  # type: ignore[arg-type]
 FRAMES = (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.fault_injection import failed, go, killed
 
 from emulator.control.reconcile import apply
@@ -86,7 +87,7 @@ def test_killed_between_any_two_everything_is_returned(old: Topology, new: Topol
     for left in killed(kernel, new):
         have = left.observe()
         apply(left, nothing(have), have)
-        assert replace(left, log=[]) == machine()
+        assert dataclasses.replace(left, log=[]) == machine()
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)
@@ -94,7 +95,7 @@ def test_down_gives_everything_back(topology: Topology) -> None:
     kernel, untouched = machine(), machine()
     have = go(kernel, topology)
     apply(kernel, nothing(have), have)
-    assert replace(kernel, log=[]) == untouched
+    assert dataclasses.replace(kernel, log=[]) == untouched
 
 
 def test_the_walk_notices_a_kernel_that_forgets() -> None:

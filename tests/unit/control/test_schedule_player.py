@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.hand_clock import HandAlarm, HandClock
 
 from emulator.config import loader

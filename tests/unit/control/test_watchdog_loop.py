@@ -12,11 +12,11 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.fake_daemon import ONE, Stage
 from support.waiting import PATIENCE_S
 

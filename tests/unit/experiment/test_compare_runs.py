@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.made_results import cell_result, cell_spec, changed
 
 from emulator.experiment import compare_runs

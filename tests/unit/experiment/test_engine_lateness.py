@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
 from emulator.experiment.engine_lateness import Late, between, quantile

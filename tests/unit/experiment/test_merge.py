@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.made_results import MIB, MS, cell_result, cell_spec, changed
 
 from emulator.experiment.cell_result import CellResult

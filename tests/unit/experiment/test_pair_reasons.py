@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from emulator.control.status import DirectionCounters, DirectionStatus, LaneStatus, Status
 from emulator.experiment.pair_reasons import reasons

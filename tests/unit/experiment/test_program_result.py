@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.made_programs import MIB, connection, result, row, run, runs, turns_row
 
 from emulator.experiment.program_result import ProgramResult, busier_path

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from emulator.config import loader
 from emulator.experiment.rtt_certificate import judge

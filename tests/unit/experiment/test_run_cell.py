@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.fake_hosts import OPEN_TIMEOUT, SILENT, FakeHost, FakeWork, FakeWorkload, completed
 
 from emulator.analysis import verdict

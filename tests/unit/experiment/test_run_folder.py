@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.folders import CAPTURES
 from support.made_results import cell_result, cell_spec, changed, execution
 from support.spoilt_files import Spoil, spoils

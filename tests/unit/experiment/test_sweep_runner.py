@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.made_results import MIB, MS, cell_spec, changed, execution
 
 from emulator.errors import LabStalled, MeasureError, MissingError

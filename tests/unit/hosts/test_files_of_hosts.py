@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import field
 
 from emulator.errors import MeasureError
 from emulator.hosts.namespace import NamespaceHost
@@ -45,13 +46,11 @@ def test_the_end_of_a_file_may_be_read_however_large_it_is(tmp_path: Path) -> No
         HUB.read(str(tmp_path / "large"))
 
 
-class Here(NamespaceHost):
+class Here(NamespaceHost, frozen=True):
     """Runs programs where the test runs, and remembers them."""
 
-    def __init__(self) -> None:
-        super().__init__("here")
-        object.__setattr__(self, "calls", [])
-        self.calls: list[Sequence[str]]
+    name: str = "here"
+    calls: list[Sequence[str]] = field(default_factory=list)
 
     def run(self, argv: Sequence[str], timeout_s: float, *, as_root: bool = False) -> Completed:
         self.calls.append(argv)

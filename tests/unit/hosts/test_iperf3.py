@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.folders import CAPTURES
 
 from emulator.analysis.tcp_path import Interval

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.hosts.tools import probe_frame
 from emulator.hosts.tools.probe_frame import PLAIN, FrameTemplate

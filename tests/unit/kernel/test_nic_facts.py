@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from emulator.kernel.link_messages import LinkMessage
 def link(parent: str) -> LinkMessage:
     known = {"name": "eth1", "altnames": (), "mac": "", "permanent_mac": "", "parent_device": parent}
     known |= {"rx_queues": 1, "tx_queues": 1, "mtu": 1500, "flags": 0}
-    return LinkMessage(**{field.name: known.get(field.name) for field in fields(LinkMessage)})  # type: ignore[arg-type]
+    return LinkMessage(**{name: known.get(name) for name in LinkMessage.__struct_fields__})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support import tiny_linux
 
 from emulator.errors import LabError

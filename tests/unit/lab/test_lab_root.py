@@ -11,7 +11,7 @@ from emulator.errors import InputError
 from emulator.lab import lab_facts, lab_root
 from emulator.lab.boot_options import Reader
 from emulator.lab.lab_root import LabRoot, RootChoice
-from emulator.system import dataclass_json
+from emulator.system import struct_json
 
 
 def test_a_folder_must_look_like_a_root(tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_the_kernel_follows_from_the_packages_unless_it_is_given() -> None:
     "choice", [RootChoice(), RootChoice(("nginx", "rsync"), kernel_config="full"), RootChoice(host=True)]
 )
 def test_a_run_keeps_it(choice: RootChoice) -> None:
-    plain = json.loads(json.dumps(dataclass_json.to_plain(choice)))
-    assert dataclass_json.from_plain(RootChoice, plain) == choice
+    plain = json.loads(json.dumps(struct_json.to_plain(choice)))
+    assert struct_json.from_plain(RootChoice, plain) == choice
 
 
 def test_the_record_of_a_foreign_root_has_its_name_and_hashes(tmp_path: Path) -> None:

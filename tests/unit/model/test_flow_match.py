@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from emulator.cli import main
 from emulator.config import loader
@@ -21,7 +21,7 @@ from emulator.model.flow_match import IPV4, IPV6, Filter, Match, filters, parse_
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
 from emulator.plan.netem_lowering import lower
-from emulator.system.dataclass_json import from_plain, to_plain
+from emulator.system.struct_json import from_plain, to_plain
 
 MS = 10**6
 VOICE = "voice: {match: {dscp: ef, vlan: 7}, rtt: 100ms, loss: 1%}"

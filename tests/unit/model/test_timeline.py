@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from emulator.model.impairment import Impairment
 from emulator.model.schedule import Keyframe, Schedule, Track

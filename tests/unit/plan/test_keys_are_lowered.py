@@ -35,7 +35,7 @@ def test_what_a_key_reads_it_writes_again(key: Key) -> None:
 
 def test_every_field_belongs_to_one_key() -> None:
     fields = [name for key in KEYS for name in key.fields]
-    assert sorted(fields) == sorted(Impairment.__dataclass_fields__)
+    assert sorted(fields) == sorted(Impairment.__struct_fields__)
     assert key_of("ber_e15") is named("corrupt")
     with pytest.raises(KeyError):
         named("queue")

@@ -6,9 +6,10 @@ After a change that is meant: LONGHAUL_GOLDEN=write pytest tests/unit/plan/test_
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 from support.fake_machines import appliance_box
 from support.folders import GOLDEN
 from support.golden import golden

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.folders import GOLDEN
 from support.golden import golden
 from support.made_recordings import MS, folder, one_way, round_trips
@@ -98,7 +98,7 @@ def test_what_is_no_recording_is_told(tmp_path: Path, paris: Path) -> None:
     [
         ("{", "Expecting property name"),
         ("[]", "is not a dict"),
-        ('{"format": 1, "host": "paris"}', "not a RecordingSource: .*missing"),
+        ('{"format": 1, "host": "paris"}', "not a RecordingSource: .*Missing"),
         ('{"format": 1, "guest": "paris"}', "RecordingSource has no guest"),
         ('{"format": 1, "host": 5}', "5 is not a str"),
     ],

@@ -6,11 +6,11 @@ import csv
 import io
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.made_flows import LINE, MS, result
 
 from emulator.experiment import baseline_file, compare_runs, grid, results

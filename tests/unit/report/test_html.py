@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.made_results import MIB, MS, cell_result, cell_spec, changed, execution
 
 from emulator.analysis.observed import CapturedFile

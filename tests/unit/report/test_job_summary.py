@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from support.folders import GOLDEN
 from support.golden import golden
 from support.made_gates import EVERY_VERDICT, one

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.folders import GOLDEN
 from support.golden import golden
 from support.made_programs import MIB, connection, result, row, run, runs, turns_row, window_row

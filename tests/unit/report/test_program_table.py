@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.folders import GOLDEN
 from support.golden import golden
 from support.made_programs import MIB, connection, row, run, runs, turns_row, window_row

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.made_requests import MS, counted, result
 
 from emulator.analysis.request_figures import RequestTimes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from support.made_results import MIB, MS, cell_result, cell_spec, changed
 
 from emulator.experiment.cell_result import INBOUND

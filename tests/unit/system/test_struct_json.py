@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Literal
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 from support.folders import TOPOLOGIES
 
 from emulator.config import loader
 from emulator.model.impairment import Buffer, Impairment
 from emulator.model.loss_model import FourState, GilbertElliott
 from emulator.model.topology import Lane, Ports, Topology
-from emulator.system.dataclass_json import from_plain, to_json, to_plain
+from emulator.system.struct_json import from_plain, to_json, to_plain
 
 FILES = sorted(TOPOLOGIES.glob("*.yaml"))
 ODD = Topology(
@@ -54,8 +55,7 @@ ODD = Topology(
 )
 
 
-@dataclass(frozen=True)
-class Kinds:
+class Kinds(Struct, frozen=True):
     many: tuple[int, ...] = ()
     pair: tuple[str, float] = ("", 0.0)
     named: dict[str, Buffer] | None = None
@@ -63,8 +63,7 @@ class Kinds:
     word: Literal["a", "b"] = "a"
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(Struct, frozen=True):
     below: tuple[Tree, ...] = ()
     beside: Tree | None = None
 

@@ -1,4 +1,4 @@
-"""Converts frozen dataclasses to plain JSON values and back by their type hints. Pure.
+"""Converts structs to plain JSON values and back by their type hints. Pure.
 
 It serves the product's own files, which must be read quickly: it needs no YAML and no schema library. `config.loader`
 reads what a user writes and reports every mistake with its line.
@@ -10,10 +10,11 @@ import json
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import Any, TypeVar, Union, cast
+
+from msgspec import Struct
 
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
@@ -34,8 +35,8 @@ def _writer(kind: type) -> Callable[[Any], Any]:
         return lambda value: value
     if issubclass(kind, TEXTS):
         return str
-    if is_dataclass(kind):
-        names = tuple(_hints(kind))
+    if issubclass(kind, Struct):
+        names = kind.__struct_fields__
         return lambda value: {name: to_plain(getattr(value, name)) for name in names}
     if issubclass(kind, Mapping):
         return lambda value: {key: to_plain(inner) for key, inner in value.items()}
@@ -47,12 +48,12 @@ def _writer(kind: type) -> Callable[[Any], Any]:
 
 
 def to_json(value: object) -> str:
-    """`to_plain` as JSON. Of equal dataclasses in sequences, such as a hundred lanes before and after a change of one,
+    """`to_plain` as JSON. Of equal structs in sequences, such as a hundred lanes before and after a change of one,
     each is converted once."""
-    if is_dataclass(value):
-        inner = (f'"{name}": {to_json(getattr(value, name))}' for name in _hints(cast(type, type(value))))
+    if isinstance(value, Struct):
+        inner = (f'"{name}": {to_json(getattr(value, name))}' for name in value.__struct_fields__)
         return "{" + ", ".join(inner) + "}"
-    if isinstance(value, tuple) and all(map(is_dataclass, set(map(type, value)))):
+    if isinstance(value, tuple) and all(map(_is_struct, set(map(type, value)))):
         return "[" + ", ".join(map(_item_json, value)) + "]"
     return json.dumps(to_plain(value))
 
@@ -86,8 +87,8 @@ def _reader(kind: Any) -> Reader:
         return partial(_read_sequence, kind, origin, [_reader(one) for one in inner if one is not Ellipsis])
     if origin in (dict, Mapping):
         return partial(_read_mapping, kind, _reader(inner[1]))
-    if is_dataclass(kind):
-        return partial(_read_dataclass, kind)
+    if _is_struct(kind):
+        return partial(_read_struct, kind)
     if kind in TEXTS:
         return partial(_read_text, kind)
     if origin is typing.Literal:
@@ -123,7 +124,7 @@ def _read_mapping(kind: Any, read_one: Reader, plain: Any) -> Any:
     return {key: read_one(value) for key, value in plain.items()}
 
 
-def _read_dataclass(kind: Any, plain: Any) -> Any:
+def _read_struct(kind: Any, plain: Any) -> Any:
     if not isinstance(plain, dict):
         raise _mismatch(kind, plain)
     readers = _readers(kind)
@@ -154,14 +155,18 @@ def _mismatch(kind: Any, plain: Any) -> ValueError:
     return ValueError(f"{plain!r} is not a {getattr(kind, '__name__', kind)}")
 
 
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
 @cache
-def _readers(kind: type) -> dict[str, Reader]:
-    """The readers of a dataclass's fields, made at the first use, so that a class may hold itself."""
+def _readers(kind: type[Struct]) -> dict[str, Reader]:
+    """The readers of a struct's fields, made at the first use, so that a class may hold itself."""
     return {name: _reader(hint) for name, hint in _hints(kind).items()}
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    """The fields of a dataclass and their types."""
+def _hints(kind: type[Struct]) -> dict[str, Any]:
+    """The fields of a struct and their types."""
     hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}
+    return {name: hints[name] for name in kind.__struct_fields__}
