@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 from support.lab_cells import measure, spec
 
@@ -55,8 +55,7 @@ for _ in range(int(sys.argv[4])):
 """
 
 
-@dataclass(frozen=True)
-class SendBytes:
+class SendBytes(Struct, frozen=True):
     """So many bytes, however long they take, over each of some connections one after another."""
 
     size_bytes: int

@@ -196,7 +196,8 @@ def test_its_engine_starts(longhaul: Callable[..., str], tmp_path: Path) -> None
 
 def test_a_cell_is_measured_in_its_lab(longhaul: Callable[..., str]) -> None:
     table = longhaul("sweep", "--in-lab", "--rtt", "20", "--rate", "10Mbit", "--tcp-profile", "max", "--repeats", "1")
-    assert "20.000 ms" in table
+    # ping reads microseconds, and a reading of the clock by another program beside the echo adds 768 ns.
+    assert re.search(r"\b20\.00[01] ms", table), table
 
 
 def test_the_demo(longhaul: Callable[..., str]) -> None:

@@ -134,9 +134,10 @@ def test_groups_of_flows_are_measured_in_the_lab_and_share_the_table(page: Page,
 
 
 def test_cells_of_a_program_appear_as_they_end(page: Page, site: Site, tmp_path: Path) -> None:
-    may_end = threading.Semaphore(0)
+    may_end, begun = threading.Semaphore(0), threading.Semaphore(0)
 
     def runner(spec: CellSpec) -> Execution:
+        begun.release()
         assert may_end.acquire(timeout=PATIENCE_S)
         return execution(spec)
 
@@ -149,6 +150,8 @@ def test_cells_of_a_program_appear_as_they_end(page: Page, site: Site, tmp_path:
     expect(page.locator("#left")).to_contain_text("1 of 3 cells, running")
     expect(page.locator("#cells tr.done")).to_have_count(1)
     expect(page.locator("#laws")).to_contain_text("no law")
+    for _ in range(2):
+        assert begun.acquire(timeout=PATIENCE_S)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Cancelled: cells at work end first.")).to_be_visible()
     may_end.release()
