@@ -100,7 +100,7 @@ def up(machines: dict[str, Machine], seen: Seen) -> None:
     seen.row("", "init: pairs the ports", pair in said.out, pair if pair in said.out else said.out, said.s)
     appliance.sh(f"sed -i 's/^subnet/hub_host: {HUB}\\nsubnet/; s/^  {SITE}:/  {SITE}:\\n    host: {SITE}/' {FILE}")
     said = appliance.sh(f"longhaul up {FILE} && longhaul status >/dev/null")
-    seen.row("", "up", said.code == 0, last(said), said.s)
+    seen.row("", "up", said.code == 0, last(said.out), said.s)
 
 
 def _port_macs() -> str:
@@ -112,7 +112,7 @@ def verified(machines: dict[str, Machine], seen: Seen) -> None:
     said = machines[APPLIANCE].sh("longhaul verify 2>/dev/null")
     rows = [text.split() for text in said.out.splitlines() if text.split()[:2] == [HUB, SITE]]
     is_so = bool(rows) and float(rows[0][3]) >= RTT_MS
-    seen.row("", "verify: no less than asked", is_so, " ".join(rows[0]) if rows else last(said), said.s)
+    seen.row("", "verify: no less than asked", is_so, " ".join(rows[0]) if rows else last(said.out), said.s)
 
 
 def swept(machines: dict[str, Machine], seen: Seen) -> None:
@@ -134,9 +134,8 @@ def changed(machines: dict[str, Machine], seen: Seen) -> None:
     machines[HUB].begin(f"ping -i 0.05 -c {PINGS} -W 3 -q {ON_LANE[SITE]}")
     act = machines[APPLIANCE].sh(f"longhaul set {SITE} --rtt {OTHER_MS}ms")
     said = machines[HUB].end()
-    seen.row(
-        "", "set under traffic: loses nothing", f"{PINGS} received" in said.out, f"{loss(said)}; {last(act)}", act.s
-    )
+    is_so, told = f"{PINGS} received" in said.out, f"{loss(said.out)}; {last(act.out)}"
+    seen.row("", "set under traffic: loses nothing", is_so, told, act.s)
 
 
 def down(machines: dict[str, Machine], seen: Seen) -> None:

@@ -3,12 +3,11 @@
 RELEASE is the folder of scripts/release. FOLDER, best in memory (about 2 GB a suite), gets QEMU and the disks; it needs
 mmdebstrap, e2fsprogs and the network. One machine for each suite has a pair of ports of every kind of NIC (virtio with
 one queue and with two, e1000e, igb, vmxnet3), each pair one lane of 32 ms. The hosts are namespaces that own the NICs
-at the other ends of the cables, reached by sshd. The power is cut under traffic and at ten moments of `up`, `down` and
+at the other ends of the cables, reached by sshd. The power is cut under traffic at ten moments of `up`, `down` and
 `set`, which the suites share. The last boot has the kernel of the suite's backports. QEMU has no KVM and counts
 instructions instead of time: RTTs are exact while one CPU runs, rates say nothing about the NICs. Tells on stderr what
 was seen, with the machine's seconds, and prints it NIC by NIC at the end; exit code 1 when anything is not as it should
-be. Takes an hour for both suites side by side, on two CPUs with other work: half of it for ports and plugs, half for
-the eight boots of each.
+be. Takes half an hour for both suites side by side, on two CPUs: half of it for the seven boots of each, of some 115 s.
 
 Example:
   .venv/bin/python tests/bench/stock.py dist /dev/shm/stock

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from support.stock_images import Image
@@ -28,6 +29,8 @@ longhaul status"""
 STEERED = """for p in {ports}; do cat /sys/class/net/$p/queues/*/[rx]ps_cpus
 for i in $(ls /sys/class/net/$p/device/msi_irqs /sys/class/net/$p/device/../msi_irqs 2>/dev/null | grep '^[0-9]'); do
 echo $i $(cat /proc/irq/$i/smp_affinity_list); done; done"""
+LINKED = """for p in {ports}; do until [ "$(cat /sys/class/net/$p/operstate)" = up ]; do sleep 0.1; done; done"""
+"""An igb has its link seconds after the boot."""
 AS_FOUND = """for p in {ports}; do ip -o link show $p | sed 's/^[0-9]*: //'; ip -o addr show $p | grep -v ' valid_lft'
 tc qdisc show dev $p; ethtool -k $p | grep -E '^(generic-receive|large-receive)'; done; ip -br link show type bridge"""
 
@@ -99,13 +102,13 @@ def show(rows: Sequence[Row]) -> None:
 def lives(image: Image, parts: Sequence[str], moments: Sequence[Moment]) -> Iterator[tuple[str, list[Life]]]:
     """What happens after each boot, with its kernel. Each ends with the power cut, at one of these moments."""
     own, *newer = image.kernels
-    ports = [verified, changed, tuned, swept, unbound] if "ports" in parts else []
-    ports += [unplugged, returned] if "plugs" in parts else []
+    first: list[Life] = [listed, up]
+    first += [verified, changed, tuned, swept, unbound] if "ports" in parts else []
+    first += [unplugged, returned] if "plugs" in parts else []
     if "boots" not in parts:
-        yield own, [listed, up, *ports]
+        yield own, first
         return
-    yield own, [listed, up, *ports, cut_under_traffic]
-    look = [back, rebooted]
+    look = [*first, rebooted]
     for moment in moments:
         yield own, [*look, cut_in(*moment)]
         look = [whole]
@@ -119,7 +122,7 @@ def listed(machine: Machine, seen: Seen) -> None:
     seen.row("", "the service of the .deb runs", state == ["running", "active"], " ".join(state), said.s)
     links = {words[2]: words[0] for words in map(str.split, machine.sh("ip -br link").out.splitlines())}
     seen.ports = {(kind, end): links[mac(kind, end)] for kind in MODELS for end in ENDS}
-    seen.found = machine.sh(AS_FOUND.format(ports=seen.all_ports())).out
+    seen.found = machine.sh(f"{LINKED.format(ports=seen.all_ports())}; {AS_FOUND.format(ports=seen.all_ports())}").out
     said = machine.sh("longhaul nics")
     rows = {words[0]: words for words in map(str.split, said.out.splitlines())}
     refused = [text for text in said.out.splitlines() if "carries the default route" in text]
@@ -142,7 +145,7 @@ def up(machine: Machine, seen: Seen) -> None:
     hosts = "".join(f"s/^  {kind}:/  {kind}:\\n    host: m{number}/;" for number, kind in enumerate(MODELS, 1))
     machine.sh(f"sed -i 's/^subnet/hub_host: m0\\nsubnet/; s/on_drift: report/on_drift: restore/; {hosts}' {FILE}")
     said = machine.sh(f"longhaul up {FILE} && longhaul status >/dev/null")
-    seen.row("", "up", said.code == 0, last(said), said.s)
+    seen.row("", "up", said.code == 0, last(said.out), said.s)
 
 
 def verified(machine: Machine, seen: Seen) -> None:
@@ -164,79 +167,92 @@ def verified(machine: Machine, seen: Seen) -> None:
 def _certified(said: Answer, kind: str) -> str:
     """The line of the certificate between the hub and that site."""
     rows = [text.split() for text in said.out.splitlines() if text.split()[:2] == ["hub", kind]]
-    return " ".join(rows[0]) if rows else last(said)
+    return " ".join(rows[0]) if rows else last(said.out)
 
 
 def changed(machine: Machine, seen: Seen) -> None:
     """A new RTT under traffic, and back."""
-    for kind in MODELS:
-        act = f"longhaul set {kind} --rtt {OTHER_MS}ms"
-        said = machine.sh(f"{traffic(kind)} & sleep 1; {act}; wait; cat /tmp/ping-{kind}")
-        most = re.search(r"= [\d.]+/[\d.]+/([\d.]+)/", said.out)
-        is_so = f"{PINGS} received" in said.out and most is not None and float(most[1]) > OTHER_MS
-        seen.row(kind, "set under traffic: loses nothing", is_so, f"{loss(said)}; {last(said)}", said.s)
-        machine.sh(f"longhaul set {kind} --rtt {RTT_MS}ms")
+    act = f"longhaul set --all --rtt {OTHER_MS}ms"
+    said = machine.sh(f"{traffic(MODELS)} sleep 1; {act}; wait; {of_each(MODELS, 'cat /tmp/ping-{kind}')}")
+    for kind, text in by_kind(said).items():
+        most = re.search(r"= [\d.]+/[\d.]+/([\d.]+)/", text)
+        is_so = f"{PINGS} received" in text and most is not None and float(most[1]) > OTHER_MS
+        seen.row(kind, "set under traffic: loses nothing", is_so, f"{loss(text)}; {last(text)}", said.s)
+    machine.sh(f"longhaul set --all --rtt {RTT_MS}ms")
 
 
 def tuned(machine: Machine, seen: Seen) -> None:
     """Interrupts go to the chosen cores and back."""
+    look = of_each(MODELS, STEERED, seen.pair)
+    before = by_kind(machine.sh(look))
+    said = machine.sh(f"longhaul tune {seen.all_ports()} >/tmp/tune 2>&1; echo exit $?; {look}")
+    is_tuned, after = "exit 0" in said.out, by_kind(said)
+    restored = by_kind(machine.sh(f"longhaul tune --restore >/dev/null 2>&1; {look}"))
     for kind in MODELS:
-        look = STEERED.format(ports=seen.pair(kind))
-        before = machine.sh(look).out
-        said = machine.sh(f"longhaul tune {seen.pair(kind)} >/tmp/tune 2>&1; echo exit $?; {look}")
-        code, _, after = said.out.partition("\n")
-        moved = sum(one != other for one, other in zip(before.splitlines(), after.splitlines(), strict=False))
-        restored = machine.sh(f"longhaul tune --restore >/dev/null 2>&1; {look}").out == before
-        text = f"{code}; {moved} settings changed, {'all' if restored else 'not'} restored"
-        seen.row(kind, "tune, tune --restore", code == "exit 0" and moved > 0 and restored, text, said.s)
+        moved = sum(one != other for one, other in zip(before[kind].split("\n"), after[kind].split("\n"), strict=False))
+        is_back = restored[kind] == before[kind]
+        text = f"{moved} settings changed, {'all' if is_back else 'not'} restored"
+        seen.row(kind, "tune, tune --restore", is_tuned and moved > 0 and is_back, text, said.s)
 
 
 def swept(machine: Machine, seen: Seen) -> None:
-    """One cell over SSH, to its end."""
+    """One cell of each lane over SSH, to its end."""
+    axes = f"--lane {','.join(MODELS)} --tcp-profile default --rate 20Mbit --duration 4s --repeats 1"
+    sweep = f"cd /root; longhaul sweep {axes} >/tmp/sweep 2>&1"
+    said = machine.sh(f"{sweep}; echo exit $?; longhaul status >/dev/null; echo $?")
+    table = machine.sh("cat /root/runs/*/table.csv")
+    cells = {row["lane"]: row for row in csv.DictReader(table.out.splitlines())}
     for kind in MODELS:
-        axes = f"--lane {kind} --tcp-profile default --rate 20Mbit --duration 4s --repeats 1"
-        said = machine.sh(f"cd; longhaul sweep {axes}; echo exit $?; longhaul status >/dev/null; echo after $?")
-        cell = [text for text in said.out.splitlines() if text.startswith(f"{RTT_MS} ms ")]
-        is_so = "exit 0" in said.out and said.out.endswith("after 0")
-        text = " ".join((cell or [last(said)])[-1].split())
-        seen.row(kind, "sweep over SSH: one cell at 20 Mbit/s", is_so, text, said.s)
+        cell = cells.get(kind, {})
+        text = f"{float(cell['steady_gbit_per_s']) * 1e3:.1f} Mbit/s {cell['limiter']}" if cell else last(said.out)
+        seen.row(kind, "sweep over SSH: one cell at 20 Mbit/s", bool(cell) and said.out == "exit 0\n0", text, said.s)
 
 
 def unbound(machine: Machine, seen: Seen) -> None:
-    """The driver is unbound from the site port and bound again, while another lane works."""
-    for kind in MODELS:
-        port = seen.ports[kind, "site"]
+    """The drivers are unbound from some site ports and bound again, while other lanes work."""
+    kinds = list(MODELS)
+    for some, others in ((kinds[:3], kinds[3:]), (kinds[3:], kinds[:3])):
         # A virtio NIC's device is below its PCI device.
-        find = f"d=$(readlink -f /sys/class/net/{port}/device); case $d in */virtio*) d=$(dirname $d);; esac"
-        other = next(name for name in MODELS if name != kind)
-        out = machine.sh(
-            f"{find}; echo $(basename $d) $(readlink -f $d/driver) >/tmp/bound; {traffic(other)} & sleep 0.5;"
-            "read d b </tmp/bound; echo $d >$b/unbind; sleep 1; longhaul status; echo exit $?; wait"
+        find = (
+            "d=$(readlink -f /sys/class/net/{port}/device); case $d in */virtio*) d=$(dirname $d);; esac;"
+            "echo $(basename $d) $(readlink -f $d/driver) >>/tmp/bound"
         )
-        told = "exit 0" not in out.out
-        seen.row(kind, "driver unbound: status tells", told, told_of(out, kind), out.s)
-        lost = machine.sh(f"cat /tmp/ping-{other}")
-        seen.row(kind, "driver unbound: another lane loses nothing", f"{PINGS} received" in lost.out, loss(lost), 0)
-        machine.sh("read d b </tmp/bound; echo $d >$b/bind; udevadm settle")
-        returns(machine, seen, kind, "driver bound: the lane is back")
+        ports = {kind: seen.ports[kind, "site"] for kind in some}
+        each = "while read d b; do echo $d >$b/{act}; done </tmp/bound"
+        said = machine.sh(
+            f"rm -f /tmp/bound; {'; '.join(find.format(port=port) for port in ports.values())};"
+            f"{traffic(others)} sleep 0.5; {each.format(act='unbind')}; sleep 1; longhaul status; echo exit $?; wait"
+        )
+        lost = by_kind(machine.sh(of_each(others, "cat /tmp/ping-{kind}")))
+        for kind in some:
+            told = "exit 0" not in said.out and kind in told_of(said, kind)
+            seen.row(kind, "driver unbound: status tells", told, told_of(said, kind), said.s)
+        for kind, text in lost.items():
+            seen.row(kind, "other drivers unbound: loses nothing", f"{PINGS} received" in text, loss(text), 0)
+        machine.sh(f"{each.format(act='bind')}; udevadm settle")
+        returns(machine, seen, some, "driver bound: the lane is back")
 
 
 def unplugged(machine: Machine, seen: Seen) -> None:
-    """The NIC of the site port is taken out and put in again."""
+    """The NICs of the site ports are taken out and put in again."""
     for kind in MODELS:
         machine.unplug(kind, "site")
-        said = machine.sh("sleep 1; longhaul status; echo exit $?")
-        seen.row(kind, "NIC unplugged: status tells", "exit 0" not in said.out, told_of(said, kind), said.s)
+    said = machine.sh("sleep 1; longhaul status; echo exit $?")
+    for kind in MODELS:
+        told = "exit 0" not in said.out and kind in told_of(said, kind)
+        seen.row(kind, "NIC unplugged: status tells", told, told_of(said, kind), said.s)
         machine.plug(kind, "site")
-        machine.sh(f"until [ -e /sys/class/net/{seen.ports[kind, 'site']} ]; do sleep 0.1; done; udevadm settle")
-        returns(machine, seen, kind, "NIC plugged: the lane is back")
+    ports = " ".join(f"/sys/class/net/{seen.ports[kind, 'site']}" for kind in MODELS)
+    machine.sh(f"for p in {ports}; do until [ -e $p ]; do sleep 0.1; done; done; udevadm settle")
+    returns(machine, seen, MODELS, "NIC plugged: the lane is back")
 
 
-def returns(machine: Machine, seen: Seen, kind: str, what: str) -> None:
-    """The lane is back by the daemon alone, and answers with its RTT."""
-    said = machine.sh(f"{BACK} >/dev/null; echo exit $?; {echo(kind)}")
-    is_so = "exit 0" in said.out and " 0% packet loss" in said.out
-    seen.row(kind, what, is_so, f"{loss(said)} {rtt(said)}", said.s)
+def returns(machine: Machine, seen: Seen, kinds: Iterable[str], what: str) -> None:
+    """The lanes are back by the daemon alone, and answer with their RTT."""
+    said = machine.sh(f"{BACK} >/dev/null; echo exit $?; {of_each(kinds, '{echo}')}")
+    for kind, text in by_kind(said).items():
+        is_so = "exit 0" in said.out and " 0% packet loss" in text
+        seen.row(kind, what, is_so, f"{loss(text)} {rtt(text)}", said.s)
 
 
 def returned(machine: Machine, seen: Seen) -> None:
@@ -267,8 +283,7 @@ def rebooted(machine: Machine, seen: Seen) -> None:
 
 def back(machine: Machine, seen: Seen) -> None:
     """All lanes are there, by the service alone."""
-    for kind in MODELS:
-        returns(machine, seen, kind, "after the boot the lane is back")
+    returns(machine, seen, MODELS, "after the boot the lane is back")
 
 
 def whole(machine: Machine, seen: Seen) -> None:
@@ -277,29 +292,23 @@ def whole(machine: Machine, seen: Seen) -> None:
     lanes = [kind for kind in MODELS if re.search(rf"^{kind} +({RTT_MS}|{OTHER_MS})ms ", said.out, re.MULTILINE)]
     is_so = (said.code == 0 and len(lanes) in (0, len(MODELS))) or "nothing is up" in said.out
     rtts = re.findall(rf"^(?:{'|'.join(MODELS)}) +(\d+ms)", said.out, re.MULTILINE)
-    seen.row("", "intent is the old or the new, none half", is_so, f"exit {said.code}, {rtts or last(said)}", said.s)
+    seen.row(
+        "", "intent is the old or the new, none half", is_so, f"exit {said.code}, {rtts or last(said.out)}", said.s
+    )
     if lanes:
         back(machine, seen)
     else:
         given_back(machine, seen.found, seen, "nothing is up: the ports are as they were found")
 
 
-def cut_under_traffic(machine: Machine, seen: Seen) -> None:
-    """The power is cut under traffic."""
-    machine.begin(traffic("virtio"))
-    time.sleep(2)
-    cut(machine, seen, "under traffic")
-
-
 def cut_in(command: str, part: float) -> Life:
-    """The power is cut when this part of a command's time has passed, as the command took before."""
+    """The power is cut under traffic when this part of a command's time has passed, as the command took before."""
 
     def life(machine: Machine, seen: Seen) -> None:
         before, act = COMMANDS[command]
         machine.sh(before)
         took_s = machine.sh(act).s
-        machine.sh(before)
-        machine.sh(f"{act} >/dev/null 2>&1 & sleep {took_s * part:.3f}")
+        machine.sh(f"{before}; {traffic(MODELS)} {act} >/dev/null 2>&1 & sleep {took_s * part:.3f}")
         cut(machine, seen, f"after {part:.0%} of {command}, which takes {took_s:.2f} s")
 
     life.__name__ = f"cut_in_{command}"
@@ -318,33 +327,55 @@ def gone(machine: Machine, seen: Seen) -> None:
     seen.row("", "the .deb removed: the ports are given back", clean, said.out.splitlines()[0], said.s)
 
 
-def traffic(kind: str) -> str:
-    """A ping through the lane that writes to a file of its own."""
-    number = list(MODELS).index(kind) + 2
-    return f"ip netns exec m0 ping -i 0.01 -c {PINGS} -W 3 -q 10.77.0.{number} >/tmp/ping-{kind} 2>&1"
+def of_each(kinds: Iterable[str], script: str, ports: Callable[[str], str] = lambda _: "") -> str:
+    """A shell script that runs `script` for each kind; `by_kind` separates what it prints.
+
+    It may name {kind}, {ports}, and {echo}: some echoes through the lane, after one that finds the neighbour.
+    """
+    parts = []
+    for kind in kinds:
+        there = address(kind)
+        echo = (
+            f"ip netns exec m0 ping -c 2 -W 3 -q {there} >/dev/null; ip netns exec m0 ping -i 0.2 -c 5 -W 3 -q {there}"
+        )
+        parts.append(f"echo '== {kind}'; {script.format(kind=kind, ports=ports(kind), echo=echo)}")
+    return "; ".join(parts)
 
 
-def echo(kind: str) -> str:
-    """Some echoes through the lane, after one that finds the neighbour."""
-    there = f"10.77.0.{list(MODELS).index(kind) + 2}"
-    return f"ip netns exec m0 ping -c 2 -W 3 -q {there} >/dev/null; ip netns exec m0 ping -i 0.2 -c 5 -W 3 -q {there}"
+def by_kind(said: Answer) -> dict[str, str]:
+    """What a script of `of_each` printed, for each kind."""
+    parts = (part.partition("\n") for part in f"\n{said.out}".split("\n== ")[1:])
+    return {kind: text.strip() for kind, _, text in parts}
 
 
-def loss(said: Answer) -> str:
-    found = re.search(r"[\d.]+% packet loss", said.out)
-    return found[0] if found else last(said)
+def traffic(kinds: Iterable[str]) -> str:
+    """Pings through these lanes in the background, each of which writes to a file of its own."""
+    pings = (
+        f"ip netns exec m0 ping -i 0.01 -c {PINGS} -W 3 -q {address(kind)} >/tmp/ping-{kind} 2>&1 &" for kind in kinds
+    )
+    return " ".join(pings)
 
 
-def rtt(said: Answer) -> str:
-    found = re.search(r"= ([\d.]+/[\d.]+/[\d.]+)/", said.out)
+def address(kind: str) -> str:
+    """The address of the site's host."""
+    return f"10.77.0.{list(MODELS).index(kind) + 2}"
+
+
+def loss(text: str) -> str:
+    found = re.search(r"[\d.]+% packet loss", text)
+    return found[0] if found else last(text)
+
+
+def rtt(text: str) -> str:
+    found = re.search(r"= ([\d.]+/[\d.]+/[\d.]+)/", text)
     return f"{found[1]} ms" if found else ""
 
 
 def told_of(said: Answer, kind: str) -> str:
     """The first sentence of a status about the lane, or its row with a queue that is gone."""
     lines = [text for text in said.out.splitlines() if f" {kind}: " in text or re.match(rf"{kind} .* gone ", text)]
-    return (lines or [last(said)])[0].strip()
+    return (lines or [last(said.out)])[0].strip()
 
 
-def last(said: Answer) -> str:
-    return said.out.splitlines()[-1] if said.out else ""
+def last(text: str) -> str:
+    return text.splitlines()[-1] if text else ""
