@@ -29,8 +29,9 @@ longhaul status"""
 STEERED = """for p in {ports}; do cat /sys/class/net/$p/queues/*/[rx]ps_cpus
 for i in $(ls /sys/class/net/$p/device/msi_irqs /sys/class/net/$p/device/../msi_irqs 2>/dev/null | grep '^[0-9]'); do
 echo $i $(cat /proc/irq/$i/smp_affinity_list); done; done"""
-LINKED = """for p in {ports}; do until [ "$(cat /sys/class/net/$p/operstate)" = up ]; do sleep 0.1; done; done"""
-"""An igb has its link seconds after the boot."""
+LINKED = """for p in {ports}; do ip link set $p up; done
+for p in {ports}; do until [ "$(cat /sys/class/net/$p/operstate)" = up ]; do sleep 0.1; done; done"""
+"""An igb has its link seconds after the boot. A port that the daemon took while it was down is given back as found."""
 AS_FOUND = """for p in {ports}; do ip -o link show $p | sed 's/^[0-9]*: //'; ip -o addr show $p | grep -v ' valid_lft'
 tc qdisc show dev $p; ethtool -k $p | grep -E '^(generic-receive|large-receive)'; done; ip -br link show type bridge"""
 
@@ -136,8 +137,9 @@ def listed(machine: Machine, seen: Seen) -> None:
 def up(machine: Machine, seen: Seen) -> None:
     """Init proposes a lane for each kind; with the hosts added, they come up."""
     rtts = " ".join(f"--rtt {kind}={RTT_MS}ms" for kind in MODELS)
-    # Init takes no ports that are in use, as they are when the cut came late in an `up`.
-    said = machine.sh(f"longhaul down; longhaul init --force {FILE} --hub hub {rtts}; cat {FILE}")
+    # Init takes no ports that are in use, as they are when the cut came late in an `up`, or that have no link.
+    free = f"longhaul down; {LINKED.format(ports=seen.all_ports())}"
+    said = machine.sh(f"{free}; longhaul init --force {FILE} --hub hub {rtts} && cat {FILE}")
     for kind in MODELS:
         hub, site = seen.pair(kind).split()
         pair = f"ports: {{hub: {hub}, site: {site}}}"
