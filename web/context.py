@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from flask import current_app
@@ -38,7 +38,7 @@ class ServerContext:
     """When the watchdog last checked the lanes, by `clock`."""
     confines: Callable[[], bool] = sweep_runner.lab_is_confined
     """Whether this machine's kernel keeps the programs of a lab from its files."""
-    started: float = 0.0
+    started: float = field(init=False)
     last_status: tuple[Status, str] | None = None
     """The latest status as JSON; clients that ask at about the same time share it."""
 

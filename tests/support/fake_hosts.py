@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from msgspec import Struct, field
@@ -32,8 +31,7 @@ def completed(stdout: str = "", stderr: str = "", exit_code: int = 0) -> Complet
     return Completed(("tool",), stdout, stderr, exit_code)
 
 
-@dataclass
-class Started:
+class Started(Struct):
     """A program that runs until it is waited for."""
 
     answer: Completed

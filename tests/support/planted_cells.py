@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.analysis import program_time, request_verdict, tcp_path, verdict
@@ -64,8 +64,7 @@ class Planted:
     spoil: Spoil | None = None
 
 
-@dataclass(frozen=True)
-class _Draw:
+class _Draw(Struct, frozen=True):
     """What a cell is drawn over."""
 
     rate_mbit: int
@@ -139,7 +138,7 @@ def _small_buffer(chance: random.Random) -> tuple[CellSpec, Spoil | None]:
 def _slow_start(chance: random.Random) -> tuple[CellSpec, Spoil | None]:
     """The run ends when the window has not yet doubled as often as the path needs."""
     while True:
-        path = dataclasses.replace(_path(chance), rtt_ms=chance.randint(100, 400))
+        path = replace(_path(chance), rtt_ms=chance.randint(100, 400))
         grows_s = tcp_path.slow_start_ns(path.bdp_bytes, path.rtt_ms * MS, 1500) / tcp_path.NS
         if grows_s >= 1.3:
             return path.cell(duration_s=max(1, int(grows_s / 1.3))), None

@@ -26,12 +26,17 @@ EXACT = f"echo 0 >{CPU1}; longhaul verify 2>/dev/null; echo 1 >{CPU1}"
 """With two CPUs QEMU runs one of them for a while before the other: some echoes are 1 or 2 ms late."""
 BACK = f"""n=0; until longhaul status >/dev/null 2>&1; do n=$((n+1)); [ $n -gt {BACK_S} ] && break; sleep 1; done
 longhaul status"""
+SWEEPS = "/srv/sweeps"
+"""The folder of the runs."""
 STEERED = """for p in {ports}; do cat /sys/class/net/$p/queues/*/[rx]ps_cpus
 for i in $(ls /sys/class/net/$p/device/msi_irqs /sys/class/net/$p/device/../msi_irqs 2>/dev/null | grep '^[0-9]'); do
 echo $i $(cat /proc/irq/$i/smp_affinity_list); done; done"""
-LINKED = """for p in {ports}; do ip link set $p up; done
-for p in {ports}; do until [ "$(cat /sys/class/net/$p/operstate)" = up ]; do sleep 0.1; done; done"""
-"""An igb has its link seconds after the boot. A port that the daemon took while it was down is given back as found."""
+DEVICES = """for p in {ports}; do d=$(readlink -f /sys/class/net/$p/device)
+case $d in */virtio*) d=$(dirname $d);; esac; echo $(basename $d) $(readlink -f $d/driver); done"""
+"""The PCI devices of these ports, with their drivers; a virtio NIC's device is below its PCI device."""
+LINKED = """n=0; for p in {ports}; do
+until [ "$(cat /sys/class/net/$p/operstate)" = up ] || [ $n = 100 ]; do n=$((n+1)); sleep 0.1; done; done"""
+"""An igb has its link seconds after the boot; ten are enough for all."""
 AS_FOUND = """for p in {ports}; do ip -o link show $p | sed 's/^[0-9]*: //'; ip -o addr show $p | grep -v ' valid_lft'
 tc qdisc show dev $p; ethtool -k $p | grep -E '^(generic-receive|large-receive)'; done; ip -br link show type bridge"""
 
@@ -65,6 +70,9 @@ class Seen:
     def pair(self, kind: str) -> str:
         """Both ports of a kind, for a shell."""
         return " ".join(self.ports[kind, end] for end in ENDS)
+
+    def site_ports(self, kinds: Iterable[str]) -> str:
+        return " ".join(self.ports[kind, "site"] for kind in kinds)
 
     def all_ports(self) -> str:
         return " ".join(self.ports.values())
@@ -137,8 +145,10 @@ def listed(machine: Machine, seen: Seen) -> None:
 def up(machine: Machine, seen: Seen) -> None:
     """Init proposes a lane for each kind; with the hosts added, they come up."""
     rtts = " ".join(f"--rtt {kind}={RTT_MS}ms" for kind in MODELS)
-    # Init takes no ports that are in use, as they are when the cut came late in an `up`, or that have no link.
-    free = f"longhaul down; {LINKED.format(ports=seen.all_ports())}"
+    # Init takes no ports that are in use, as they are when the cut came late in an `up`, or that have no link. Ports
+    # that the daemon took while they were down are given back down.
+    ports = seen.all_ports()
+    free = f"longhaul down; for p in {ports}; do ip link set $p up; done; {LINKED.format(ports=ports)}"
     said = machine.sh(f"{free}; longhaul init --force {FILE} --hub hub {rtts} && cat {FILE}")
     for kind in MODELS:
         hub, site = seen.pair(kind).split()
@@ -175,7 +185,7 @@ def _certified(said: Answer, kind: str) -> str:
 def changed(machine: Machine, seen: Seen) -> None:
     """A new RTT under traffic, and back."""
     act = f"longhaul set --all --rtt {OTHER_MS}ms"
-    said = machine.sh(f"{traffic(MODELS)} sleep 1; {act}; wait; {of_each(MODELS, 'cat /tmp/ping-{kind}')}")
+    said = machine.sh(f"{traffic(MODELS)} sleep 1; {act}; wait; {of_each(MODELS, pinged)}")
     for kind, text in by_kind(said).items():
         most = re.search(r"= [\d.]+/[\d.]+/([\d.]+)/", text)
         is_so = f"{PINGS} received" in text and most is not None and float(most[1]) > OTHER_MS
@@ -185,7 +195,7 @@ def changed(machine: Machine, seen: Seen) -> None:
 
 def tuned(machine: Machine, seen: Seen) -> None:
     """Interrupts go to the chosen cores and back."""
-    look = of_each(MODELS, STEERED, seen.pair)
+    look = of_each(MODELS, lambda kind: STEERED.format(ports=seen.pair(kind)))
     before = by_kind(machine.sh(look))
     said = machine.sh(f"longhaul tune {seen.all_ports()} >/tmp/tune 2>&1; echo exit $?; {look}")
     is_tuned, after = "exit 0" in said.out, by_kind(said)
@@ -200,9 +210,9 @@ def tuned(machine: Machine, seen: Seen) -> None:
 def swept(machine: Machine, seen: Seen) -> None:
     """One cell of each lane over SSH, to its end."""
     axes = f"--lane {','.join(MODELS)} --tcp-profile default --rate 20Mbit --duration 4s --repeats 1"
-    sweep = f"cd /root; longhaul sweep {axes} >/tmp/sweep 2>&1"
+    sweep = f"longhaul sweep {axes} --runs {SWEEPS} >/tmp/sweep 2>&1"
     said = machine.sh(f"{sweep}; echo exit $?; longhaul status >/dev/null; echo $?")
-    table = machine.sh("cat /root/runs/*/table.csv")
+    table = machine.sh(f"cat {SWEEPS}/*/table.csv")
     cells = {row["lane"]: row for row in csv.DictReader(table.out.splitlines())}
     for kind in MODELS:
         cell = cells.get(kind, {})
@@ -213,23 +223,13 @@ def swept(machine: Machine, seen: Seen) -> None:
 def unbound(machine: Machine, seen: Seen) -> None:
     """The drivers are unbound from some site ports and bound again, while other lanes work."""
     kinds = list(MODELS)
+    each = "while read d b; do echo $d >$b/{act}; done </tmp/bound"
     for some, others in ((kinds[:3], kinds[3:]), (kinds[3:], kinds[:3])):
-        # A virtio NIC's device is below its PCI device.
-        find = (
-            "d=$(readlink -f /sys/class/net/{port}/device); case $d in */virtio*) d=$(dirname $d);; esac;"
-            "echo $(basename $d) $(readlink -f $d/driver) >>/tmp/bound"
-        )
-        ports = {kind: seen.ports[kind, "site"] for kind in some}
-        each = "while read d b; do echo $d >$b/{act}; done </tmp/bound"
-        said = machine.sh(
-            f"rm -f /tmp/bound; {'; '.join(find.format(port=port) for port in ports.values())};"
-            f"{traffic(others)} sleep 0.5; {each.format(act='unbind')}; sleep 1; longhaul status; echo exit $?; wait"
-        )
-        lost = by_kind(machine.sh(of_each(others, "cat /tmp/ping-{kind}")))
-        for kind in some:
-            told = "exit 0" not in said.out and kind in told_of(said, kind)
-            seen.row(kind, "driver unbound: status tells", told, told_of(said, kind), said.s)
-        for kind, text in lost.items():
+        find = f"{DEVICES.format(ports=seen.site_ports(some))} >/tmp/bound"
+        act = f"{traffic(others)} sleep 0.5; {each.format(act='unbind')}; sleep 1"
+        said = machine.sh(f"{find}; {act}; longhaul status; echo exit $?; wait")
+        tells(seen, said, some, "driver unbound: status tells")
+        for kind, text in by_kind(machine.sh(of_each(others, pinged))).items():
             seen.row(kind, "other drivers unbound: loses nothing", f"{PINGS} received" in text, loss(text), 0)
         machine.sh(f"{each.format(act='bind')}; udevadm settle")
         returns(machine, seen, some, "driver bound: the lane is back")
@@ -239,19 +239,24 @@ def unplugged(machine: Machine, seen: Seen) -> None:
     """The NICs of the site ports are taken out and put in again."""
     for kind in MODELS:
         machine.unplug(kind, "site")
-    said = machine.sh("sleep 1; longhaul status; echo exit $?")
+    tells(seen, machine.sh("sleep 1; longhaul status; echo exit $?"), MODELS, "NIC unplugged: status tells")
     for kind in MODELS:
-        told = "exit 0" not in said.out and kind in told_of(said, kind)
-        seen.row(kind, "NIC unplugged: status tells", told, told_of(said, kind), said.s)
         machine.plug(kind, "site")
-    ports = " ".join(f"/sys/class/net/{seen.ports[kind, 'site']}" for kind in MODELS)
-    machine.sh(f"for p in {ports}; do until [ -e $p ]; do sleep 0.1; done; done; udevadm settle")
+    there = "until [ -e /sys/class/net/$p ]; do sleep 0.1; done"
+    machine.sh(f"for p in {seen.site_ports(MODELS)}; do {there}; done; udevadm settle")
     returns(machine, seen, MODELS, "NIC plugged: the lane is back")
+
+
+def tells(seen: Seen, said: Answer, kinds: Iterable[str], what: str) -> None:
+    """A status names each of these lanes."""
+    for kind in kinds:
+        text = told_of(said, kind)
+        seen.row(kind, what, "exit 0" not in said.out and kind in text, text, said.s)
 
 
 def returns(machine: Machine, seen: Seen, kinds: Iterable[str], what: str) -> None:
     """The lanes are back by the daemon alone, and answer with their RTT."""
-    said = machine.sh(f"{BACK} >/dev/null; echo exit $?; {of_each(kinds, '{echo}')}")
+    said = machine.sh(f"{BACK} >/dev/null; echo exit $?; {of_each(kinds, echo)}")
     for kind, text in by_kind(said).items():
         is_so = "exit 0" in said.out and " 0% packet loss" in text
         seen.row(kind, what, is_so, f"{loss(text)} {rtt(text)}", said.s)
@@ -294,13 +299,13 @@ def whole(machine: Machine, seen: Seen) -> None:
     lanes = [kind for kind in MODELS if re.search(rf"^{kind} +({RTT_MS}|{OTHER_MS})ms ", said.out, re.MULTILINE)]
     is_so = (said.code == 0 and len(lanes) in (0, len(MODELS))) or "nothing is up" in said.out
     rtts = re.findall(rf"^(?:{'|'.join(MODELS)}) +(\d+ms)", said.out, re.MULTILINE)
-    seen.row(
-        "", "intent is the old or the new, none half", is_so, f"exit {said.code}, {rtts or last(said.out)}", said.s
-    )
+    told = f"exit {said.code}, {rtts or last(said.out)}"
+    seen.row("", "intent is the old or the new, none half", is_so, told, said.s)
     if lanes:
         back(machine, seen)
     else:
-        given_back(machine, seen.found, seen, "nothing is up: the ports are as they were found")
+        linked = LINKED.format(ports=seen.all_ports())
+        given_back(machine, seen.found, seen, "nothing is up: the ports are as they were found", linked)
 
 
 def cut_in(command: str, part: float) -> Life:
@@ -308,9 +313,11 @@ def cut_in(command: str, part: float) -> Life:
 
     def life(machine: Machine, seen: Seen) -> None:
         before, act = COMMANDS[command]
+        under_traffic = f"{traffic(MODELS)} {act} >/dev/null 2>&1"
         machine.sh(before)
-        took_s = machine.sh(act).s
-        machine.sh(f"{before}; {traffic(MODELS)} {act} >/dev/null 2>&1 & sleep {took_s * part:.3f}")
+        took_s = machine.sh(under_traffic).s
+        machine.sh(before)
+        machine.sh(f"{under_traffic} & sleep {took_s * part:.3f}")
         cut(machine, seen, f"after {part:.0%} of {command}, which takes {took_s:.2f} s")
 
     life.__name__ = f"cut_in_{command}"
@@ -329,19 +336,9 @@ def gone(machine: Machine, seen: Seen) -> None:
     seen.row("", "the .deb removed: the ports are given back", clean, said.out.splitlines()[0], said.s)
 
 
-def of_each(kinds: Iterable[str], script: str, ports: Callable[[str], str] = lambda _: "") -> str:
-    """A shell script that runs `script` for each kind; `by_kind` separates what it prints.
-
-    It may name {kind}, {ports}, and {echo}: some echoes through the lane, after one that finds the neighbour.
-    """
-    parts = []
-    for kind in kinds:
-        there = address(kind)
-        echo = (
-            f"ip netns exec m0 ping -c 2 -W 3 -q {there} >/dev/null; ip netns exec m0 ping -i 0.2 -c 5 -W 3 -q {there}"
-        )
-        parts.append(f"echo '== {kind}'; {script.format(kind=kind, ports=ports(kind), echo=echo)}")
-    return "; ".join(parts)
+def of_each(kinds: Iterable[str], script: Callable[[str], str]) -> str:
+    """A shell script that runs the script of each kind; `by_kind` separates what it prints."""
+    return "; ".join(f"echo '== {kind}'; {script(kind)}" for kind in kinds)
 
 
 def by_kind(said: Answer) -> dict[str, str]:
@@ -351,16 +348,23 @@ def by_kind(said: Answer) -> dict[str, str]:
 
 
 def traffic(kinds: Iterable[str]) -> str:
-    """Pings through these lanes in the background, each of which writes to a file of its own."""
-    pings = (
-        f"ip netns exec m0 ping -i 0.01 -c {PINGS} -W 3 -q {address(kind)} >/tmp/ping-{kind} 2>&1 &" for kind in kinds
-    )
-    return " ".join(pings)
+    """Pings through these lanes in the background; `pinged` shows what came of each."""
+    return " ".join(f"{ping(kind)} -i 0.01 -c {PINGS} >/tmp/ping-{kind} 2>&1 &" for kind in kinds)
 
 
-def address(kind: str) -> str:
-    """The address of the site's host."""
-    return f"10.77.0.{list(MODELS).index(kind) + 2}"
+def pinged(kind: str) -> str:
+    """A script that shows the end of the `traffic` through a lane."""
+    return f"cat /tmp/ping-{kind}"
+
+
+def echo(kind: str) -> str:
+    """A script of some echoes through the lane, after one that finds the neighbour."""
+    return f"{ping(kind)} -c 2 >/dev/null; {ping(kind)} -i 0.2 -c 5"
+
+
+def ping(kind: str) -> str:
+    """The hub's host pings the site's."""
+    return f"ip netns exec m0 ping -W 3 -q 10.77.0.{list(MODELS).index(kind) + 2}"
 
 
 def loss(text: str) -> str:

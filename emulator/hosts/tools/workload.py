@@ -1,7 +1,7 @@
 """The workload of a cell as an interface. Streams start between two hosts and report what the receiver received.
 
 A workload is a value: its kind and its own settings, which a cell stores as JSON (`workloads`). The cell does not know
-how it counts. A new workload of streams is a Struct with what `StreamWorkload` has, and a row of
+how it counts. A new workload of streams is a `Struct` of msgspec with what `StreamWorkload` has, and a row of
 `workloads.KINDS`; one of another nature also has a function that measures it (`experiment.run_cell.MEASURES`).
 """
 
