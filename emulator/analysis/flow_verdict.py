@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from emulator.analysis import flow_shares, validity_checks, verdict
 from emulator.analysis.flow_figures import FlowFigures, GroupFigures
-from emulator.analysis.observed import MachineUse, Queues
+from emulator.analysis.observed import LaneEvidence
 from emulator.analysis.tcp_path import NS, TcpPath
 from emulator.analysis.transfer import Caveat
 from emulator.model.flow_group import Contest
@@ -26,24 +26,14 @@ SHORT_ROUND_TRIPS = 50
 """Of the steady part: fewer say little about how flows share."""
 
 
-class FlowEvidence(Struct, frozen=True):
-    """What was observed of one cell; `rtt_before_ns` is the idle lane's, `rtts_ns` are those of the groups' senders.
-
-    The other fields are those of `LaneEvidence`.
-    """
+class FlowEvidence(LaneEvidence, frozen=True):
+    """What was observed of one cell; `rtts_ns` are the RTTs of the groups' senders."""
 
     contest: Contest
     figures: FlowFigures
     duration_s: int
     aqm: str
-    queues: Queues
-    machine: MachineUse
-    memory_short: bool
-    rtt_before_ns: int
     rtts_ns: tuple[int, ...]
-    rtt_tolerance_ns: int
-    cached_metrics: int
-    drift: tuple[str, ...]
 
     @property
     def endless(self) -> list[GroupFigures]:

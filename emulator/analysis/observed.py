@@ -69,6 +69,23 @@ class Delays(Struct, frozen=True):
     loaded: Latency | None
 
 
+class LaneEvidence(Struct, frozen=True, kw_only=True):
+    """What is known of the lane, its hosts and the machine around a workload, whatever it was.
+
+    `rtt_before_ns` is the RTT of the idle lane, which may be off by `rtt_tolerance_ns`. `memory_short` says that TCP
+    was short of tcp_mem before the workload began, `cached_metrics` counts the peers that the kernel remembered then,
+    and `drift` tells what others changed at the lane.
+    """
+
+    queues: Queues
+    machine: MachineUse
+    memory_short: bool
+    rtt_before_ns: int
+    rtt_tolerance_ns: int
+    cached_metrics: int
+    drift: tuple[str, ...]
+
+
 class CapturedFile(Struct, frozen=True):
     """A file of captured frames (pcapng): its name, its SHA-256, how many frames it has, and how many its port lost.
 

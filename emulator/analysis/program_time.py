@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from emulator import units
 from emulator.analysis import tcp_path, tuning_advice, validity_checks, verdict
-from emulator.analysis.observed import MachineUse, Queues
+from emulator.analysis.observed import LaneEvidence
 from emulator.analysis.program_law import ProgramLaw, seconds_text
 from emulator.analysis.program_runs import ProgramRun, ProgramRuns, TcpConnection, TimeShare
 from emulator.analysis.tcp_path import NS, TcpPath
@@ -39,8 +37,8 @@ SYN_SEGMENTS = 3
 CLIENT, SERVER = "client", "server"
 
 
-class ProgramFacts(Struct, frozen=True):
-    """What is known of one cell; it has what the checks of the lane examine (`validity_checks.LaneEvidence`).
+class ProgramFacts(LaneEvidence, frozen=True):
+    """What is known of one cell.
 
     `path` has the rate and the loss of the direction with more data. `client` and `server` are the largest buffers of
     their hosts. `law` is the law of the cell's column, where one is known.
@@ -50,13 +48,6 @@ class ProgramFacts(Struct, frozen=True):
     path: TcpPath
     client: Buffers
     server: Buffers
-    queues: Queues
-    machine: MachineUse
-    rtt_before_ns: int
-    rtt_tolerance_ns: int = 0
-    memory_short: bool = False
-    cached_metrics: int = 0
-    drift: tuple[str, ...] = ()
     law: ProgramLaw | None = None
     initcwnd: int = tcp_path.INITCWND_SEGMENTS
 

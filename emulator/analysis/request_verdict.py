@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from emulator.analysis import request_figures, tcp_path, validity_checks, verdict
-from emulator.analysis.observed import MachineUse, Queues
+from emulator.analysis.observed import LaneEvidence
 from emulator.analysis.request_figures import RequestFigures, RequestPaths
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Caveat
@@ -27,18 +27,11 @@ OWN_SHARE = 0.05
 """The share of a request's time that the program's own overhead may be, unmentioned."""
 
 
-class RequestEvidence(Struct, frozen=True):
-    """What was observed of one cell; `rtt_before_ns` is the idle lane's, and the fields are those of `LaneEvidence`."""
+class RequestEvidence(LaneEvidence, frozen=True):
+    """What was observed of one cell."""
 
     load: RequestLoad
     figures: RequestFigures
-    queues: Queues
-    machine: MachineUse
-    memory_short: bool
-    rtt_before_ns: int
-    rtt_tolerance_ns: int
-    cached_metrics: int
-    drift: tuple[str, ...]
     initcwnd: int = tcp_path.INITCWND_SEGMENTS
 
     @property

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Protocol
 
 from emulator import units
-from emulator.analysis.observed import MachineUse, Queues
+from emulator.analysis.observed import LaneEvidence, MachineUse, Queues
 from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Caveat
 from emulator.analysis.verdict import Evidence, busy
@@ -21,38 +20,6 @@ SPURIOUS_SHARE = 0.25
 FIRST_TIMEOUT_NS = 1_000_000_000
 """TCP's initial retransmission timeout on an unknown path (RFC 6298; TCP_TIMEOUT_INIT)."""
 UNEVEN_BUFFERS = 2
-
-
-class LaneEvidence(Protocol):
-    """What the checks of the lane and the machine examine, whatever ran over the lane."""
-
-    @property
-    def queues(self) -> Queues:
-        """What the lane's queues dropped."""
-
-    @property
-    def machine(self) -> MachineUse:
-        """The kernel's counters, and the busiest core."""
-
-    @property
-    def memory_short(self) -> bool:
-        """Whether TCP was short of tcp_mem before the cell began."""
-
-    @property
-    def rtt_before_ns(self) -> int:
-        """The RTT of the idle lane."""
-
-    @property
-    def rtt_tolerance_ns(self) -> int:
-        """How far it may be from the requested one."""
-
-    @property
-    def cached_metrics(self) -> int:
-        """How many peers the kernel remembered."""
-
-    @property
-    def drift(self) -> tuple[str, ...]:
-        """What others changed at the lane."""
 
 
 def of_lane(path: TcpPath, seen: LaneEvidence) -> list[Caveat]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from emulator import units
 from emulator.analysis import tcp_path
-from emulator.analysis.observed import MachineUse, Queues, Sockets
+from emulator.analysis.observed import LaneEvidence, Sockets
 from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Transfer
 
@@ -59,28 +59,20 @@ class Throughput(Struct, frozen=True):
         return cls(steady.bytes_per_s, steady.from_s, steady.settled, transfer.bytes_per_s, first_10s)
 
 
-class Evidence(Struct, frozen=True):
+class Evidence(LaneEvidence, frozen=True):
     """The observations of the sender's kernel, the lane's queues and the tools during one cell.
 
-    `cached_metrics` counts the peers that the kernel remembered before the test, `drift` tells what others changed.
-    `memory_short` says that TCP was short of tcp_mem before it began. `drop_segments` is how many segments one counted
-    drop may have held. `sockets` is None when nobody saw the streams at work.
+    `drop_segments` is how many segments one counted drop may have held. `sockets` is None when nobody saw the streams
+    at work.
     """
 
     transfer: Transfer
     throughput: Throughput
     sockets: Sockets | None
-    queues: Queues
-    machine: MachineUse
     drop_segments: int
-    memory_short: bool
-    rtt_before_ns: int
-    rtt_tolerance_ns: int
     wanted_duration_s: float
     sender: Buffers
     receiver: Buffers
-    cached_metrics: int
-    drift: tuple[str, ...]
 
     @property
     def retransmits(self) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from emulator.analysis import tcp_path, throughput_models, tuning_advice, validity_checks
-from emulator.analysis.observed import Delays, MachineUse, Queues, Sockets
+from emulator.analysis.observed import Delays, LaneEvidence, Sockets
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Caveat, Transfer
 from emulator.analysis.verdict import Buffers, Evidence, Judgement, Throughput, judge
@@ -19,22 +19,18 @@ from emulator.plan.netem_lowering import SUPER_FRAME_BYTES
 
 
 class Measured(Struct, frozen=True):
-    """What was observed of one cell and direction. `late` is of the engine; `unset` is what a host could not set.
+    """What was observed of one cell and direction, whose drops `lane` has. `late` is of the engine; `unset` is what a
+    host could not set.
 
     `sockets` is None when nobody saw the streams at work; `caveats` are how the measuring itself went.
     """
 
     transfer: Transfer
     sockets: Sockets | None
-    queues: Queues
-    machine: MachineUse
+    lane: LaneEvidence
     delays: Delays
     sender: Buffers
     receiver: Buffers
-    cached_metrics: int
-    memory_short: bool
-    drift: tuple[str, ...]
-    rtt_tolerance_ns: int
     late: tuple[Late, ...]
     unset: tuple[str, ...] = ()
     caveats: tuple[Caveat, ...] = ()
@@ -58,8 +54,8 @@ def conclude(spec: CellSpec, measured: Measured) -> CellResult:
         throughput=evidence.throughput,
         transfer=transfer,
         sockets=measured.sockets,
-        queues=measured.queues,
-        machine=measured.machine,
+        queues=evidence.queues,
+        machine=evidence.machine,
         delays=measured.delays,
         judgement=_judgement(spec, evidence, measured),
         notes=(*tcp_profiles.notes(spec.profile), *measured.unset),
@@ -71,7 +67,7 @@ def conclude(spec: CellSpec, measured: Measured) -> CellResult:
 def _counted(spec: CellSpec, measured: Measured) -> Transfer:
     """The transfer with its retransmits: the workload's figure, else the kernels' counters."""
     reported = measured.transfer.retransmits
-    again = measured.machine.counters[RETRANSMITTED] if reported is None else reported
+    again = measured.lane.machine.counters[RETRANSMITTED] if reported is None else reported
     return replace(measured.transfer, retransmits=again, retransmitted_bytes=again * tcp_path.mss_bytes(spec.path.mtu))
 
 
@@ -102,18 +98,12 @@ def _judgement(spec: CellSpec, evidence: Evidence, measured: Measured) -> Judgem
 def evidence_of(spec: CellSpec, measured: Measured, transfer: Transfer) -> Evidence:
     """The input of verdict and checks."""
     return Evidence(
+        **asdict(measured.lane),
         transfer=transfer,
         throughput=Throughput.of(transfer),
         sockets=measured.sockets,
-        queues=measured.queues,
-        machine=measured.machine,
         drop_segments=1 if segments_of(spec.lane) == 1 else -(-SUPER_FRAME_BYTES // tcp_path.mss_bytes(spec.lane.mtu)),
-        memory_short=measured.memory_short,
-        rtt_before_ns=measured.delays.rtt_ns,
-        rtt_tolerance_ns=measured.rtt_tolerance_ns + spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns,
         wanted_duration_s=wanted_duration_s(spec),
         sender=measured.sender,
         receiver=measured.receiver,
-        cached_metrics=measured.cached_metrics,
-        drift=measured.drift,
     )

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from emulator.analysis import flow_figures, flow_verdict
 from emulator.analysis.flow_figures import FlowFigures, FlowTimes
 from emulator.analysis.flow_verdict import FlowEvidence
-from emulator.analysis.observed import Delays, MachineUse
 from emulator.errors import MeasureError
 from emulator.experiment import further_sites, observe_cell
 from emulator.experiment.attempts import Attempts
 from emulator.experiment.cell_result import CellSpec
 from emulator.experiment.flows_result import FlowsResult, contest_of, path_of
+from emulator.experiment.lane_watch import LaneWatch
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
 from emulator.hosts.flows import load as flow_load
 from emulator.hosts.flows.load import FlowReports, FlowTest
 from emulator.hosts.host import Host
 from emulator.hosts.namespace import NamespaceHost
-from emulator.hosts.tools import machine_facts, nstat, time_tolerance
+from emulator.hosts.tools import machine_facts
 from emulator.model.sweep_axes import OUTBOUND
 
 if TYPE_CHECKING:
@@ -46,43 +45,31 @@ def _measure(
         rtt_ns if group.rtt_ns is None else observe_cell.idle_rtt_ns(spec, one, receiver, attempts, group.rtt_ns)
         for one, group in zip(senders, contest.groups, strict=True)
     ]
-    cached, short = observe_cell.cached(sender), any(observe_cell.short_of_memory(host) for host in (hub, site))
-    counters, status = observe_cell.counters(hub, site), appliance.status()
+    watch = LaneWatch(spec, appliance, hub, site, rtt_ns=rtt_ns, cached_metrics=observe_cell.cached(sender))
     test = FlowTest(contest, spec.duration_s, contest.longest_rtt_ns(spec.lane.rtt_ns))
     reports = flow_load.run(test, senders, receiver, observe_cell.address(spec, receiver))
-    after, increase = appliance.status(), nstat.increase(counters, observe_cell.counters(hub, site))
-    jitter_ns = spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns
+    lane = watch.ended()
     seen = FlowEvidence(
+        **asdict(lane.evidence),
         contest=test.contest,
         figures=_figures(test, reports),
         duration_s=spec.duration_s,
         aqm=spec.impairment.aqm,
-        queues=observe_cell.both_increases(spec, status, after),
-        machine=MachineUse(os.uname().release, increase, 0.0),
-        memory_short=short,
-        rtt_before_ns=rtt_ns,
         rtts_ns=tuple(rtts_ns),
-        rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns() + jitter_ns,
-        cached_metrics=cached,
-        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
     )
-    late = observe_cell.late(spec, status, after)
     judgement = flow_verdict.judge(path_of(spec), seen, tuple(attempts.caveats))
     result = FlowsResult(
         spec=spec,
         flows=seen.figures,
         queues=seen.queues,
         machine=seen.machine,
-        delays=Delays(seen.rtt_before_ns, None, None),
-        judgement=replace(judgement, invalid=(*judgement.invalid, *(str(one) for one in late if not one.passed))),
+        delays=lane.delays,
+        judgement=replace(judgement, invalid=(*judgement.invalid, *lane.too_late)),
         notes=(*tcp_profiles.notes(spec.profile), *unset),
         repeats=(seen.figures.groups[0].bytes_per_s,),
     )
     raw = {"sender": dict(reports.sender), "receiver": dict(reports.receiver)}
-    return Execution(
-        result,
-        {spec.workload.kind: raw, "machine": machine_facts.record(sender), "queues": machine_facts.queues()},
-    )
+    return Execution(result, machine_facts.beside(sender, {spec.workload.kind: raw}))
 
 
 def _sender(spec: CellSpec, number: int, usual: Host) -> Host:

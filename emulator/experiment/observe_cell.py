@@ -1,24 +1,16 @@
-"""What every kind of cell observes beside its workload: addresses, counters, buffers and queues."""
+"""What every kind of cell observes at its hosts: addresses, idle RTT, counters, buffers and memory."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-from emulator.analysis.observed import Queues
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.verdict import Buffers
 from emulator.errors import MissingError
-from emulator.experiment import engine_lateness
 from emulator.experiment.attempts import Attempts
 from emulator.experiment.cell_result import CellSpec
-from emulator.experiment.engine_lateness import Late
 from emulator.hosts.host import Host
-from emulator.hosts.tools import nstat, ping, time_tolerance
-from emulator.model.sweep_axes import OUTBOUND
-
-if TYPE_CHECKING:
-    from emulator.control.status import DirectionCounters, Status
+from emulator.hosts.tools import nstat, ping
 
 PING_COUNT = 3
 _TIMEOUT_S = 30.0
@@ -40,18 +32,6 @@ def idle_rtt_ns(spec: CellSpec, sender: Host, receiver: Host, attempts: Attempts
         lambda patience: ping.echoes(sender, to, PING_COUNT, asked_ns, precise, patience),
     )
     return min(echo.rtts_ns)
-
-
-def late(spec: CellSpec, before: Status, after: Status) -> tuple[Late, ...]:
-    """How late the wire engine was in between; more than the clock's tolerance or a hundredth of the RTT fails."""
-    allowed_ns = max(time_tolerance.rtt_tolerance_ns(), spec.lane.rtt_ns // 100)
-    return engine_lateness.between(before.lanes, after.lanes, allowed_ns)
-
-
-def queues(spec: CellSpec, status: Status) -> list[DirectionCounters]:
-    """For each measured direction."""
-    lane = status.lane(spec.lane.name)
-    return [(lane.outbound if way.direction == OUTBOUND else lane.inbound).counters for way in spec.ways]
 
 
 def buffers(host: Host) -> Buffers:
@@ -83,31 +63,3 @@ def short_of_memory(host: Host) -> bool:
         return nstat.short_of_memory(protocols, host.read_sysctl("net.ipv4.tcp_mem"))
     except MissingError:  # a container's namespace does not show it: use only the flag
         return nstat.short_of_memory(protocols, "0")
-
-
-def both_increases(spec: CellSpec, before: Status, after: Status) -> Queues:
-    """The drops of both directions of the cell's lane in between, together."""
-    old, new = (status.lane(spec.lane.name) for status in (before, after))
-    there = increase(old.outbound.counters, new.outbound.counters, after.datapath)
-    back = increase(old.inbound.counters, new.inbound.counters, after.datapath)
-    return Queues(
-        _both(there.drops_limit, back.drops_limit),
-        there.drops_buffer + back.drops_buffer,
-        _both(there.drops_loss, back.drops_loss),
-        after.datapath,
-    )
-
-
-def _both(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
-
-
-def increase(before: DirectionCounters, after: DirectionCounters, datapath: str) -> Queues:
-    """The queues' drops in between."""
-
-    def grown(one: int | None, other: int | None) -> int | None:
-        return None if one is None or other is None else other - one
-
-    buffer = after.drops_buffer - before.drops_buffer
-    limit, loss = grown(before.drops_limit, after.drops_limit), grown(before.drops_loss, after.drops_loss)
-    return Queues(limit, buffer, loss, datapath)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from emulator.analysis import lane_use, program_verdict
-from emulator.analysis.observed import LISTEN_DROPS, Delays, MachineUse
+from emulator.analysis.observed import LISTEN_DROPS
 from emulator.analysis.program_runs import Frames, ProgramRun, ProgramRuns
 from emulator.analysis.program_time import ProgramFacts
 from emulator.analysis.tcp_path import INITCWND_SEGMENTS, NS
@@ -22,11 +21,12 @@ from emulator.errors import MeasureError
 from emulator.experiment import observe_cell
 from emulator.experiment.attempts import Attempts
 from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.lane_watch import LaneWatch
 from emulator.experiment.program_result import ProgramResult, busier_path
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
 from emulator.hosts.host import Host
-from emulator.hosts.tools import connection_log, machine_facts, nstat, program_ends, time_tolerance
+from emulator.hosts.tools import connection_log, machine_facts, nstat, program_ends
 from emulator.hosts.tools.connection_log import ConnectionLog
 from emulator.hosts.tools.nstat import RETRANSMITTED
 from emulator.hosts.tools.program import ProgramWorkload
@@ -49,39 +49,29 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
     with attempts.explained():
         rtt_ns = observe_cell.idle_rtt_ns(spec, client, server, attempts)
     cached = observe_cell.cached(hub) + observe_cell.cached(site)
-    short = any(observe_cell.short_of_memory(host) for host in (hub, site))
-    counters, status = observe_cell.counters(hub, site), appliance.status()
+    watch = LaneWatch(spec, appliance, hub, site, rtt_ns=rtt_ns, cached_metrics=cached)
     program, raw, files = _run(spec, appliance, client, server)
-    after, increase = appliance.status(), nstat.increase(counters, observe_cell.counters(hub, site))
-    jitter_ns = spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns
+    lane = watch.ended()
     facts = ProgramFacts(
+        **asdict(lane.evidence),
         program=program,
         path=busier_path(spec, program),
         client=observe_cell.buffers(client),
         server=observe_cell.buffers(server),
-        queues=observe_cell.both_increases(spec, status, after),
-        machine=MachineUse(os.uname().release, increase, 0.0),
-        rtt_before_ns=rtt_ns,
-        rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns() + jitter_ns,
-        memory_short=short,
-        cached_metrics=cached,
-        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
         initcwnd=spec.profile.initcwnd or INITCWND_SEGMENTS,
     )
     judgement = program_verdict.judge(facts)
-    late = tuple(str(one) for one in observe_cell.late(spec, status, after) if not one.passed)
     result = ProgramResult(
         spec=spec,
         program=program,
         queues=facts.queues,
         machine=facts.machine,
-        delays=Delays(facts.rtt_before_ns, None, None),
-        judgement=replace(judgement, invalid=(*judgement.invalid, *late)),
+        delays=lane.delays,
+        judgement=replace(judgement, invalid=(*judgement.invalid, *lane.too_late)),
         notes=(*tcp_profiles.notes(spec.profile), *unset, *(one.text for one in attempts.caveats)),
         repeats=(program.mean_completion_s,),
     )
-    raw |= {"machine": machine_facts.record(client), "queues": machine_facts.queues()}
-    return Execution(result, raw, files)
+    return Execution(result, machine_facts.beside(client, raw), files)
 
 
 def _run(

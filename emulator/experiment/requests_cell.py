@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from emulator.analysis import request_verdict, tcp_path
-from emulator.analysis.observed import Delays, MachineUse
 from emulator.analysis.request_figures import RequestFigures
 from emulator.analysis.request_verdict import RequestEvidence
 from emulator.errors import MeasureError
 from emulator.experiment import observe_cell
 from emulator.experiment.attempts import Attempts
 from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.lane_watch import LaneWatch
 from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
 from emulator.hosts.host import Host
 from emulator.hosts.requests import load as request_load
 from emulator.hosts.requests.load import RequestReports, RequestTest
-from emulator.hosts.tools import machine_facts, nstat, time_tolerance
+from emulator.hosts.tools import machine_facts
 from emulator.model.sweep_axes import OUTBOUND
 
 if TYPE_CHECKING:
@@ -40,41 +39,29 @@ def _measure(
 ) -> Execution:
     client, server = (hub, site) if spec.direction == OUTBOUND else (site, hub)
     rtt_ns = observe_cell.idle_rtt_ns(spec, client, server, attempts)
-    cached, short = observe_cell.cached(client), any(observe_cell.short_of_memory(host) for host in (client, server))
-    counters, status = observe_cell.counters(hub, site), appliance.status()
+    watch = LaneWatch(spec, appliance, hub, site, rtt_ns=rtt_ns, cached_metrics=observe_cell.cached(client))
     test = RequestTest(load_of(spec), spec.duration_s, spec.lane.rtt_ns, spec.congestion_control)
     reports = request_load.run(test, client, server, observe_cell.address(spec, server))
-    after, increase = appliance.status(), nstat.increase(counters, observe_cell.counters(hub, site))
-    jitter_ns = spec.lane.outbound.jitter_ns + spec.lane.inbound.jitter_ns
+    lane = watch.ended()
     seen = RequestEvidence(
+        **asdict(lane.evidence),
         load=test.load,
         figures=_figures(reports),
-        queues=observe_cell.both_increases(spec, status, after),
-        machine=MachineUse(os.uname().release, increase, 0.0),
-        memory_short=short,
-        rtt_before_ns=rtt_ns,
-        rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns() + jitter_ns,
-        cached_metrics=cached,
-        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
         initcwnd=spec.profile.initcwnd or tcp_path.INITCWND_SEGMENTS,
     )
-    late = observe_cell.late(spec, status, after)
     judgement = request_verdict.judge(paths_of(spec), seen, tuple(attempts.caveats))
     result = RequestsResult(
         spec=spec,
         requests=seen.figures,
         queues=seen.queues,
         machine=seen.machine,
-        delays=Delays(seen.rtt_before_ns, None, None),
-        judgement=replace(judgement, invalid=(*judgement.invalid, *(str(one) for one in late if not one.passed))),
+        delays=lane.delays,
+        judgement=replace(judgement, invalid=(*judgement.invalid, *lane.too_late)),
         notes=(*tcp_profiles.notes(spec.profile), *unset),
         repeats=(seen.per_s,),
     )
     raw = {"client": dict(reports.client), "server": dict(reports.server)}
-    return Execution(
-        result,
-        {spec.workload.kind: raw, "machine": machine_facts.record(client), "queues": machine_facts.queues()},
-    )
+    return Execution(result, machine_facts.beside(client, {spec.workload.kind: raw}))
 
 
 def _figures(reports: RequestReports) -> RequestFigures:

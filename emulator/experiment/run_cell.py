@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.analysis.latency_histogram import Latency
-from emulator.analysis.observed import Delays, MachineUse, Sockets
+from emulator.analysis.observed import Delays, Sockets
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
 from emulator.control.capture import capturing
@@ -31,13 +30,14 @@ from emulator.experiment import flows_cell, observe_cell, program_cell, repeated
 from emulator.experiment.attempts import NO_IRTT, NO_LOADED_RTT, NO_SOCKET_FIGURES, Attempts
 from emulator.experiment.build_result import Measured, conclude
 from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.lane_watch import LaneWatch
 from emulator.experiment.merge import joined
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import resolve, tcp_profiles
 from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.host import Host
 from emulator.hosts.requests.workload import RequestsWorkload
-from emulator.hosts.tools import cpu_load, machine_facts, nstat, ping, rtt_prober, ss, time_tolerance
+from emulator.hosts.tools import cpu_load, machine_facts, ping, rtt_prober, ss
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.hosts.tools.rtt_prober import Prober
 from emulator.hosts.tools.workload import Ends, RunningWorkload, StreamWorkload
@@ -148,29 +148,21 @@ def _measure(
     cached = [observe_cell.cached(one) for one, _ in ends]
     with rtt_prober.between(sender, receiver, address, spec.lane.rtt_ns, precise) as prober:
         probes, idle = _idle(prober, attempts)
-        before, status = observe_cell.counters(hub, site), appliance.status()
-        short = any(observe_cell.short_of_memory(host) for host in ends[0])
+        watch = LaneWatch(spec, appliance, hub, site, rtt_ns=rtt_ns, cached_metrics=cached[0])
         with probes.beside(spec.duration_s) as loaded:
             transfers, answer, watched = _stream(spec, sender, receiver, attempts)
     if loaded.latency is None:
         attempts.note(NO_LOADED_RTT, f"the RTT beside the streams is not known: {loaded.failure}")
     sockets = [_sockets(looks, watched, attempts) for looks in watched.looks]
-    after, grown = appliance.status(), nstat.increase(before, observe_cell.counters(hub, site))
-    pairs = zip(observe_cell.queues(spec, status), observe_cell.queues(spec, after), strict=True)
-    queues = [observe_cell.increase(earlier, later, after.datapath) for earlier, later in pairs]
+    lane = watch.ended(watched.core_percent)
     common = Measured(
         transfer=transfers[0],
         sockets=sockets[0],
-        queues=queues[0],
-        machine=MachineUse(os.uname().release, grown, watched.core_percent),
+        lane=replace(lane.evidence, queues=lane.queues[0]),
         delays=Delays(rtt_ns, idle, loaded.latency),
-        memory_short=short,
         sender=observe_cell.buffers(sender),
         receiver=observe_cell.buffers(receiver),
-        cached_metrics=cached[0],
-        drift=tuple(f"{step.why}; as asked again by: {step.op}" for step in after.drift),
-        rtt_tolerance_ns=time_tolerance.rtt_tolerance_ns(),
-        late=observe_cell.late(spec, status, after),
+        late=lane.late,
         unset=unset,
         caveats=tuple(attempts.caveats),
     )
@@ -180,13 +172,12 @@ def _measure(
             common,
             transfer=transfers[1],
             sockets=sockets[1],
-            queues=queues[1],
+            lane=replace(lane.evidence, queues=lane.queues[1], cached_metrics=cached[1]),
             sender=observe_cell.buffers(receiver),
             receiver=observe_cell.buffers(sender),
-            cached_metrics=cached[1],
         )
         results.append(conclude(spec.ways[1], back))
-    raw = {spec.workload.kind: answer, "machine": machine_facts.record(sender), "queues": machine_facts.queues()}
+    raw = machine_facts.beside(sender, {spec.workload.kind: answer})
     return Execution(results[0] if len(results) == 1 else joined(spec, results), raw)
 
 

@@ -63,7 +63,19 @@ def runs(*all: ProgramRun, quiet_ms: float | None = 0, bytes: int | None = None)
 def facts(program: ProgramRuns, path: TcpPath = PATH, queues: Queues = CLEAN) -> ProgramFacts:
     """A cell over 100 ms at 1 Gbit/s, with the kernel's own buffers at both ends."""
     machine = MachineUse("6.12.117", {}, 0.0)
-    return ProgramFacts(program, path, BUFFERS, BUFFERS, queues, machine, path.rtt_ns)
+    return ProgramFacts(
+        program=program,
+        path=path,
+        client=BUFFERS,
+        server=BUFFERS,
+        queues=queues,
+        machine=machine,
+        memory_short=False,
+        rtt_before_ns=path.rtt_ns,
+        rtt_tolerance_ns=0,
+        cached_metrics=0,
+        drift=(),
+    )
 
 
 def chatty(turns: int = 17, rtt_ms: float = 100, quiet_ms: float | None = 0, repeats: int = 1) -> ProgramRuns:

@@ -64,7 +64,7 @@ def evidence(load: RequestLoad | None = None, found: RequestFigures | None = Non
         **changes,
     }
     sound = figures([80 * MS] * 125)
-    return RequestEvidence(load or RequestLoad(), found or sound, queues, machine, **values)
+    return RequestEvidence(load or RequestLoad(), found or sound, queues=queues, machine=machine, **values)
 
 
 def result(load: RequestLoad, rtt_ns: int = 80 * MS, times: Sequence[int] = (), **changes: Any) -> RequestsResult:

@@ -53,6 +53,11 @@ def algorithms(wanted: Iterable[str]) -> tuple[str, ...]:
     return tuple(ALGORITHMS.read_text().split())
 
 
+def beside(host: InspectedHost, own: dict[str, Any]) -> dict[str, Any]:
+    """A workload's own output, with all facts and the queues of this machine."""
+    return {**own, "machine": record(host), "queues": queues()}
+
+
 def record(host: InspectedHost) -> dict[str, Any]:
     """All facts. A fact that no tool can report stays empty: the facts inform readers and decide nothing."""
     lab = json.loads(os.environ.get(LAB_ROOT, "{}"))
