@@ -10,14 +10,15 @@ from emulator.analysis import flow_shares, validity_checks, verdict
 from emulator.analysis.flow_figures import FlowFigures, GroupFigures
 from emulator.analysis.observed import LaneEvidence
 from emulator.analysis.tcp_path import NS, TcpPath
-from emulator.analysis.transfer import Caveat
+from emulator.analysis.transfer import Caveat, reasons
+from emulator.analysis.verdict import Verdict
 from emulator.model.flow_group import Contest
 from emulator.model.impairment import IN_TURN
 
-FAIR, UNEQUAL, LOSS = "fair shares", "unequal shares", "loss"
+FAIR, UNEQUAL = "fair shares", "unequal shares"
 KINDS = (
-    verdict.EMULATOR, FAIR, UNEQUAL, verdict.LINE, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER, LOSS, verdict.CPU,
-    verdict.UNKNOWN,
+    verdict.EMULATOR, FAIR, UNEQUAL, verdict.LINE, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER, verdict.LOSS,
+    verdict.CPU, verdict.UNKNOWN,
 )  # fmt: skip
 FULL = 0.9
 """The share of the line from which on the flows fill it."""
@@ -59,83 +60,72 @@ class FlowJudgement(Struct, frozen=True):
 
 def judge(path: TcpPath, seen: FlowEvidence, caveats: tuple[Caveat, ...] = ()) -> FlowJudgement:
     """The judgement of a cell; `caveats` are how the measuring itself went."""
-    kind, limiter, evidence = next(found for found in (look(path, seen) for look in _LIMITERS) if found)
+    limit = verdict.of_emulator(seen) or next(one for look in _LIMITERS if (one := look(path, seen)))
     own = (Caveat(name, text, fatal) for name, fatal, look in FLOW_DETECTORS for text in look(path, seen))
     found = [*validity_checks.of_lane(path, seen), *own, *caveats]
     return FlowJudgement(
         line_bytes_per_s=path.line_bytes_per_s,
-        kind=kind,
-        limiter=limiter,
-        evidence=evidence,
-        advice=_advice(seen, kind),
-        invalid=tuple(finding.text for finding in found if finding.fatal),
-        findings=tuple(f"{finding.check}: {finding.text}" for finding in found),
+        kind=limit.kind,
+        limiter=limit.limiter,
+        evidence=limit.evidence,
+        advice=_advice(seen, limit.kind),
+        invalid=reasons(found),
+        findings=tuple(map(str, found)),
     )
 
 
-Found = tuple[str, str, str] | None
-
-
-def _emulator(_: TcpPath, seen: FlowEvidence) -> Found:
-    if seen.queues.drops_limit:
-        dropped = f"its own queue dropped {seen.queues.drops_limit} packets"
-        return verdict.EMULATOR, "emulator (limit)", dropped
-    if seen.machine.memory_pressures or seen.memory_short:
-        return verdict.EMULATOR, "emulator (memory)", "TCP ran short of tcp_mem"
-    return None
-
-
-def _shares(path: TcpPath, seen: FlowEvidence) -> Found:
+def _shares(path: TcpPath, seen: FlowEvidence) -> Verdict | None:
     """The flows fill the line: what each group has of its fair share."""
     full = seen.figures.bytes_per_s / path.line_bytes_per_s
     if full < FULL or not seen.endless:
         return None
     if len(seen.endless) < 2:
-        return verdict.LINE, "line", f"{full:.1%} of what the line carries"
+        return Verdict(verdict.LINE, "line", f"{full:.1%} of what the line carries")
     told = ", ".join(f"{one.congestion_control} {one.fair_share or 0:.2f}" for one in seen.endless)
     text = f"of its fair share each group has: {told}; Jain's index {seen.figures.jain:.3f}"
     worst = max(abs((one.fair_share or 0) - 1) for one in seen.endless)
     if worst <= flow_shares.NEAR_FAIR:
-        return FAIR, FAIR, text
+        return Verdict(FAIR, FAIR, text)
     most = max(seen.endless, key=lambda one: one.fair_share or 0)
-    return UNEQUAL, f"{UNEQUAL} ({most.congestion_control} has more)", text
+    return Verdict(UNEQUAL, f"{UNEQUAL} ({most.congestion_control} has more)", text)
 
 
-def _windows(_: TcpPath, seen: FlowEvidence) -> Found:
+def _windows(_: TcpPath, seen: FlowEvidence) -> Verdict | None:
     for group in sorted(seen.endless, key=lambda one: -one.sockets.busy_us):
         if group.sockets.sndbuf_share > verdict.LIMITED_SHARE:
             text = f"{group.congestion_control} waited for its send buffer {group.sockets.sndbuf_share:.0%} of the time"
-            return verdict.SEND_BUFFER, "send buffer", text
+            return Verdict(verdict.SEND_BUFFER, "send buffer", text)
         if group.sockets.rwnd_share > verdict.LIMITED_SHARE:
             share = f"{group.sockets.rwnd_share:.0%}"
             text = f"{group.congestion_control} waited for the receiver's window {share} of the time"
-            return verdict.RECEIVE_WINDOW, "receive window", text
+            return Verdict(verdict.RECEIVE_WINDOW, "receive window", text)
     return None
 
 
-def _loss(path: TcpPath, seen: FlowEvidence) -> Found:
+def _loss(path: TcpPath, seen: FlowEvidence) -> Verdict | None:
     again, dropped, marked = seen.figures.retransmits, seen.queues.drops_buffer, seen.machine.marked
     if marked > again:
-        return LOSS, "loss (ECN marks)", f"{marked} segments acknowledged as marked by ECN, {again} sent again"
-    if not again or not (path.loss or dropped):
-        return None
-    why = f"at a loss of {path.loss:.4%}" if path.loss else f"of {dropped} packets dropped by the full buffer"
-    return LOSS, "loss" if path.loss else "loss (buffer drops)", f"{again} segments sent again {why}"
+        text = f"{marked} segments acknowledged as marked by ECN, {again} sent again"
+        return Verdict(verdict.LOSS, "loss (ECN marks)", text)
+    return verdict.of_loss(again, path.loss, dropped)
 
 
-def _cpu(_: TcpPath, seen: FlowEvidence) -> Found:
+def _cpu(_: TcpPath, seen: FlowEvidence) -> Verdict | None:
     used = max(seen.figures.sender_cpu_percent, seen.figures.receiver_cpu_percent)
     if used < verdict.CPU_PERCENT:
         return None
-    return verdict.CPU, "CPU", f"the flow program used {used:.0f} % of a core"
+    return Verdict(verdict.CPU, "CPU", f"the flow program used {used:.0f} % of a core")
 
 
-def _unknown(path: TcpPath, seen: FlowEvidence) -> Found:
+def _unknown(path: TcpPath, seen: FlowEvidence) -> Verdict | None:
     share = seen.figures.bytes_per_s / path.line_bytes_per_s
-    return verdict.UNKNOWN, "unknown", f"{share:.1%} of what the line carries, and no window, loss or CPU limited it"
+    text = f"{share:.1%} of what the line carries, and no window, loss or CPU limited it"
+    return Verdict(verdict.UNKNOWN, "unknown", text)
 
 
-_LIMITERS: tuple[Callable[[TcpPath, FlowEvidence], Found], ...] = (_emulator, _shares, _windows, _loss, _cpu, _unknown)
+_LIMITERS: tuple[Callable[[TcpPath, FlowEvidence], Verdict | None], ...] = (
+    _shares, _windows, _loss, _cpu, _unknown,
+)  # fmt: skip
 
 
 def _advice(seen: FlowEvidence, kind: str) -> str:
@@ -196,7 +186,7 @@ def _group_rtt(_: TcpPath, seen: FlowEvidence) -> Iterator[str]:
 
 def _program_cpu(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:
     if found := _cpu(path, seen):
-        yield f"{found[2]}: the CPU may be the limit"
+        yield f"{found.evidence}: the CPU may be the limit"
 
 
 def _short(path: TcpPath, seen: FlowEvidence) -> Iterator[str]:

@@ -85,6 +85,11 @@ class LaneEvidence(Struct, frozen=True, kw_only=True):
     cached_metrics: int
     drift: tuple[str, ...]
 
+    @property
+    def lacked_memory(self) -> bool:
+        """Whether TCP was short of tcp_mem, before the workload or beside it."""
+        return self.memory_short or self.machine.memory_pressures > 0
+
 
 class CapturedFile(Struct, frozen=True):
     """A file of captured frames (pcapng): its name, its SHA-256, how many frames it has, and how many its port lost.

@@ -20,8 +20,8 @@ from emulator.analysis.verdict import Buffers
 
 LINE, RECEIVE_WINDOW, SEND_BUFFER = verdict.LINE, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER
 SLOW_START = verdict.SLOW_START
-ROUND_TRIPS, HANDSHAKES, LOSS, PROGRAM = "round trips", "handshakes", "loss", "the program itself"
-UNKNOWN, LISTEN_QUEUE = verdict.UNKNOWN, "listen queue"
+ROUND_TRIPS, HANDSHAKES, PROGRAM = "round trips", "handshakes", "the program itself"
+LOSS, UNKNOWN, LISTEN_QUEUE = verdict.LOSS, verdict.UNKNOWN, "listen queue"
 KINDS = (
     ROUND_TRIPS, HANDSHAKES, RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, LOSS, LINE, PROGRAM, UNKNOWN, LISTEN_QUEUE,
 )  # fmt: skip

@@ -25,7 +25,7 @@ from emulator.analysis.program_time import (
     ProgramFacts,
 )  # fmt: skip
 from emulator.analysis.tcp_path import NS
-from emulator.analysis.transfer import Caveat
+from emulator.analysis.transfer import Caveat, reasons
 from emulator.analysis.tuning_advice import IN_FLIGHT_SHARE, WINDOW_SHARE
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
 from emulator.units import MIB_BYTES
@@ -80,8 +80,8 @@ def judge(facts: ProgramFacts) -> ProgramJudgement:
         advice=str(advise(facts, kind, parts) or ""),
         efficiency=efficiency(facts),
         shares=parts,
-        invalid=tuple(caveat.text for caveat in found if caveat.fatal),
-        findings=tuple(f"{caveat.check}: {caveat.text}" for caveat in found),
+        invalid=reasons(found),
+        findings=tuple(map(str, found)),
     )
 
 

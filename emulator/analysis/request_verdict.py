@@ -11,12 +11,13 @@ from emulator.analysis import request_figures, tcp_path, validity_checks, verdic
 from emulator.analysis.observed import LaneEvidence
 from emulator.analysis.request_figures import RequestFigures, RequestPaths
 from emulator.analysis.tcp_path import NS
-from emulator.analysis.transfer import Caveat
+from emulator.analysis.transfer import Caveat, reasons
+from emulator.analysis.verdict import Verdict
 from emulator.model.request_load import RequestLoad
 
-ROUND_TRIPS, OFFERED, LOSS, TIMES = "round trips", "offered rate", "loss", "time of each request"
+ROUND_TRIPS, OFFERED, TIMES = "round trips", "offered rate", "time of each request"
 KINDS = (
-    verdict.EMULATOR, verdict.LINE, OFFERED, ROUND_TRIPS, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER, LOSS,
+    verdict.EMULATOR, verdict.LINE, OFFERED, ROUND_TRIPS, verdict.RECEIVE_WINDOW, verdict.SEND_BUFFER, verdict.LOSS,
     verdict.CPU, verdict.SLOW_START, verdict.UNKNOWN,
 )  # fmt: skip
 REACHED = 0.9
@@ -58,92 +59,69 @@ class RequestJudgement(Struct, frozen=True):
 
 def judge(paths: RequestPaths, seen: RequestEvidence, caveats: tuple[Caveat, ...] = ()) -> RequestJudgement:
     """The judgement of a cell; `caveats` are how the measuring itself went."""
-    kind, limiter, evidence = _limiter(paths, seen)
+    limit = verdict.of_emulator(seen) or next(one for look in _LIMITERS if (one := look(paths, seen)))
     found = [*validity_checks.of_lane(paths.lane, seen), *_own(paths, seen), *caveats]
     round_trips = request_figures.round_trip_ceiling(seen.load, paths.rtt_ns)
     return RequestJudgement(
         round_trips_per_s=round_trips if math.isfinite(round_trips) else None,
         line_per_s=request_figures.line_ceiling(seen.load, paths),
-        kind=kind,
-        limiter=limiter,
-        evidence=evidence,
-        advice=_advice(paths, seen, kind),
-        invalid=tuple(finding.text for finding in found if finding.fatal),
-        findings=tuple(f"{finding.check}: {finding.text}" for finding in found),
+        kind=limit.kind,
+        limiter=limit.limiter,
+        evidence=limit.evidence,
+        advice=_advice(paths, seen, limit.kind),
+        invalid=reasons(found),
+        findings=tuple(map(str, found)),
     )
 
 
-def _limiter(paths: RequestPaths, seen: RequestEvidence) -> tuple[str, str, str]:
-    """The kind, the limiter in a few words, and the evidence."""
-    return next(found for found in (look(paths, seen) for look in _LIMITERS) if found)
-
-
-Found = tuple[str, str, str] | None
-
-
-def _emulator(_: RequestPaths, seen: RequestEvidence) -> Found:
-    if seen.queues.drops_limit:
-        dropped = f"its own queue dropped {seen.queues.drops_limit} packets"
-        return verdict.EMULATOR, "emulator (limit)", dropped
-    if seen.machine.memory_pressures or seen.memory_short:
-        return verdict.EMULATOR, "emulator (memory)", "TCP ran short of tcp_mem"
-    return None
-
-
-def _line(paths: RequestPaths, seen: RequestEvidence) -> Found:
+def _line(paths: RequestPaths, seen: RequestEvidence) -> Verdict | None:
     share = seen.per_s / request_figures.line_ceiling(seen.load, paths)
-    return (verdict.LINE, "line", f"{share:.1%} of what the line carries") if share >= REACHED else None
+    return Verdict(verdict.LINE, "line", f"{share:.1%} of what the line carries") if share >= REACHED else None
 
 
-def _offered(_: RequestPaths, seen: RequestEvidence) -> Found:
+def _offered(_: RequestPaths, seen: RequestEvidence) -> Verdict | None:
     offered = seen.load.offered_per_s
     if offered is None or seen.figures.overloaded or seen.per_s < OFFERED_REACHED * offered:
         return None
     held = f"{seen.figures.held} of {seen.figures.answered} requests waited for a free place"
-    return OFFERED, "offered rate", f"every request was answered; {held}"
+    return Verdict(OFFERED, "offered rate", f"every request was answered; {held}")
 
 
-def _round_trips(paths: RequestPaths, seen: RequestEvidence) -> Found:
+def _round_trips(paths: RequestPaths, seen: RequestEvidence) -> Verdict | None:
     load, ceiling = seen.load, request_figures.round_trip_ceiling(seen.load, paths.rtt_ns)
     possible = load.places * NS / (request_figures.ideal_ns(load, paths) + load.think_ns)
     if math.isinf(ceiling) or seen.per_s < REACHED * possible:
         return None
     cycle = "round trip" if not load.think_ns else "round trip and think time"
     text = f"{seen.per_s / ceiling:.1%} of {load.connections} x {load.in_flight} requests each {cycle}"
-    return ROUND_TRIPS, "round trips", text
+    return Verdict(ROUND_TRIPS, "round trips", text)
 
 
-def _windows(_: RequestPaths, seen: RequestEvidence) -> Found:
+def _windows(_: RequestPaths, seen: RequestEvidence) -> Verdict | None:
     sender = max(seen.figures.client, seen.figures.server, key=lambda end: end.rwnd_limited_us + end.sndbuf_limited_us)
     if sender.sndbuf_share > verdict.LIMITED_SHARE and sender.sndbuf_share >= sender.rwnd_share:
         text = f"the sender waited for its own buffer {sender.sndbuf_share:.0%} of the time"
-        return verdict.SEND_BUFFER, "send buffer", text
+        return Verdict(verdict.SEND_BUFFER, "send buffer", text)
     if sender.rwnd_share > verdict.LIMITED_SHARE:
         text = f"the sender waited for the receiver's window {sender.rwnd_share:.0%} of the time"
-        return verdict.RECEIVE_WINDOW, "receive window", text
+        return Verdict(verdict.RECEIVE_WINDOW, "receive window", text)
     return None
 
 
-def _loss(paths: RequestPaths, seen: RequestEvidence) -> Found:
-    again, dropped = seen.figures.retransmits, seen.queues.drops_buffer
-    if not again or not (paths.lane.loss or dropped):
-        return None
-    why = (
-        f"at a loss of {paths.lane.loss:.4%}" if paths.lane.loss else f"of {dropped} packets dropped by the full buffer"
-    )
-    return LOSS, "loss" if paths.lane.loss else "loss (buffer drops)", f"{again} segments sent again {why}"
+def _loss(paths: RequestPaths, seen: RequestEvidence) -> Verdict | None:
+    return verdict.of_loss(seen.figures.retransmits, paths.lane.loss, seen.queues.drops_buffer)
 
 
-def _cpu(_: RequestPaths, seen: RequestEvidence) -> Found:
+def _cpu(_: RequestPaths, seen: RequestEvidence) -> Verdict | None:
     used = max(seen.figures.client_cpu_percent, seen.figures.server_cpu_percent)
-    return (verdict.CPU, "CPU", f"the request program used {used:.0f} % of a core") if _busy(seen) else None
+    return Verdict(verdict.CPU, "CPU", f"the request program used {used:.0f} % of a core") if _busy(seen) else None
 
 
 def _busy(seen: RequestEvidence) -> bool:
     return max(seen.figures.client_cpu_percent, seen.figures.server_cpu_percent) >= verdict.CPU_PERCENT
 
 
-def _slow_start(paths: RequestPaths, seen: RequestEvidence) -> Found:
+def _slow_start(paths: RequestPaths, seen: RequestEvidence) -> Verdict | None:
     extra_ns = seen.figures.service.mean_ns - request_figures.ideal_ns(seen.load, paths)
     larger = max(seen.load.request_bytes, seen.load.answer_bytes)
     if larger <= seen.initcwnd * tcp_path.mss_bytes(paths.lane.mtu) or extra_ns < paths.rtt_ns / 10:
@@ -151,17 +129,19 @@ def _slow_start(paths: RequestPaths, seen: RequestEvidence) -> Found:
     trips = extra_ns / paths.rtt_ns if paths.rtt_ns else 0
     text = f"a request took {trips:.1f} round trips longer than the lane needs"
     if paths.there.congestion_control.startswith("bbr"):
-        return verdict.SLOW_START, "slow start (pacing)", f"{text}: bbr paces it at the rate that it has seen so far"
-    return verdict.SLOW_START, "slow start", f"{text}, while its window grew"
+        text = f"{text}: bbr paces it at the rate that it has seen so far"
+        return Verdict(verdict.SLOW_START, "slow start (pacing)", text)
+    return Verdict(verdict.SLOW_START, "slow start", f"{text}, while its window grew")
 
 
-def _unknown(paths: RequestPaths, seen: RequestEvidence) -> Found:
+def _unknown(paths: RequestPaths, seen: RequestEvidence) -> Verdict | None:
     share = seen.per_s / request_figures.ceiling(seen.load, paths)
-    return verdict.UNKNOWN, "unknown", f"no ceiling, window, loss or CPU limited it: {share:.1%} of the lowest ceiling"
+    text = f"no ceiling, window, loss or CPU limited it: {share:.1%} of the lowest ceiling"
+    return Verdict(verdict.UNKNOWN, "unknown", text)
 
 
-_LIMITERS: tuple[Callable[[RequestPaths, RequestEvidence], Found], ...] = (
-    _emulator, _line, _offered, _round_trips, _windows, _loss, _cpu, _slow_start, _unknown,
+_LIMITERS: tuple[Callable[[RequestPaths, RequestEvidence], Verdict | None], ...] = (
+    _line, _offered, _round_trips, _windows, _loss, _cpu, _slow_start, _unknown,
 )  # fmt: skip
 
 
@@ -254,7 +234,7 @@ def _late(_: RequestPaths, seen: RequestEvidence) -> str:
 
 def _program_cpu(paths: RequestPaths, seen: RequestEvidence) -> str:
     found = _cpu(paths, seen)
-    return f"{found[2]}: the CPU may be the limit" if found else ""
+    return f"{found.evidence}: the CPU may be the limit" if found else ""
 
 
 def _few(_: RequestPaths, seen: RequestEvidence) -> str:

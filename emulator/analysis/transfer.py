@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from emulator.analysis.tcp_path import Interval
@@ -13,6 +15,14 @@ class Caveat(Struct, frozen=True):
     check: str
     text: str
     fatal: bool
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.text}"
+
+
+def reasons(found: Iterable[Caveat]) -> tuple[str, ...]:
+    """Why the number is invalid; empty when it is valid."""
+    return tuple(one.text for one in found if one.fatal)
 
 
 class SenderSample(Struct, frozen=True):

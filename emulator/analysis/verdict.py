@@ -28,6 +28,7 @@ CONGESTION_WINDOW = "congestion window"
 SLOW_START = "slow start"
 CPU = "CPU"
 EMULATOR = "emulator"
+LOSS = "loss"
 UNKNOWN = "unknown"
 KINDS = (LINE, RECEIVE_WINDOW, SEND_BUFFER, CONGESTION_WINDOW, SLOW_START, CPU, EMULATOR, UNKNOWN)
 
@@ -79,11 +80,6 @@ class Evidence(LaneEvidence, frozen=True):
         """Segments that were sent again."""
         return self.transfer.retransmits or 0
 
-    @property
-    def lacked_memory(self) -> bool:
-        """Whether TCP was short of tcp_mem, before the cell or in it."""
-        return self.memory_short or self.machine.memory_pressures > 0
-
 
 class Judgement(Struct, frozen=True):
     """The judgement of a cell: its prediction, its limiter, the setting that would raise it, and its validity.
@@ -117,7 +113,7 @@ def judge(path: TcpPath, seen: Evidence) -> Verdict:
     of_line = seen.throughput.steady_bytes_per_s / path.line_bytes_per_s
     if of_line >= LINE_SHARE:
         return Verdict(LINE, LINE, f"{of_line:.1%} of what the line carries")
-    return _emulator(seen) or _windows(path, seen) or _congestion(path, seen) or _rest(seen, of_line)
+    return of_emulator(seen) or _windows(path, seen) or _congestion(path, seen) or _rest(seen, of_line)
 
 
 def fills_window(seen: Evidence) -> bool:
@@ -146,13 +142,22 @@ def busy(seen: Evidence) -> str:
     return ""
 
 
-def _emulator(seen: Evidence) -> Verdict | None:
+def of_emulator(seen: LaneEvidence) -> Verdict | None:
+    """The emulator itself, when it dropped packets or TCP lacked memory; else None."""
     if seen.queues.drops_limit:
         return Verdict(EMULATOR, "emulator (limit)", f"its own queue dropped {seen.queues.drops_limit} packets")
     if seen.lacked_memory:
         times = f"{seen.machine.memory_pressures} times" if seen.machine.memory_pressures else "before it began"
         return Verdict(EMULATOR, "emulator (memory)", f"TCP ran short of tcp_mem {times}")
     return None
+
+
+def of_loss(again: int, loss: float, dropped: int) -> Verdict | None:
+    """Loss, when segments were sent again on a lane that has loss or whose buffer dropped packets; else None."""
+    if not again or not (loss or dropped):
+        return None
+    why = f"at a loss of {loss:.4%}" if loss else f"of {dropped} packets dropped by the full buffer"
+    return Verdict(LOSS, LOSS if loss else "loss (buffer drops)", f"{again} segments sent again {why}")
 
 
 def _windows(path: TcpPath, seen: Evidence) -> Verdict | None:

@@ -124,7 +124,7 @@ def _found(tree: Path, ends: tuple[str, str], asked: Asked, as_json: bool) -> Bi
 def _measure(tree: Path, asked: Asked) -> Callable[[str], Result]:
     """Builds a commit's kernel and measures the cell on it."""
     from emulator.cli.build_progress import build_progress
-    from emulator.experiment import lab_programs, results, sweep_runner
+    from emulator.experiment import lab_programs, sweep_runner
 
     (spec,) = asked.specs
 
@@ -133,10 +133,7 @@ def _measure(tree: Path, asked: Asked) -> Callable[[str], Result]:
             root = lab_programs.settled(replace(asked.root, kernel=f"{tree}@{commit}"), building)
             lab_programs.built([spec], root, building)
         runner = sweep_runner.in_lab(sweep_runner.cpus()[:1], None, root)
-        found: list[Result] = []
-        while not results.enough(found, asked.most_repeats):
-            found.append(runner(spec.again(len(found))).result)
-        return results.merged(found)
+        return sweep_runner.repeated(spec, lambda again: runner(again).result, asked.most_repeats)
 
     return measure
 

@@ -8,7 +8,7 @@ from msgspec.structs import asdict, replace
 from emulator.analysis import tcp_path, throughput_models, tuning_advice, validity_checks
 from emulator.analysis.observed import Delays, LaneEvidence, Sockets
 from emulator.analysis.tcp_path import NS
-from emulator.analysis.transfer import Caveat, Transfer
+from emulator.analysis.transfer import Caveat, Transfer, reasons
 from emulator.analysis.verdict import Buffers, Evidence, Judgement, Throughput, judge
 from emulator.experiment.cell_result import CellResult, CellSpec
 from emulator.experiment.engine_lateness import Late
@@ -88,10 +88,10 @@ def _judgement(spec: CellSpec, evidence: Evidence, measured: Measured) -> Judgem
         evidence=verdict.evidence,
         advice=str(hint) if hint else "",
         invalid=(
-            *(finding.text for finding in findings if finding.fatal),
+            *reasons(findings),
             *(str(one) for one in measured.late if not one.passed),
         ),
-        findings=tuple(f"{finding.check}: {finding.text}" for finding in findings),
+        findings=tuple(map(str, findings)),
     )
 
 

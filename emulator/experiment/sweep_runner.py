@@ -8,7 +8,7 @@ import os
 import queue
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 
@@ -172,13 +172,24 @@ def measure_cell(spec: CellSpec, folder: RunFolder, runner: Runner, most_repeats
 
     Every repeat has its own seed. Raises Stopped between two repeats, and the runner's errors.
     """
-    found = folder.repeats(spec, most_repeats)
-    while not results.enough(found, most_repeats):
+
+    def measure(again: CellSpec) -> Result:
         if stop.is_set():
             raise Stopped
-        done = runner(spec.again(len(found)))
+        done = runner(again)
         folder.save(done)
-        found.append(done.result)
+        return done.result
+
+    return repeated(spec, measure, most_repeats, folder.repeats(spec, most_repeats))
+
+
+def repeated(
+    spec: CellSpec, measure: Callable[[CellSpec], Result], most_repeats: int, earlier: Iterable[Result] = ()
+) -> Result:
+    """Measure a cell after its earlier repeats until its mean is certain enough or its repeats are done."""
+    found = list(earlier)
+    while not results.enough(found, most_repeats):
+        found.append(measure(spec.again(len(found))))
     return results.merged(found)
 
 

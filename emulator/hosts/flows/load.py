@@ -21,8 +21,9 @@ SETUP_ROUND_TRIPS = 20
 LEAST_PATIENCE_NS = 30 * 10**9
 INTERVALS, LEAST_INTERVAL_NS, ROUND_INTERVAL_NS = 300, 10**8, 10**7
 _LATE_S = 60.0
-_SHARED = [f"emulator.hosts.requests.{name}" for name in ("wire", "server", "client")]
-PROGRAM = CarriedProgram("flow program", [*_SHARED, *(f"{__package__}.{name}" for name in ("receiver", "sender"))])
+PROGRAM = CarriedProgram(
+    "flow program", ["emulator.hosts.requests.wire", *(f"{__package__}.{name}" for name in ("receiver", "sender"))]
+)
 
 
 class FlowTest(Struct, frozen=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import heapq
-import json
 import os
 import select
 import socket
@@ -22,7 +21,6 @@ from functools import partial
 from typing import Any
 
 from emulator.hosts.flows.receiver import ANSWER, receive
-from emulator.hosts.requests.client import OTHER_FILES, allow_files
 from emulator.hosts.requests.wire import (
     BLOCK,
     IN,
@@ -32,6 +30,7 @@ from emulator.hosts.requests.wire import (
     ExactTimer,
     RequestFailed,
     SocketTotals,
+    run_end,
     tuned,
 )
 
@@ -342,11 +341,4 @@ def send(wish: dict[str, Any]) -> dict[str, Any]:
 
 def main(argv: list[str]) -> int:
     """Run one end with its settings in JSON; print its report."""
-    try:
-        wish = json.loads(argv[1])
-        allow_files(wish["files"] + OTHER_FILES)
-        report, code = {"send": send, "receive": receive}[argv[0]](wish), 0
-    except (RequestFailed, OSError) as error:
-        report, code = {"error": str(error)}, 1
-    print(json.dumps(report))  # noqa: T201
-    return code
+    return run_end(argv, {"send": send, "receive": receive}, "files")

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import errno
 import heapq
-import json
 import os
-import resource
 import select
 import socket
 import sys
@@ -33,11 +31,11 @@ from emulator.hosts.requests.wire import (
     RequestConnection,
     RequestFailed,
     SocketTotals,
+    run_end,
     tuned,
 )
 
 OVERHEAD_ROUNDS = 50
-OTHER_FILES = 64
 
 
 class RequestClient:
@@ -287,24 +285,6 @@ def ask(wish: dict[str, Any]) -> dict[str, Any]:
     return {**report, "cpu_s": report["cpu_s"] - cpu_s, "overhead_ns": own_ns}
 
 
-def allow_files(count: int) -> None:
-    """Be allowed so many open files, of which each connection is one. Raises RequestFailed."""
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, count), max(most, count)))
-    except (OSError, ValueError):
-        raise RequestFailed(
-            f"it may open {most} files and needs {count}: use fewer connections, or ulimit -n"
-        ) from None
-
-
 def main(argv: list[str]) -> int:
     """Run one end with its settings in JSON; print its report."""
-    try:
-        wish = json.loads(argv[1])
-        allow_files(wish["connections"] + OTHER_FILES)
-        report, code = {"serve": serve, "ask": ask}[argv[0]](wish), 0
-    except (RequestFailed, OSError) as error:
-        report, code = {"error": str(error)}, 1
-    print(json.dumps(report))  # noqa: T201
-    return code
+    return run_end(argv, {"serve": serve, "ask": ask}, "connections")

@@ -1,21 +1,26 @@
-"""What both ends of the request program share: connections, a timer, and counts of durations.
+"""What the ends of the request program share, and those of the flow program: a start, a timer, counts of durations.
 
-The program is these modules: `wire`, `server` and `client`. It runs on hosts where nothing of Longhaul is installed
-(`load`), so the three import the standard library only, and run on any Linux with Python 3.8.
+The request program is these modules: `wire`, `server` and `client`; the flow program is `wire` and its own two. They
+run on hosts where nothing of Longhaul is installed (`load`), so they import the standard library only, and run on any
+Linux with Python 3.8.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import resource
 import select
 import socket
 import struct
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
 
 NS = 10**9
+OTHER_FILES = 64
 DIGIT_BITS = 15
 """Of a duration: its leading bits, which is what HdrHistogram keeps for four digits."""
 BLOCK = memoryview(bytes(1 << 20))
@@ -144,3 +149,29 @@ def tuned(one: socket.socket, congestion_control: str | None) -> socket.socket:
         except OSError as error:
             raise RequestFailed(f"congestion control {congestion_control}: {error.strerror}") from None
     return one
+
+
+def allow_files(count: int) -> None:
+    """Be allowed so many open files, of which each connection is one. Raises RequestFailed."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, count), max(most, count)))
+    except (OSError, ValueError):
+        raise RequestFailed(
+            f"it may open {most} files and needs {count}: use fewer connections, or ulimit -n"
+        ) from None
+
+
+def run_end(argv: list[str], ends: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]], files: str) -> int:
+    """Run the end that is named first, with its settings in JSON; print its report, and return the exit code.
+
+    The setting `files` is how many connections there will be.
+    """
+    try:
+        wish = json.loads(argv[1])
+        allow_files(wish[files] + OTHER_FILES)
+        report, code = ends[argv[0]](wish), 0
+    except (RequestFailed, OSError) as error:
+        report, code = {"error": str(error)}, 1
+    print(json.dumps(report))  # noqa: T201
+    return code
