@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+NEEDED = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs"}
+"""What makes a disk, and the package of each."""
 
 
 class Kernel(NamedTuple):
@@ -34,6 +38,14 @@ def copies(folder: Path) -> str:
     owned = "--owner=0 --group=0 --mode=u=rwX,go=rX"
     # The mode does not depend on the umask of who checked the files out; programs stay programs.
     return f'tar -C "{folder}" {owned} -c . | tar -C "$1" -x --no-same-permissions --no-overwrite-dir'
+
+
+def package_in(folder: Path) -> Path:
+    """Longhaul's Debian package in the folder of a release, which has the lab's, too. Ends the program without one."""
+    found = sorted(folder.glob("longhaul_*.deb"))
+    if len(found) != 1:
+        sys.exit(f"{folder} has {len(found) or 'no'} longhaul_*.deb, and one is needed: scripts/release --out {folder}")
+    return found[0].resolve()
 
 
 def installs(package: Path) -> Iterator[str]:

@@ -14,13 +14,14 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+import needed_programs
 
 from emulator import __version__
 
@@ -124,10 +125,7 @@ def build(
 
 def check_tools(has: Callable[[str], object] = shutil.which) -> None:
     """End the program where something is missing, with the command that installs it."""
-    missing = [name for name in NEEDED if not (Path(name).exists() if name.startswith("/") else has(name))]
-    if missing:
-        packages = " ".join(sorted({NEEDED[name] for name in missing}))
-        sys.exit(f"the images need {', '.join(missing)}: apt-get install -y {packages}")
+    needed_programs.check("the images need", NEEDED, has)
 
 
 def file_name(image: Image) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import debian_disk
+import needed_programs
 
 SUITE = "trixie"
 PARTS = Path(__file__).with_name("vagrant_box")
@@ -41,7 +42,7 @@ KEY = (
     "bEgE98OHlnVYCzRdK8jlqm8tehUc9c9WhQ== vagrant insecure public key"
 )
 """Vagrant's, which it logs in with."""
-NEEDED = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "qemu-img": "qemu-utils"}
+NEEDED = {**debian_disk.NEEDED, "qemu-img": "qemu-utils"}
 """What builds the box, and the package of each."""
 
 
@@ -62,7 +63,7 @@ def main() -> None:
         folder = Path(made)
         # apt reads below it as a user of its own.
         folder.chmod(0o755)
-        fill(folder, package_in(asked.packages), asked.suite, asked.mirror)
+        fill(folder, debian_disk.package_in(asked.packages), asked.suite, asked.mirror)
         pack(folder, box)
     print(f"{box}  {box.stat().st_size} bytes, in {time.monotonic() - began:.0f} s")
     print(f"vagrant box add --name longhaul {box}")
@@ -70,20 +71,10 @@ def main() -> None:
 
 def check(packages: Path, has: Callable[[str], object] = shutil.which, user: int | None = None) -> None:
     """End the program where a tool, the Debian package or root is missing, with what to do."""
-    if missing := [name for name in NEEDED if not has(name)]:
-        needed = " ".join(NEEDED[name] for name in missing)
-        sys.exit(f"the box needs {', '.join(missing)}: apt-get install -y {needed}")
-    package_in(packages)
+    needed_programs.check("the box needs", NEEDED, has)
+    debian_disk.package_in(packages)
     if (os.geteuid() if user is None else user) != 0:
         sys.exit("a root file system is made as root: sudo scripts/vagrant/box ...")
-
-
-def package_in(folder: Path) -> Path:
-    """Longhaul's Debian package; the lab's is not in the box."""
-    found = sorted(folder.glob("longhaul_*.deb"))
-    if len(found) != 1:
-        sys.exit(f"{folder} has {len(found) or 'no'} longhaul_*.deb, and one is needed: scripts/release --out {folder}")
-    return found[0].resolve()
 
 
 def fill(folder: Path, package: Path, suite: str, mirror: str | None) -> None:

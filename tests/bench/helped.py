@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+import debian_disk
+import needed_programs
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
@@ -22,8 +27,8 @@ def on_stock_debian(doc: str | None) -> argparse.ArgumentParser:
 
 
 def package(asked: argparse.ArgumentParser, release: Path) -> Path:
-    """The .deb of the appliance in a release; ends the benchmark without root's rights."""
+    """The .deb of the appliance in a release; ends the benchmark without it, root's rights, or what makes a disk."""
     if os.geteuid() != 0:
         asked.error("it needs root")
-    (found,) = release.resolve().glob("longhaul_*.deb")
-    return found
+    needed_programs.check("it needs", debian_disk.NEEDED)
+    return debian_disk.package_in(release)
