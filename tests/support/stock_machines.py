@@ -209,11 +209,10 @@ class Machine:
 
 
 def _connected(folder: Path, name: str) -> Any:
-    path = folder.with_name(f"{folder.name}.{name}")
-    assert until(path.exists)
-    client = socket.socket(socket.AF_UNIX)
+    path, client = folder.with_name(f"{folder.name}.{name}"), socket.socket(socket.AF_UNIX)
     client.settimeout(PATIENCE_S)
-    client.connect(str(path))
+    # QEMU's socket has its name a moment before it listens.
+    assert until(lambda: client.connect_ex(str(path)) == 0)
     return client.makefile("rwb")
 
 
