@@ -51,8 +51,8 @@ CHANGES = (
         "the kernel measures the size of the floating-point registers when it starts (since about 6.14)",
     ),
     _change(
-        "0003-put-changed-floating-point-registers-only", "arch/x86/um/os-Linux/registers.c", r"PTRACE_SETREGSET",
-        "the kernel no longer writes floating-point registers by ptrace",
+        "0003-move-floating-point-registers-only-when-needed", "arch/x86/um/os-Linux/registers.c", r"PTRACE_SETREGSET",
+        "the kernel no longer moves floating-point registers by ptrace",
     ),
     _change(
         "0004-let-time-pass-in-shrink-dcache-parent", "fs/dcache.c", r"(?s)^(?!.*wait_for_completion)",
@@ -73,6 +73,10 @@ CHANGES = (
     _change(
         "0008-copy-long-blocks-by-one-instruction", "arch/x86/lib/memcpy_64.S", r"jmp memcpy_orig",
         "memcpy() of x86 no longer chooses its code by the CPU when it starts",
+    ),
+    _change(
+        "0009-compile-for-addresses-below-2-gib", "arch/um/Makefile", r"-mcmodel=large",
+        "User-mode Linux is no longer compiled for any address",
     ),
 )  # fmt: skip
 """In the order in which they are applied."""

@@ -2,7 +2,7 @@
 
 Every change is taken back by its own patch reversed, in a kernel of its own. One stream of CUBIC and of BBR, 1 Gbit/s,
 with and without loss: the figures must agree to 1 %. Prints the differences cell by cell, and the CPU time of each.
-Takes an hour for all eight on two idle CPUs: the first build four minutes of it, each further one a minute or two.
+Takes half an hour to an hour for all nine on two idle CPUs: the first build four minutes of it, each further one less.
 
 Example:
   timeout 2h .venv/bin/python tests/bench/edits.py --rtt 20,80
