@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 
 from emulator.kernel.protocol import QueueCounters
 from emulator.kernel.qdisc_observe import NETEM_HANDLE, ROOT
-from emulator.kernel.rtnl_socket import RtnlSocket, attributes
+from emulator.kernel.rtnl_socket import TCMSG, RtnlSocket, attributes
 from emulator.plan.qdisc_ops import netem_place, shaper_major
 
 RTM_GETQDISC = 38
@@ -21,7 +20,6 @@ TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_PKT64 = 1, 3, 8
 """rtnetlink.h and gen_stats.h of the kernel's uapi."""
 
-_TCMSG = struct.Struct("=BxxxiIII")
 _BASIC = struct.Struct("=QI")
 _QUEUE = struct.Struct("=III")
 _PACKETS = struct.Struct("=Q")
@@ -62,7 +60,7 @@ def netem_backlog(rtnl: RtnlSocket, index: int, band: int | None = None) -> int:
 
 
 def _every(rtnl: RtnlSocket) -> Iterator[Counted]:
-    return map(decoded, rtnl.dump(RTM_GETQDISC, _TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)))
+    return map(decoded, rtnl.dump(RTM_GETQDISC, TCMSG.pack(0, 0, 0)))
 
 
 def counters_of(qdiscs: Sequence[Counted]) -> QueueCounters | None:
@@ -97,8 +95,8 @@ def _together(netems: Sequence[Counted], shaper_drops: int) -> QueueCounters:
 
 def decoded(body: bytes) -> Counted:
     """A qdisc from its message."""
-    _, index, handle, parent, _ = _TCMSG.unpack_from(body)
-    said = attributes(body[_TCMSG.size :])
+    index, handle, parent = TCMSG.unpack_from(body)
+    said = attributes(body[TCMSG.size :])
     kind = said[TCA_KIND].rstrip(b"\0").decode()
     stats = attributes(said.get(TCA_STATS2, b""))
     octets, packets = _BASIC.unpack_from(stats[TCA_STATS_BASIC]) if TCA_STATS_BASIC in stats else (0, 0)

@@ -6,7 +6,6 @@ not decoded again.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -15,10 +14,7 @@ from pyroute2.netlink import NLM_F_ECHO
 from pyroute2.netlink.rtnl import RTM_GETQDISC, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from emulator.kernel.rtnl_socket import HEADER, RtnlQuery, RtnlSocket, attribute, listed
-
-TCMSG = struct.Struct("=4xiII4x")
-"""struct tcmsg of a query: interface, handle, parent."""
+from emulator.kernel.rtnl_socket import HEADER, TCMSG, RtnlQuery, RtnlSocket, attribute, listed
 
 READ = (1, 2)
 """TCA_KIND and TCA_OPTIONS (rtnetlink.h)."""

@@ -20,6 +20,8 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 
 HEADER = struct.Struct("=IHHII")
 """struct nlmsghdr: length, type, flags, sequence number, port."""
+TCMSG = struct.Struct("=4xiII4x")
+"""struct tcmsg, which begins all that is said of qdiscs and filters: interface, handle, parent."""
 
 SIOCGIFNAME = 0x8910
 NESTED_OR_ORDERED = 0xC000
