@@ -3,11 +3,50 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues
 from emulator.experiment.cell_result import FORMAT, CellSpec
 from emulator.system import struct_json
+
+
+class RepeatedResult(Struct, frozen=True, kw_only=True):
+    """What a cell showed whose workload is no streams, in groups. Each kind adds its own figures and its `judgement`.
+
+    `repeats` are the figures of all measurements of the cell; with several, this is the median measurement. `captures`
+    are the paths in the run folder of all measurements' captures.
+    """
+
+    spec: CellSpec
+    queues: Queues
+    machine: MachineUse
+    delays: Delays
+    judgement: Any
+    notes: tuple[str, ...]
+    repeats: tuple[float, ...]
+    captures: tuple[CapturedFile, ...] = ()
+
+    @property
+    def figure(self) -> float:
+        """What repeats and runs are compared by."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole result by groups, with the format's number."""
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
+        read: Self = from_json(cls, value)
+        return read
+
+
+R = TypeVar("R", bound=RepeatedResult)
 
 
 def to_json(result: Any) -> dict[str, Any]:
@@ -29,7 +68,26 @@ def from_json(kind: type[Any], value: Mapping[str, Any]) -> Any:
     """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
     kinds = typing.get_type_hints(kind)
     groups = {name: struct_json.read(kinds[name], value[name]) for name in kind.__struct_fields__[1:]}
-    return kind(CellSpec.from_json(value["spec"]), **groups)
+    return kind(spec=CellSpec.from_json(value["spec"]), **groups)
+
+
+def merged(results: Sequence[R], of_all: Callable[[R, Sequence[R]], Mapping[str, Any]] = lambda *_: {}) -> R:
+    """The measurements of one cell as one result: the median one, with the objections to all.
+
+    `of_all` gives the groups that hold something of every measurement, from the median one and all.
+    """
+    middle: Any = sorted(results, key=lambda one: one.figure)[(len(results) - 1) // 2]
+    judgements = [one.judgement for one in results]
+    whole: R = middle if len(results) == 1 else replace(
+        middle,
+        **of_all(middle, results),
+        judgement=replace(
+            middle.judgement, invalid=reasons(judgements), findings=findings([middle.judgement, *judgements])
+        ),
+        repeats=tuple(result.figure for result in results),
+        captures=tuple(file for result in results for file in result.captures),
+    )  # fmt: skip
+    return whole
 
 
 def reasons(judgements: Iterable[Any]) -> tuple[str, ...]:

@@ -108,7 +108,16 @@ def result(one: ProgramRow, name: str, profile: Profile = tcp_profiles.DEFAULT) 
     workload = ProgramWorkload(Program(name, f"{name} {{server}}", bytes=64 * MIB))
     spec = CellSpec(Topology("cell", "hub", (lane,)), profile, 1, None, 10, workload=workload)
     machine, delays = MachineUse("6.12.117", {}, 0.0), Delays(one.rtt_ns, None, None)
-    return ProgramResult(spec, one.program, CLEAN, machine, delays, one.judgement, (), one.repeats)
+    return ProgramResult(
+        spec=spec,
+        program=one.program,
+        queues=CLEAN,
+        machine=machine,
+        delays=delays,
+        judgement=one.judgement,
+        notes=(),
+        repeats=one.repeats,
+    )
 
 
 def turns_row(series: str, rtt_ms: int, turns: int, quiet_ms: float = 5, rate_bps: int = 10**9) -> ProgramRow:
