@@ -66,12 +66,14 @@ def run(text: str, duration_s: int = 1, senders: Sequence[str] = ()) -> FlowRepo
 
 
 def test_every_flow_is_counted_by_itself_and_ends_by_agreement() -> None:
-    reports = run("cubic:3,reno:1")
+    """In three seconds even where this machine is busy: no flow waits so long for its first byte."""
+    reports = run("cubic:3,reno:1", 3)
     assert [len(group["flows"]) for group in reports.receiver["groups"]] == [3, 1]
     for sent, received in zip(reports.sender["groups"], reports.receiver["groups"], strict=True):
-        assert all(len(flow) == 10 and sum(flow) > 0 for flow in received["flows"])
+        assert [len(flow) for flow in received["flows"]] == [30] * len(received["flows"])
+        assert min(map(sum, received["flows"])) > 0
         assert (sent["lost"], sent["unfinished"]) == ([], 0)
-        assert len(sent["windows"]) == len(sent["trips_us"]) == 10
+        assert len(sent["windows"]) == len(sent["trips_us"]) == 30
         assert sent["windows"][-1] > 0
     assert [group["congestion_control"] for group in reports.sender["groups"]] == ["cubic", "reno"]
     assert reports.receiver["lost"] == 0
