@@ -32,7 +32,7 @@ class WatchedLane(Struct, frozen=True):
 
     @property
     def delays(self) -> Delays:
-        """The RTT of the idle lane, of which alone is known."""
+        """What is known of the delays: the RTT of the idle lane."""
         return Delays(self.evidence.rtt_before_ns, None, None)
 
     @property
@@ -42,7 +42,7 @@ class WatchedLane(Struct, frozen=True):
 
 
 class LaneWatch:
-    """Reads the counters of a cell's lane and hosts at once, and again when the workload has ended.
+    """Reads the counters of a cell's lane and hosts when it is made, and again when the workload has ended.
 
     `rtt_ns` is the RTT of the idle lane, and `cached_metrics` the number of peers that the kernel remembers. Both
     readings raise MeasureError.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Self, TypeVar
 
 from msgspec import Struct
@@ -15,7 +16,8 @@ from emulator.system import struct_json
 
 
 class RepeatedResult(Struct, frozen=True, kw_only=True):
-    """What a cell showed whose workload is no streams, in groups. Each kind adds its own figures and its `judgement`.
+    """What a cell showed whose workload is no streams, in groups. Each kind adds its own figures and its
+    `judgement`, and has a `figure`, by which repeats and runs are compared.
 
     `repeats` are the figures of all measurements of the cell; with several, this is the median measurement. `captures`
     are the paths in the run folder of all measurements' captures.
@@ -29,11 +31,6 @@ class RepeatedResult(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     repeats: tuple[float, ...]
     captures: tuple[CapturedFile, ...] = ()
-
-    @property
-    def figure(self) -> float:
-        """What repeats and runs are compared by."""
-        raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
         """The whole result by groups, with the format's number."""
@@ -76,7 +73,8 @@ def merged(results: Sequence[R], of_all: Callable[[R, Sequence[R]], Mapping[str,
 
     `of_all` gives the groups that hold something of every measurement, from the median one and all.
     """
-    middle: Any = sorted(results, key=lambda one: one.figure)[(len(results) - 1) // 2]
+    figure = attrgetter("figure")
+    middle: Any = sorted(results, key=figure)[(len(results) - 1) // 2]
     judgements = [one.judgement for one in results]
     whole: R = middle if len(results) == 1 else replace(
         middle,
@@ -84,7 +82,7 @@ def merged(results: Sequence[R], of_all: Callable[[R, Sequence[R]], Mapping[str,
         judgement=replace(
             middle.judgement, invalid=reasons(judgements), findings=findings([middle.judgement, *judgements])
         ),
-        repeats=tuple(result.figure for result in results),
+        repeats=tuple(map(figure, results)),
         captures=tuple(file for result in results for file in result.captures),
     )  # fmt: skip
     return whole
