@@ -79,7 +79,7 @@ def test_the_watchdog_hears_of_a_death_at_once_and_what_was_under_way_arrives() 
 def test_a_lane_that_passes_on_failure_opens_by_itself_and_closes_again() -> None:
     passing = session()["passing"]
     assert passing["opened"]
-    assert passing["unimpaired_ns"] < 4 * MS <= passing["after_ns"]
+    assert passing["unimpaired_ns"] < 200 * MS <= passing["after_ns"]
 
 
 def test_what_takes_long_waits_in_a_ring_and_what_does_not_is_fetched() -> None:

@@ -26,7 +26,7 @@ from emulator.kernel import engine_client
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model.topology import Topology
 from support.engine_session import kill, left_behind
-from support.host_traffic import DEADLINE_S, sockets
+from support.host_traffic import DEADLINE_S, punctual, sockets
 from support.waiting import until
 
 MS = 10**6
@@ -40,12 +40,12 @@ hub: hub
 datapath: wire
 lanes:
   a:
-    rtt: 40ms
+    rtt: 80ms
     flows:
-      quick: {{match: {{protocol: udp, site_port: {QUICK}}}, rtt: 4ms}}
-      twice: {{match: {{protocol: udp, site_port: {TWICE}}}, rtt: 8ms, duplicate: 100%}}
+      quick: {{match: {{protocol: udp, site_port: {QUICK}}}, rtt: 20ms}}
+      twice: {{match: {{protocol: udp, site_port: {TWICE}}}, rtt: 40ms, duplicate: 100%}}
       lost: {{match: {{protocol: udp, site_port: {LOST}}}, rtt: 2ms, loss: 100%}}
-      marked: {{match: {{dscp: ef}}, rtt: 80ms}}
+      marked: {{match: {{dscp: ef}}, rtt: 160ms}}
 """
 OTHERS = f"""
 name: flows
@@ -63,9 +63,10 @@ ENGINE = "lh-a"
 
 def echo(there: socket.socket, seen: Counter[bytes]) -> None:
     """Answers every datagram until the last."""
-    while (datagram := there.recvfrom(2000))[0] != b"last":
-        seen[datagram[0]] += 1
-        there.sendto(*datagram)
+    with punctual():
+        while (datagram := there.recvfrom(2000))[0] != b"last":
+            seen[datagram[0]] += 1
+            there.sendto(*datagram)
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def answered(topology: Topology, port: int, dscp: int = 0) -> Any:
 def least_rtt_ns(topology: Topology, port: int, dscp: int = 0, patience_s: float = DEADLINE_S) -> int | None:
     """The least of twenty round trips to a port; None where nothing comes back."""
     found = []
-    with answered(topology, port, dscp) as (here, _):
+    with answered(topology, port, dscp) as (here, _), punctual():
         here.settimeout(patience_s)
         for number in range(20):
             sent = time.monotonic_ns()

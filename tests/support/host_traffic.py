@@ -19,6 +19,9 @@ from emulator.model.topology import Topology
 from support.waiting import PATIENCE_S
 
 PORT, DEADLINE_S = 7000, PATIENCE_S
+BUSY_S = 60.0
+"""How long the least of many round trips is looked for: a machine may be busy for seconds."""
+S = 10**9
 SO_RCVBUFFORCE, SOL_PACKET, PACKET_AUXDATA, ETH_P_ALL = 33, 263, 8, 3
 
 
@@ -38,34 +41,44 @@ def sockets(one: str, other: str, kind: int, family: int = socket.AF_INET) -> It
         yield found
 
 
-def round_trips(topology: Topology, one: str, other: str, enough_ns: int = 0, most: int = 200) -> int:
-    """The least RTT of datagrams from one host to the other and back, in ns: of `most`, or until one is enough."""
+@contextmanager
+def punctual() -> Iterator[None]:
+    """This thread, but none that it starts, runs ahead of those of ordinary priority: what it measures is not late by
+    them. Where that is not permitted it waits as they do."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def round_trips(topology: Topology, one: str, other: str, enough_ns: int) -> int:
+    """The least RTT of datagrams from one host to the other and back, in ns: until one is enough, or for BUSY_S."""
     with sockets(one, other, socket.SOCK_DGRAM) as (here, there):
         there.bind(("", PORT))
         here.connect((str(topology.address(other).ip), PORT))
 
         def echo() -> None:
-            while data := there.recvfrom(100):
-                there.sendto(*data)
-                if data[0] == b"last":
-                    return
+            with punctual():
+                while (data := there.recvfrom(100))[0] != b"last":
+                    there.sendto(*data)
 
         thread = threading.Thread(target=echo)
         thread.start()
-        least = None
-        for number in range(most + 1):
-            last = number == most or (least is not None and least <= enough_ns)
-            sent = time.monotonic_ns()
-            here.send(b"last" if last else b"more")
-            here.recv(100)
-            rtt = time.monotonic_ns() - sent
-            # The first waits for ARP.
-            least = rtt if least is None or number == 1 else min(least, rtt)
-            if last:
-                break
+        with punctual():
+            least, end = DEADLINE_S * S, time.monotonic() + BUSY_S
+            while least > enough_ns and time.monotonic() < end:
+                sent = time.monotonic_ns()
+                here.send(b"more")
+                here.recv(100)
+                least = min(least, time.monotonic_ns() - sent)
+        here.send(b"last")
         thread.join()
-    assert least is not None
-    return least
+    return round(least)
 
 
 def numbered(topology: Topology, changes: list[Callable[[], None]]) -> dict[str, Any]:
@@ -77,8 +90,9 @@ def numbered(topology: Topology, changes: list[Callable[[], None]]) -> dict[str,
         here.connect((str(topology.address("california").ip), PORT))
 
         def receive() -> None:
-            while there.recv(2000).split()[0] == str(len(seen)).encode():
-                seen.append(time.monotonic_ns())
+            with punctual():
+                while there.recv(2000).split()[0] == str(len(seen)).encode():
+                    seen.append(time.monotonic_ns())
 
         def send(count: int) -> None:
             for _ in range(count):
