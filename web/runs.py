@@ -21,14 +21,14 @@ from emulator import __version__
 from emulator.errors import InputError, LonghaulError, Mistake, RefusedError, no_such
 from emulator.experiment import grid, lab_programs, sweep_runner
 from emulator.experiment.cell_captures import FOLDER as CAPTURES
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.hosts import tcp_profiles
 from emulator.hosts.tools import machine_facts
 from emulator.model.sweep_axes import Axes
 from emulator.model.topology import Lane, Topology
-from emulator.report import write
+from emulator.report import remarks, write
 from emulator.report.table_kinds import tables_of
 from emulator.system import bounded_file
 from web import dated_names
@@ -348,7 +348,7 @@ def markdown(run: Run) -> str:
 
 
 def _objections(run: Run) -> list[str]:
-    return tables_of(run.specs).objections(run.specs, run.found, dict(run.failures))
+    return remarks.objections(run.specs, run.found, dict(run.failures))
 
 
 def _asked(specs: Sequence[CellSpec], form: RunForm, order_seed: int) -> Asked:

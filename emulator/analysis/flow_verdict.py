@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct
-
 from emulator.analysis import flow_shares, validity_checks, verdict
+from emulator.analysis.cell_judgement import CellJudgement
 from emulator.analysis.flow_figures import FlowFigures, GroupFigures
 from emulator.analysis.observed import LaneEvidence
 from emulator.analysis.tcp_path import NS, TcpPath
@@ -43,19 +42,10 @@ class FlowEvidence(LaneEvidence, frozen=True):
         return [figures for group, figures in both if group.is_endless]
 
 
-class FlowJudgement(Struct, frozen=True):
-    """The line's rate (bytes a second of payload), what decided the shares, what helps, and the validity.
-
-    `kind` is one of KINDS. `invalid` are the reasons against the figures; `findings` are those of all checks.
-    """
+class FlowJudgement(CellJudgement, frozen=True, kw_only=True):
+    """What decided the shares; `kind` is one of KINDS. The line's rate is in bytes a second of payload."""
 
     line_bytes_per_s: float
-    kind: str
-    limiter: str
-    evidence: str
-    advice: str
-    invalid: tuple[str, ...]
-    findings: tuple[str, ...]
 
 
 def judge(path: TcpPath, seen: FlowEvidence, caveats: tuple[Caveat, ...] = ()) -> FlowJudgement:

@@ -6,6 +6,7 @@ import statistics
 
 from msgspec import Struct
 
+from emulator.analysis.cell_judgement import CellJudgement
 from emulator.analysis.tcp_path import NS
 
 
@@ -112,22 +113,15 @@ class TimeShare(Struct, frozen=True):
     words: str
 
 
-class ProgramJudgement(Struct, frozen=True):
+class ProgramJudgement(CellJudgement, frozen=True, kw_only=True):
     """What limited the program in one cell, as `analysis.program_verdict` finds it.
 
     `kind` is one of `program_time.KINDS`. `efficiency` is the flow completion time's: the ideal time divided by the
-    mean of the measured ones; None when the program's bytes are unknown. `invalid` are the reasons why the figures
-    cannot be true, `findings` those of all checks. `shares` are the parts of the median run's completion time: they
-    add up to it.
+    mean of the measured ones; None when the program's bytes are unknown. `shares` are the parts of the median run's
+    completion time: they add up to it.
     """
 
-    kind: str
-    limiter: str
-    evidence: str
-    advice: str
     efficiency: float | None
-    invalid: tuple[str, ...]
-    findings: tuple[str, ...]
     shares: tuple[TimeShare, ...] = ()
 
 

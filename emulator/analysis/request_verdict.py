@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct
-
 from emulator.analysis import request_figures, tcp_path, validity_checks, verdict
+from emulator.analysis.cell_judgement import CellJudgement
 from emulator.analysis.observed import LaneEvidence
 from emulator.analysis.request_figures import RequestFigures, RequestPaths
 from emulator.analysis.tcp_path import NS
@@ -41,20 +40,12 @@ class RequestEvidence(LaneEvidence, frozen=True):
         return self.figures.per_s(self.load)
 
 
-class RequestJudgement(Struct, frozen=True):
-    """The ceilings (requests a second, infinite where there is none), what limited, what helps, and the validity.
-
-    `kind` is one of KINDS. `invalid` are the reasons against the figures; `findings` are those of all checks.
-    """
+class RequestJudgement(CellJudgement, frozen=True, kw_only=True):
+    """What limited the requests; `kind` is one of KINDS. The ceilings are in requests a second, infinite where there is
+    none."""
 
     round_trips_per_s: float | None
     line_per_s: float
-    kind: str
-    limiter: str
-    evidence: str
-    advice: str
-    invalid: tuple[str, ...]
-    findings: tuple[str, ...]
 
 
 def judge(paths: RequestPaths, seen: RequestEvidence, caveats: tuple[Caveat, ...] = ()) -> RequestJudgement:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from emulator import units
 from emulator.analysis import tcp_path
+from emulator.analysis.cell_judgement import CellJudgement
 from emulator.analysis.observed import LaneEvidence, Sockets
 from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Transfer
@@ -81,23 +82,16 @@ class Evidence(LaneEvidence, frozen=True):
         return self.transfer.retransmits or 0
 
 
-class Judgement(Struct, frozen=True):
-    """The judgement of a cell: its prediction, its limiter, the setting that would raise it, and its validity.
+class Judgement(CellJudgement, frozen=True, kw_only=True):
+    """The judgement of a cell of streams: its prediction and what limited it; `kind` is one of KINDS.
 
-    `laws` holds the throughput that each applicable law allows, `predicted_limit` names the smallest. `kind` is one of
-    KINDS. `invalid` are the reasons against the numbers, empty for a valid cell; `findings` are those of all checks.
+    `laws` holds the throughput that each applicable law allows, `predicted_limit` names the smallest.
     """
 
     predicted_bytes_per_s: float
     predicted_mean_bytes_per_s: float
     predicted_limit: str
     laws: dict[str, float]
-    kind: str
-    limiter: str
-    evidence: str
-    advice: str
-    invalid: tuple[str, ...]
-    findings: tuple[str, ...]
 
 
 class Verdict(Struct, frozen=True):

@@ -19,7 +19,7 @@ from emulator.errors import EXIT_NOT_AS_ASKED, InputError, Mistake
 from emulator.lab.boot_options import MOST_SEED
 
 if TYPE_CHECKING:
-    from emulator.experiment.cell_result import CellSpec
+    from emulator.experiment.cell_spec import CellSpec
     from emulator.experiment.kernel_bisect import BisectOutcome, BisectStep
     from emulator.experiment.results import Result
     from emulator.experiment.run_folder import Asked
@@ -162,16 +162,16 @@ def _conclude(outcome: BisectOutcome) -> None:
         click.echo(f"\n{spec.id} does not differ between the two ends by more than their uncertainty: choose other "
                    "commits, another cell, or more --repeats")  # fmt: skip
     unit = f"{THROUGHPUT}, " if outcome.ends.unit == "bytes_per_s" else ""
-    click.echo(f"cell: {spec.id}, {outcome.ends.share:+.1%} from good to bad\nfigures: {unit}± at 99 % confidence")
+    click.echo(f"cell: {spec.id}, {outcome.ends.share_text} from good to bad\nfigures: {unit}± at 99 % confidence")
 
 
 def _plain(outcome: BisectOutcome) -> dict[str, Any]:
-    from emulator.experiment import kernel_bisect, results
+    from emulator.experiment import kernel_bisect
 
     ends = outcome.ends
     steps = [
         {"commit": step.commit, "subject": step.subject, "verdict": step.verdict, "why": step.why,
-         "figure": results.figure(step.result) if step.result else None}
+         "figure": step.result.figure if step.result else None}
         for step in outcome.steps
     ]  # fmt: skip
     return {

@@ -16,7 +16,7 @@ from emulator.errors import InputError, Mistake
 
 if TYPE_CHECKING:
     from emulator.analysis.regression_gate import Baseline, Gate
-    from emulator.experiment.cell_result import CellSpec
+    from emulator.experiment.cell_spec import CellSpec
     from emulator.experiment.results import Result
     from emulator.experiment.run_folder import Asked
 
@@ -108,13 +108,12 @@ class Outputs(Struct, frozen=True):
     ) -> None:
         """Write the reports. Raises MissingError."""
         from emulator.experiment.run_folder import write_atomically
-        from emulator.report import job_summary, junit
-        from emulator.report.table_kinds import tables_of
+        from emulator.report import job_summary, junit, remarks
 
         if self.junit:
             write_atomically(self.junit, junit.text(gate))
         if self.markdown:
-            said = tables_of(specs).objections(specs, found, failures)
+            said = remarks.objections(specs, found, failures)
             baseline = str(self.baseline) if self.baseline and not self.baseline.is_dir() else ""
             taken = self.markdown.stat().st_size + len(GAP) if self.markdown.exists() else 0
             room = job_summary.MOST_BYTES - taken

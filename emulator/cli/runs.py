@@ -30,14 +30,14 @@ RUN = click.Path(exists=True, file_okay=False)
 def report(run: str, form: str, as_json: bool) -> None:
     """Show a run's results: its tables, what limited every cell, and the figures."""
     from emulator.experiment.run_folder import RunFolder
-    from emulator.report import write
+    from emulator.report import remarks, write
     from emulator.report.table_kinds import tables_of
 
     folder = RunFolder(Path(run))
     asked = folder.asked()
     found = folder.measured(asked)
     tables = tables_of(asked.specs)
-    said = tables.objections(asked.specs, found, {})
+    said = remarks.objections(asked.specs, found, {})
     if form == "json" or (as_json and form != "html"):
         emit_json({"run": run, "cells": [result.to_json() for result in found.values()]})
     elif form == "csv":
@@ -63,7 +63,7 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
     A single run that measured several kernels is compared with itself: every kernel with the first one. Exits with 8
     when a cell became slower or invalid.
     """
-    from emulator.experiment import compare_runs, results
+    from emulator.experiment import compare_runs
     from emulator.experiment.run_folder import RunFolder
     from emulator.report import table_kinds
 
@@ -78,8 +78,8 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
         raise InputError.single(f"has no cell in common with {first[0]}", strangers[0])
     if as_json:
         rows = [
-            {"run": run, "cell": change.id, f"before_{change.unit}": results.figure(change.before),
-             f"after_{change.unit}": results.figure(change.after), "word": change.word}
+            {"run": run, "cell": change.id, f"before_{change.unit}": change.before.figure,
+             f"after_{change.unit}": change.after.figure, "word": change.word}
             for run, changes in compared for change in changes
         ]  # fmt: skip
         emit_json({"baseline": first[0], "changes": rows})

@@ -30,7 +30,7 @@ from emulator.lab.boot_options import MOST_SEED
 
 if TYPE_CHECKING:
     from emulator.analysis.regression_gate import Gate
-    from emulator.experiment.cell_result import CellSpec
+    from emulator.experiment.cell_spec import CellSpec
     from emulator.experiment.results import Result
     from emulator.experiment.run_folder import Asked, RunFolder
     from emulator.experiment.sweep_runner import Runner
@@ -269,12 +269,10 @@ def _conclude(
     as_json: bool,
 ) -> None:
     """Write results.json, the tables and the report; show the tables and the gate, or the results as JSON."""
-    from emulator.report import gate_report, write
-    from emulator.report.table_kinds import tables_of
+    from emulator.report import gate_report, remarks, write
 
-    tables = tables_of(specs)
     folder.write_results(found.values())
-    said = tables.objections(specs, found, failures)
+    said = remarks.objections(specs, found, failures)
     try:
         write.write_all(folder, specs, found, said)
     except MissingError as error:
@@ -294,7 +292,7 @@ def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequ
     from emulator.experiment import compare_runs
     from emulator.experiment.cell_captures import FOLDER
     from emulator.model import run_name
-    from emulator.report import table_kinds
+    from emulator.report import remarks, table_kinds
 
     tables = table_kinds.tables_of(specs)
     for table in (tables.overview(specs, found), *tables.details(specs, found)):
@@ -313,7 +311,7 @@ def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequ
     click.echo(tables.LEGEND)
     for heading, lines in (
         (tables.ADVICE, tables.advice(specs, found)),
-        ("to know:", tables.findings(specs, found)),
+        ("to know:", remarks.findings(found)),
     ):
         for text in [heading, *lines] if lines else []:
             click.echo(text)

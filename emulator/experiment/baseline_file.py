@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from emulator import __version__
-from emulator.analysis import regression_gate, statistics
+from emulator.analysis import regression_gate
 from emulator.analysis.regression_gate import (
     BY_KEY,
     COUNTED,
@@ -29,7 +29,6 @@ from emulator.analysis.regression_gate import (
 from emulator.config import yaml_source
 from emulator.config.yaml_source import Source, Tree
 from emulator.errors import InputError, no_such
-from emulator.experiment import results
 from emulator.experiment.cell_result import CellResult
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
@@ -51,20 +50,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+%-]*")
 _PERCENT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)%")
 
 
-def half_width(result: Result) -> float:
-    """The 99 % half-width of a result's figure, in its unit; infinite after a single measurement.
-
-    A program's single measurement has several runs, whose half-width counts.
-    """
-    if len(result.repeats) < 2 and isinstance(result, ProgramResult):
-        return statistics.half_width(result.program.completion_s)
-    return statistics.half_width(result.repeats)
-
-
 def figures(result: Result) -> Figures:
     """What a baseline holds of a result."""
-    value, half = results.figure(result), half_width(result)
-    percent = 100 * half / value if value and math.isfinite(half) else None
+    value, share = result.figure, result.half_width_share
+    percent = 100 * share if math.isfinite(share) else None
     if isinstance(result, CellResult | FlowsResult):
         found = [CellFigure.rounded("throughput", value * 8, percent)]
     elif isinstance(result, ProgramResult):

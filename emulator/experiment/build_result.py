@@ -10,7 +10,8 @@ from emulator.analysis.observed import Delays, LaneEvidence, Sockets
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Caveat, Transfer, reasons
 from emulator.analysis.verdict import Buffers, Evidence, Judgement, Throughput, judge
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.engine_lateness import Late
 from emulator.hosts import tcp_profiles
 from emulator.hosts.tools.nstat import RETRANSMITTED

@@ -1,217 +1,19 @@
-"""Cells as values: the request and the result, to JSON and back; `result_migrations` reads older formats."""
+"""The result of a cell of streams, and of its directions."""
 
 from __future__ import annotations
 
-import json
-import math
-import statistics
-import typing
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any, Self
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from emulator import units
-from emulator.analysis import tcp_path, throughput_models, tuning_advice
-from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues, Sockets
-from emulator.analysis.statistics import half_width, sure
+from emulator.analysis.observed import Queues, Sockets
 from emulator.analysis.transfer import Transfer
-from emulator.analysis.verdict import Buffers, Judgement, Throughput
-from emulator.hosts.tools import workloads
-from emulator.hosts.tools.workload import Load, Workload
-from emulator.model import loss_model
-from emulator.model.impairment import Impairment
-from emulator.model.sweep_axes import BOTH, INBOUND, OUTBOUND
-from emulator.model.tcp_profile import Profile
-from emulator.model.topology import Lane, Topology
-from emulator.system import struct_json
-
-FORMAT = 6
-INTERVALS = 50
-KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
-"""The kernel's own limits, for profiles without limits (tcp_rmem, tcp_wmem up to Linux 6.12)."""
-
-
-def buffers_of(profile: Profile) -> Buffers:
-    """The largest socket buffers of a host under a profile."""
-    receive, send = profile.tcp_rmem, profile.tcp_wmem
-    return Buffers(
-        receive[2] if receive else KERNEL_BUFFERS.receive_bytes, send[2] if send else KERNEL_BUFFERS.send_bytes
-    )
-
-
-class CellSpec(Struct, frozen=True):
-    """One measurement: a topology of one lane with a bottleneck, the hosts' TCP, streams, direction and duration.
-
-    `repeat` counts the measurements of the same cell from 0; each has its own seed (`again`). `counted`: the clock of
-    its lab counts computing, too. `varied` are settings of the lane that its name tells, as axes have them. `kernel` is
-    its lab's kernel by name, where a sweep compares several.
-    """
-
-    topology: Topology
-    profile: Profile
-    streams: int
-    congestion_control: str | None
-    duration_s: int
-    direction: str = OUTBOUND
-    repeat: int = 0
-    workload: Workload = workloads.STREAMS
-    counted: bool = False
-    varied: tuple[str, ...] = ()
-    kernel: str = ""
-
-    @property
-    def lane(self) -> Lane:
-        """The measured lane, between the hub and its site."""
-        return self.topology.lanes[0]
-
-    @property
-    def impairment(self) -> Impairment:
-        """The impairment of the data's direction; in a cell of both directions, outbound's."""
-        return self.lane.inbound if self.direction == INBOUND else self.lane.outbound
-
-    @property
-    def ways(self) -> tuple[CellSpec, ...]:
-        """The cell in each single direction that it measures."""
-        names = (OUTBOUND, INBOUND) if self.direction == BOTH else (self.direction,)
-        return tuple(replace(self, direction=name) for name in names)
-
-    @property
-    def path(self) -> tcp_path.TcpPath:
-        """The path as the analysis needs it. Raises ValueError without a bottleneck."""
-        way = self.impairment
-        if way.rate_bps is None:
-            raise ValueError(f"lane {self.lane.name} has no rate: a cell needs a bottleneck")
-        algorithm = self.congestion_control or self.profile.congestion_control or "cubic"
-        frame = self.lane.mtu + tcp_path.ETHERNET_HEADER_BYTES
-        buffer_bytes = way.buffer.to_bytes(way.rate_bps, frame) if way.buffer else None
-        own = (way.mean_loss, self.streams, algorithm, buffer_bytes)
-        return tcp_path.TcpPath(way.rate_bps, self.lane.rtt_ns, self.lane.mtu, *own)
-
-    @property
-    def buffers(self) -> Buffers:
-        """The largest socket buffers of a host under the profile."""
-        return buffers_of(self.profile)
-
-    @property
-    def prediction(self) -> throughput_models.Prediction:
-        """The prediction, before any measurement; in a cell of both directions, that of the slower one."""
-        if len(self.ways) > 1:
-            return min((way.prediction for way in self.ways), key=lambda said: said.bytes_per_s)
-        allowed = tuning_advice.windows(self.buffers, self.buffers)
-        initcwnd = self.profile.initcwnd or tcp_path.INITCWND_SEGMENTS
-        return throughput_models.predict(self.path, allowed, self.duration_s * tcp_path.NS, initcwnd=initcwnd)
-
-    @property
-    def expected_bytes_per_s(self) -> float:
-        """The throughput that full buffers allow, to estimate block sizes and the cell's duration."""
-        full = throughput_models.Windows(self.buffers.receive_bytes, self.buffers.send_bytes)
-        return throughput_models.predict(self.path, full).bytes_per_s
-
-    @property
-    def load(self) -> Load:
-        """The parameters of the workload; the receiver reports about fifty intervals of 0.1 to 1 s."""
-        return Load(
-            duration_s=self.duration_s,
-            streams=self.streams,
-            congestion_control=self.congestion_control,
-            both=self.direction == BOTH,
-            interval_s=max(0.1, min(1.0, round(self.duration_s / INTERVALS, 1))),
-            expected_bytes_per_s=self.expected_bytes_per_s,
-            rtt_ns=self.lane.rtt_ns,
-        )
-
-    @property
-    def column(self) -> str:
-        """The settings that all cells of its column in the table share."""
-        return ", ".join(self._shared(with_rate=True))
-
-    @property
-    def series(self) -> str:
-        """The settings that all cells of a program share, whatever their RTT and rate."""
-        return ", ".join(self._shared(with_rate=False))
-
-    def _shared(self, *, with_rate: bool) -> list[str]:
-        initcwnd = f"initcwnd {self.profile.initcwnd}" if self.profile.initcwnd else ""
-        own = (self.profile.name, self.workload.title(self.load), self.congestion_control, initcwnd)
-        return [part for part in (*own, *self._odd(" ", with_rate=with_rate)) if part]
-
-    def _odd(self, blank: str, *, with_rate: bool = True) -> list[str]:
-        """The cell's settings besides RTT, profile and workload that differ from the defaults."""
-        way = self.impairment
-        rate_bps = way.rate_bps if with_rate and way.rate_bps != self.lane.line_rate_bps else None
-        return [
-            *([self.direction] if self.direction != OUTBOUND else []),
-            *([f"MTU{blank}{self.lane.mtu}"] if self.lane.mtu != 1500 else []),
-            *([units.format_rate(rate_bps)] if rate_bps else []),
-            *([f"CPU{blank}counted"] if self.counted else []),
-            *(one.replace(" ", blank) for one in self.varied),
-            *([f"kernel{blank}{self.kernel}"] if self.kernel else []),
-            *([f"loss{blank}{loss_model.format_loss(way.loss_p32, way.loss_model)}"] if way.mean_loss else []),
-        ]
-
-    @property
-    def id(self) -> str:
-        """The cell's name, unique in its grid; the repeats of a cell share it."""
-        initcwnd = f"initcwnd{self.profile.initcwnd}" if self.profile.initcwnd else None
-        rtt = units.compact(units.format_duration(self.lane.rtt_ns))
-        workload = self.workload.part(self.load)
-        parts = (self.lane.name, rtt, self.profile.name, workload, self.congestion_control, initcwnd)
-        return "-".join([part for part in parts if part] + [units.compact(odd) for odd in self._odd("")])
-
-    def again(self, repeat: int) -> CellSpec:
-        """The next repeat of the cell, with its own seed: in the lab the same seed would give the same bytes."""
-        seed = self.topology.seed - self.repeat + repeat
-        return replace(self, topology=replace(self.topology, seed=seed), repeat=repeat)
-
-    def to_json(self) -> dict[str, Any]:
-        """The spec as JSON, for a file: the topology is the text of one of its own."""
-        from emulator.config import loader  # slow to import, with YAML and schemas; a cell in its lab needs neither
-
-        return self._to_json(loader.dumps(self.topology))
-
-    def for_lab(self) -> dict[str, Any]:
-        """The spec as JSON for its lab, or back from there: the topology is its plain value."""
-        return self._to_json(struct_json.to_plain(self.topology))
-
-    def _to_json(self, topology: Any) -> dict[str, Any]:
-        return {
-            "topology": topology,
-            "tcp_profile": json.loads(json.dumps(asdict(self.profile))),
-            "streams": self.streams,
-            "congestion_control": self.congestion_control,
-            "duration_s": self.duration_s,
-            "direction": self.direction,
-            "repeat": self.repeat,
-            "workload": workloads.to_json(self.workload),
-            **({"counted": True} if self.counted else {}),
-            **({"varied": list(self.varied)} if self.varied else {}),
-            **({"kernel": self.kernel} if self.kernel else {}),
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> CellSpec:
-        """The inverse of `to_json` and `for_lab`. Raises InputError, ValueError, KeyError, TypeError."""
-        values = dict(value)
-        if "profile" in values:  # until format 3
-            values["tcp_profile"] = values.pop("profile")
-        profile: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("tcp_profile").items()
-        }
-        topology = _topology(values.pop("topology"))
-        values["varied"] = tuple(values.get("varied", ()))
-        if "workload" in values:  # there was one kind only, before
-            values["workload"] = workloads.from_json(values["workload"])
-        return cls(topology, Profile(**profile), **values)
-
-
-def _topology(value: Any) -> Topology:
-    if not isinstance(value, str):
-        return struct_json.from_plain(Topology, value)
-    from emulator.config import loader
-
-    return loader.loads(value, "cell")
+from emulator.analysis.verdict import Judgement, Throughput
+from emulator.experiment.repeated_result import RepeatedResult
+from emulator.model.sweep_axes import OUTBOUND
 
 
 class DirectionResult(Struct, frozen=True):
@@ -224,37 +26,24 @@ class DirectionResult(Struct, frozen=True):
     judgement: Judgement
 
 
-class CellResult(Struct, frozen=True):
-    """The result of one cell, in groups. Throughputs are payload at the receiver; windows are of one stream.
+class CellResult(RepeatedResult, frozen=True, kw_only=True):
+    """The result of one cell of streams, in groups. Throughputs are payload at the receiver; windows are of one stream.
 
     In a cell of both directions `ways` holds each direction, and the other fields are the slower one's
-    (`merge.joined`). `repeats` are the steady means of all measurements of the cell. With several, this is the median
-    measurement, with the mean of all as its steady figure (`merge.merge`). `captures` are the paths in the run folder
-    of all measurements' captures.
+    (`both_directions.joined`). `repeats` are the steady means of all measurements of the cell; with several,
+    `throughput` has the means of all.
     """
 
-    spec: CellSpec
     throughput: Throughput
     transfer: Transfer
     sockets: Sockets | None
-    queues: Queues
-    machine: MachineUse
-    delays: Delays
     judgement: Judgement
-    notes: tuple[str, ...]
     ways: tuple[DirectionResult, ...]
-    repeats: tuple[float, ...]
-    captures: tuple[CapturedFile, ...] = ()
 
     @property
     def steady_bytes_per_s(self) -> float:
-        """The figure for comparing cells."""
+        """The figure for comparing cells, as `figure` is for all kinds: the steady mean."""
         return self.throughput.steady_bytes_per_s
-
-    @property
-    def half_width_bytes_per_s(self) -> float:
-        """The 99 % confidence half-width of the steady mean; infinite for a single measurement."""
-        return half_width(self.repeats)
 
     @property
     def ways_ns(self) -> tuple[int | None, int | None]:
@@ -263,22 +52,22 @@ class CellResult(Struct, frozen=True):
         there, back = (idle.there_ns, idle.back_ns) if idle else (None, None)
         return (there, back) if self.spec.direction == OUTBOUND else (back, there)
 
-    @property
-    def unsure(self) -> str:
-        """Why the mean of several repeats is not certain enough; empty when it is, or after a single measurement."""
-        if len(self.repeats) < 2 or sure(self.repeats):
-            return ""
-        share = self.half_width_bytes_per_s / statistics.fmean(self.repeats) if any(self.repeats) else math.inf
-        return f"after {len(self.repeats)} repeats the mean is only known to {share:.1%} (99 % confidence)"
+    def of_all(self, results: Sequence[Self]) -> dict[str, Any]:
+        """The mean throughputs, of the cell and of each direction."""
+        ways = (
+            replace(way, throughput=_mean([result.ways[n].throughput for result in results], way.throughput))
+            for n, way in enumerate(self.ways)
+        )
+        throughput = _mean([result.throughput for result in results], self.throughput)
+        return {"throughput": throughput, "ways": tuple(ways)}
 
-    def to_json(self) -> dict[str, Any]:
-        """The whole result by groups, with the format's number."""
-        groups = {name: struct_json.to_plain(getattr(self, name)) for name in self.__struct_fields__[1:]}
-        return {"format": FORMAT, "spec": self.spec.to_json(), **groups}
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> CellResult:
-        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
-        kinds = typing.get_type_hints(cls)
-        groups = {name: struct_json.read(kinds[name], value[name]) for name in cls.__struct_fields__[1:]}
-        return cls(CellSpec.from_json(value["spec"]), **groups)
+def _mean(all: Sequence[Throughput], middle: Throughput) -> Throughput:
+    """The means of all, with the median one's steady part."""
+    return replace(
+        middle,
+        steady_bytes_per_s=fmean(one.steady_bytes_per_s for one in all),
+        mean_bytes_per_s=fmean(one.mean_bytes_per_s for one in all),
+        first_10s_bytes_per_s=fmean(one.first_10s_bytes_per_s for one in all),
+        settled=min(one.settled for one in all),
+    )

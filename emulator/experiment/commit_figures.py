@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.experiment import results
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.results import Result
 from emulator.system import atomic_file, bounded_file
 from emulator.system.bounded_file import FileKind

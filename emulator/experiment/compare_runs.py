@@ -8,23 +8,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.analysis import statistics
-from emulator.experiment import results
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
 
 
 class CellComparison(Struct, frozen=True):
-    """One cell then and now: its figures (`results.figure`), and whether they differ beyond their intervals."""
+    """One cell then and now: its figures, and whether they differ beyond their intervals."""
 
     id: str
     before: Result
     after: Result
 
     @property
-    def share(self) -> float:
-        """By how much the figure changed; 0.1 is a tenth more."""
-        return results.figure(self.after) / results.figure(self.before) - 1
+    def share(self) -> float | None:
+        """By how much the figure changed; 0.1 is a tenth more. None where it was 0 before."""
+        return self.after.figure / self.before.figure - 1 if self.before.figure else None
+
+    @property
+    def share_text(self) -> str:
+        """The share in percent, for people."""
+        return "-" if self.share is None else f"{self.share:+.1%}"
 
     @property
     def unit(self) -> str:
@@ -36,9 +40,7 @@ class CellComparison(Struct, frozen=True):
     @property
     def differs(self) -> bool:
         """Whether the difference exceeds the uncertainty."""
-        one, other = (
-            (results.figure(result), statistics.half_width(result.repeats)) for result in (self.before, self.after)
-        )
+        one, other = ((result.figure, result.half_width) for result in (self.before, self.after))
         return statistics.differ(one, other)
 
     @property
@@ -50,7 +52,8 @@ class CellComparison(Struct, frozen=True):
     @property
     def slower(self) -> bool:
         """Whether it carries less, or takes longer, than before."""
-        return self.share > 0 if isinstance(self.after, ProgramResult) else self.share < 0
+        more = self.after.figure - self.before.figure
+        return more > 0 if isinstance(self.after, ProgramResult) else more < 0
 
     @property
     def word(self) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from emulator import __version__
 from emulator.errors import LonghaulError, MeasureError, MissingError
 from emulator.experiment import sweep_runner
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.lab.lab_root import RootChoice
 from emulator.system import struct_json

@@ -12,7 +12,7 @@ from emulator.analysis.flow_verdict import FlowEvidence
 from emulator.errors import MeasureError
 from emulator.experiment import further_sites, observe_cell
 from emulator.experiment.attempts import Attempts
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.flows_result import FlowsResult, contest_of, path_of
 from emulator.experiment.lane_watch import LaneWatch
 from emulator.experiment.run_folder import Execution

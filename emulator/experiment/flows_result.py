@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Self
 
 from msgspec.structs import replace
 
@@ -10,8 +11,7 @@ from emulator.analysis.flow_figures import FlowFigures
 from emulator.analysis.flow_verdict import FlowJudgement
 from emulator.analysis.request_figures import RequestTimes
 from emulator.analysis.tcp_path import TcpPath
-from emulator.experiment import repeated_result
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.repeated_result import RepeatedResult
 from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.model.flow_group import Contest
@@ -45,20 +45,10 @@ class FlowsResult(RepeatedResult, frozen=True, kw_only=True):
         """The groups that shared the lane."""
         return contest_of(self.spec)
 
-    @property
-    def figure(self) -> float:
-        """What repeats and runs are compared by: the first group's rate, at least 1 byte/s, for shares are taken."""
-        return max(1.0, self.flows.groups[0].bytes_per_s)
-
-
-def merged(results: Sequence[FlowsResult]) -> FlowsResult:
-    """The measurements of one cell as one result, with the times of the transfers of all."""
-    return repeated_result.merged(results, _times_of_all)
-
-
-def _times_of_all(middle: FlowsResult, results: Sequence[FlowsResult]) -> dict[str, FlowFigures]:
-    groups = tuple(
-        replace(group, times=RequestTimes.joined([one.flows.groups[n].times for one in results]))
-        for n, group in enumerate(middle.flows.groups)
-    )
-    return {"flows": replace(middle.flows, groups=groups)}
+    def of_all(self, results: Sequence[Self]) -> dict[str, Any]:
+        """The times of the transfers of all."""
+        groups = tuple(
+            replace(group, times=RequestTimes.joined([one.flows.groups[n].times for one in results]))
+            for n, group in enumerate(self.flows.groups)
+        )
+        return {"flows": replace(self.flows, groups=groups)}

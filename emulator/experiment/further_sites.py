@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 
 from msgspec.structs import replace
 
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.flows_result import contest_of
 from emulator.model.flow_group import FlowGroup
 from emulator.model.sweep_axes import OUTBOUND

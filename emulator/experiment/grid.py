@@ -14,7 +14,7 @@ from emulator.analysis import request_figures, tcp_path
 from emulator.errors import InputError, Mistake, no_such
 from emulator.experiment import further_sites
 from emulator.experiment.build_result import wanted_duration_s
-from emulator.experiment.cell_result import KERNEL_BUFFERS, CellSpec
+from emulator.experiment.cell_spec import KERNEL_BUFFERS, CellSpec
 from emulator.experiment.flows_result import contest_of
 from emulator.experiment.requests_result import load_of, paths_of
 from emulator.hosts import tcp_profiles

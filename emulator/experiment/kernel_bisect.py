@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from emulator.errors import LonghaulError, MeasureError
 from emulator.experiment.compare_runs import CellComparison
-from emulator.experiment.results import Result, figure
+from emulator.experiment.results import Result
 from emulator.lab.git_bisection import BAD, GOOD, SKIP, BisectAnswer, GitBisection
 
 CommitMeasure = Callable[[str], Result]
@@ -63,7 +63,7 @@ def bisect(
 
 def threshold(ends: CellComparison) -> float:
     """The figure half way between the two ends: a commit beyond it is bad."""
-    return (figure(ends.before) + figure(ends.after)) / 2
+    return (ends.before.figure + ends.after.figure) / 2
 
 
 def _valid(commit: str, measure: CommitMeasure) -> Result:
@@ -80,6 +80,6 @@ def _judged(git: GitBisection, answer: BisectAnswer, ends: CellComparison, measu
         result = _valid(commit, measure)
     except LonghaulError as error:
         return BisectStep(commit, git.subject(commit), SKIP, None, str(error))
-    rises = figure(ends.after) > figure(ends.before)
-    verdict = BAD if (figure(result) > threshold(ends)) == rises else GOOD
+    rises = ends.after.figure > ends.before.figure
+    verdict = BAD if (result.figure > threshold(ends)) == rises else GOOD
     return BisectStep(commit, git.subject(commit), verdict, result)

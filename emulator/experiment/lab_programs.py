@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.hosts.tools import machine_facts, program_root, workloads
 from emulator.hosts.tools.program import ProgramWorkload
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from emulator.analysis.observed import Delays, LaneEvidence, MachineUse, Queues
 from emulator.experiment import engine_lateness, observe_cell
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.engine_lateness import Late
 from emulator.hosts.host import Host
 from emulator.hosts.tools import nstat, time_tolerance

@@ -8,7 +8,7 @@ from emulator.analysis.tcp_path import NS
 from emulator.analysis.verdict import Buffers
 from emulator.errors import MissingError
 from emulator.experiment.attempts import Attempts
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.hosts.host import Host
 from emulator.hosts.tools import nstat, ping
 

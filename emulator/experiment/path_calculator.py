@@ -11,7 +11,7 @@ from emulator import units
 from emulator.analysis import tcp_path, throughput_models, tuning_advice
 from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.throughput_models import Windows
-from emulator.experiment.cell_result import KERNEL_BUFFERS, buffers_of
+from emulator.experiment.cell_spec import KERNEL_BUFFERS, buffers_of
 from emulator.hosts import tcp_profiles
 from emulator.hosts.saved_settings import TCP_MEM
 from emulator.model.impairment import Impairment

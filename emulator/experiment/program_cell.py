@@ -20,7 +20,7 @@ from emulator.control.frame_log import FrameLog
 from emulator.errors import MeasureError
 from emulator.experiment import observe_cell
 from emulator.experiment.attempts import Attempts
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.lane_watch import LaneWatch
 from emulator.experiment.program_result import ProgramResult, busier_path
 from emulator.experiment.run_folder import Execution

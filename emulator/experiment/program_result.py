@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
+from emulator.analysis import statistics
 from emulator.analysis.program_runs import ProgramJudgement, ProgramRuns
 from emulator.analysis.tcp_path import TcpPath
-from emulator.experiment import repeated_result
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.repeated_result import RepeatedResult
 from emulator.model.sweep_axes import INBOUND, OUTBOUND
 
@@ -24,9 +22,9 @@ class ProgramResult(RepeatedResult, frozen=True, kw_only=True):
     judgement: ProgramJudgement
 
     @property
-    def figure(self) -> float:
-        """What repeats are compared by: the mean completion time, in s."""
-        return self.program.mean_completion_s
+    def half_width(self) -> float:
+        """Of a single measurement, that of its runs."""
+        return statistics.half_width(self.repeats if len(self.repeats) > 1 else self.program.completion_s)
 
 
 def busier_path(spec: CellSpec, program: ProgramRuns) -> TcpPath:
@@ -34,8 +32,3 @@ def busier_path(spec: CellSpec, program: ProgramRuns) -> TcpPath:
     run, paths = program.median, [replace(spec, direction=way).path for way in (OUTBOUND, INBOUND)]
     away = (run.sent_bytes >= run.received_bytes) == (spec.direction == OUTBOUND)
     return replace(paths[0 if away else 1], loss=max(path.loss for path in paths))
-
-
-def merged(results: Sequence[ProgramResult]) -> ProgramResult:
-    """The measurements of one cell as one result."""
-    return repeated_result.merged(results)

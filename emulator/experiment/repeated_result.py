@@ -1,101 +1,119 @@
-"""What results of repeated measurements have in common: their way to JSON and back, and several as one."""
+"""What the results of all kinds of cells have in common: their figure, their way to JSON and back, repeats as one."""
 
 from __future__ import annotations
 
+import math
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from statistics import fmean
 from typing import Any, Self, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from emulator.analysis import statistics
+from emulator.analysis.cell_judgement import CellJudgement
 from emulator.analysis.observed import CapturedFile, Delays, MachineUse, Queues
-from emulator.experiment.cell_result import FORMAT, CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.system import struct_json
+
+FORMAT = 6
 
 
 class RepeatedResult(Struct, frozen=True, kw_only=True):
-    """What a cell showed whose workload is no streams, in groups. Each kind adds its own figures and its
-    `judgement`, and has a `figure`, by which repeats and runs are compared.
+    """What a cell showed, in groups. Each kind of workload adds its own figures and its kind of judgement.
 
-    `repeats` are the figures of all measurements of the cell; with several, this is the median measurement. `captures`
-    are the paths in the run folder of all measurements' captures.
+    `repeats` are the figures of all measurements of the cell; with several, the groups are those of the median
+    measurement. `captures` are the paths in the run folder of all measurements' captures.
     """
 
     spec: CellSpec
     queues: Queues
     machine: MachineUse
     delays: Delays
-    judgement: Any
+    judgement: CellJudgement
     notes: tuple[str, ...]
     repeats: tuple[float, ...]
     captures: tuple[CapturedFile, ...] = ()
 
+    @property
+    def figure(self) -> float:
+        """What cells and runs are compared by: the mean of `repeats`."""
+        return fmean(self.repeats)
+
+    @property
+    def half_width(self) -> float:
+        """The 99 % confidence half-width of the figure, in its unit; infinite after a single measurement."""
+        return statistics.half_width(self.repeats)
+
+    @property
+    def half_width_share(self) -> float:
+        """The half-width as a share of the figure; infinite where that is unknown."""
+        return self.half_width / self.figure if self.figure else math.inf
+
+    @property
+    def unsure(self) -> str:
+        """Why the mean of several repeats is not certain enough; empty when it is, or after a single measurement."""
+        if len(self.repeats) < 2 or statistics.sure(self.repeats):
+            return ""
+        return (
+            f"after {len(self.repeats)} repeats the mean is only known to {self.half_width_share:.1%} (99 % confidence)"
+        )
+
+    def of_all(self, results: Sequence[Self]) -> dict[str, Any]:  # noqa: ARG002
+        """The groups that hold something of every measurement, of which this one is the median."""
+        return {}
+
     def to_json(self) -> dict[str, Any]:
         """The whole result by groups, with the format's number."""
-        return to_json(self)
+        return self._to_json(self.spec.to_json())
+
+    def for_lab(self) -> dict[str, Any]:
+        """`to_json` as the cell's lab prints it: `CellSpec.for_lab` says what differs."""
+        return self._to_json(self.spec.for_lab())
+
+    def _to_json(self, spec: dict[str, Any]) -> dict[str, Any]:
+        groups = {name: struct_json.to_plain(getattr(self, name)) for name in self.__struct_fields__[1:]}
+        return {"format": FORMAT, "spec": spec, **groups}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
-        read: Self = from_json(cls, value)
-        return read
+        kinds = typing.get_type_hints(cls)
+        groups = {name: struct_json.read(kinds[name], value[name]) for name in cls.__struct_fields__[1:]}
+        return cls(spec=CellSpec.from_json(value["spec"]), **groups)
 
 
 R = TypeVar("R", bound=RepeatedResult)
 
 
-def to_json(result: Any) -> dict[str, Any]:
-    """A result, whose first field is its `spec`, by groups and with the format's number."""
-    return _to_json(result, result.spec.to_json())
-
-
-def from_lab(result: Any) -> dict[str, Any]:
-    """`to_json` of any kind of result, as its lab prints it: `CellSpec.for_lab` says what differs."""
-    return _to_json(result, result.spec.for_lab())
-
-
-def _to_json(result: Any, spec: dict[str, Any]) -> dict[str, Any]:
-    groups = {name: struct_json.to_plain(getattr(result, name)) for name in result.__struct_fields__[1:]}
-    return {"format": FORMAT, "spec": spec, **groups}
-
-
-def from_json(kind: type[Any], value: Mapping[str, Any]) -> Any:
-    """The inverse of `to_json`. Raises KeyError, TypeError, ValueError on anything else."""
-    kinds = typing.get_type_hints(kind)
-    groups = {name: struct_json.read(kinds[name], value[name]) for name in kind.__struct_fields__[1:]}
-    return kind(spec=CellSpec.from_json(value["spec"]), **groups)
-
-
-def merged(results: Sequence[R], of_all: Callable[[R, Sequence[R]], Mapping[str, Any]] = lambda *_: {}) -> R:
-    """The measurements of one cell as one result: the median one, with the objections to all.
-
-    `of_all` gives the groups that hold something of every measurement, from the median one and all.
-    """
-    figure = attrgetter("figure")
-    middle: Any = sorted(results, key=figure)[(len(results) - 1) // 2]
+def merged(results: Sequence[R]) -> R:
+    """The measurements of one cell as one result: the median one. What speaks against any of them speaks against the
+    mean, and what a check noted of any of them is told."""
+    middle = sorted(results, key=attrgetter("figure"))[(len(results) - 1) // 2]
+    if len(results) == 1:
+        return middle
     judgements = [one.judgement for one in results]
-    whole: R = middle if len(results) == 1 else replace(
+    return replace(
         middle,
-        **of_all(middle, results),
-        judgement=replace(
-            middle.judgement, invalid=reasons(judgements), findings=findings([middle.judgement, *judgements])
-        ),
-        repeats=tuple(map(figure, results)),
+        **middle.of_all(results),
+        judgement=replace(middle.judgement, invalid=_reasons(judgements), findings=_findings(middle, judgements)),
+        repeats=tuple(one.figure for one in results),
         captures=tuple(file for result in results for file in result.captures),
-    )  # fmt: skip
-    return whole
+    )
 
 
-def reasons(judgements: Iterable[Any]) -> tuple[str, ...]:
-    """Why any of the measurements is invalid, each reason once."""
+def _reasons(judgements: Sequence[CellJudgement]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reason for one in judgements for reason in one.invalid))
 
 
-def findings(judgements: Iterable[Any]) -> tuple[str, ...]:
-    """What the checks found, one sentence for each check: its numbers differ from repeat to repeat."""
-    found: dict[str, str] = {}
-    for said in (said for one in judgements for said in one.findings):
-        found.setdefault(said.partition(": ")[0], said)
-    return tuple(found.values())
+def _findings(middle: RepeatedResult, judgements: Sequence[CellJudgement]) -> tuple[str, ...]:
+    """Those of the median measurement, and one of each check that noted something only of others."""
+    known = set(map(_check, middle.judgement.findings))
+    others = {_check(said): said for one in judgements for said in one.findings if _check(said) not in known}
+    return (*middle.judgement.findings, *others.values())
+
+
+def _check(finding: str) -> str:
+    return finding.partition(": ")[0]

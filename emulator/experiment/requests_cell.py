@@ -12,7 +12,7 @@ from emulator.analysis.request_verdict import RequestEvidence
 from emulator.errors import MeasureError
 from emulator.experiment import observe_cell
 from emulator.experiment.attempts import Attempts
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.lane_watch import LaneWatch
 from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
 from emulator.experiment.run_folder import Execution

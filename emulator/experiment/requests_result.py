@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Self
 
 from msgspec.structs import replace
 
 from emulator.analysis.request_figures import RequestFigures, RequestPaths
 from emulator.analysis.request_verdict import RequestJudgement
-from emulator.experiment import repeated_result
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.repeated_result import RepeatedResult
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.model.request_load import RequestLoad
@@ -42,16 +42,6 @@ class RequestsResult(RepeatedResult, frozen=True, kw_only=True):
         """The requests that were sent."""
         return load_of(self.spec)
 
-    @property
-    def figure(self) -> float:
-        """What repeats and runs are compared by: answered requests a second."""
-        return self.requests.per_s(self.load)
-
-
-def merged(results: Sequence[RequestsResult]) -> RequestsResult:
-    """The measurements of one cell as one result, with the times of all."""
-    return repeated_result.merged(results, _times_of_all)
-
-
-def _times_of_all(middle: RequestsResult, results: Sequence[RequestsResult]) -> dict[str, RequestFigures]:
-    return {"requests": middle.requests.with_times_of([result.requests for result in results])}
+    def of_all(self, results: Sequence[Self]) -> dict[str, Any]:
+        """The times of all."""
+        return {"requests": self.requests.with_times_of([result.requests for result in results])}

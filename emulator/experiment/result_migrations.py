@@ -8,7 +8,7 @@ from typing import Any
 from emulator.analysis.observed import Delays, MachineUse, Queues
 from emulator.analysis.tcp_path import Interval, mean_until
 from emulator.analysis.verdict import Judgement, Throughput
-from emulator.experiment.cell_result import FORMAT
+from emulator.experiment.repeated_result import FORMAT
 from emulator.hosts.tools import workloads
 from emulator.model.sweep_axes import OUTBOUND
 

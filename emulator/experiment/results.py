@@ -1,12 +1,11 @@
-"""The kinds of results, one for each kind of workload: reads, merges and compares them by the same calls."""
+"""The kinds of results, one for each kind of workload."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from emulator.analysis import statistics
-from emulator.experiment import flows_result, merge, program_result, requests_result
 from emulator.experiment.cell_result import CellResult
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
@@ -26,26 +25,9 @@ def from_json(value: Mapping[str, Any]) -> Result:
     return ProgramResult.from_json(value) if "program" in value else CellResult.from_json(migrated(dict(value)))
 
 
-def figure(result: Result) -> float:
-    """What the repeats of a cell are compared by: throughput in bytes/s (of groups of flows the first one's), a
-    program's completion time in s, or requests a second."""
-    return result.steady_bytes_per_s if isinstance(result, CellResult) else result.figure
-
-
-def merged(results: Sequence[Result]) -> Result:
-    """The repeats of one cell as one result."""
-    if isinstance(results[0], ProgramResult):
-        return program_result.merged(cast("Sequence[ProgramResult]", results))
-    if isinstance(results[0], RequestsResult):
-        return requests_result.merged(cast("Sequence[RequestsResult]", results))
-    if isinstance(results[0], FlowsResult):
-        return flows_result.merged(cast("Sequence[FlowsResult]", results))
-    return merge.merge(cast("Sequence[CellResult]", results))
-
-
 def enough(results: Sequence[Result], most: int) -> bool:
     """Whether a cell needs no more repeats."""
-    return bool(results) and statistics.enough([figure(one) for one in results], most)
+    return bool(results) and statistics.enough([one.figure for one in results], most)
 
 
 def of_kind(kind: type[R], found: Mapping[str, Result]) -> dict[str, R]:

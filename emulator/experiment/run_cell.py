@@ -26,12 +26,12 @@ from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Transfer
 from emulator.control.capture import capturing
 from emulator.errors import LonghaulError, MeasureError, RefusedError
-from emulator.experiment import flows_cell, observe_cell, program_cell, repeated_result, requests_cell
+from emulator.experiment import flows_cell, observe_cell, program_cell, requests_cell
 from emulator.experiment.attempts import NO_IRTT, NO_LOADED_RTT, NO_SOCKET_FIGURES, Attempts
+from emulator.experiment.both_directions import joined
 from emulator.experiment.build_result import Measured, conclude
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.lane_watch import LaneWatch
-from emulator.experiment.merge import joined
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import resolve, tcp_profiles
 from emulator.hosts.flows.workload import FlowsWorkload
@@ -287,7 +287,7 @@ def main(argv: list[str]) -> int:
         print(json.dumps({"error": str(error), "kind": type(error).__name__, "notes": notes}))  # noqa: T201
         return error.exit_code
     files = {path: base64.b64encode(content).decode() for path, content in done.files.items()}
-    print(json.dumps({"result": repeated_result.from_lab(done.result), "raw": done.raw, "files": files}))  # noqa: T201
+    print(json.dumps({"result": done.result.for_lab(), "raw": done.raw, "files": files}))  # noqa: T201
     return 0
 
 

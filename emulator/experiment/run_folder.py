@@ -24,8 +24,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from emulator.errors import InputError, MeasureError
-from emulator.experiment import results
-from emulator.experiment.cell_result import FORMAT, CellSpec
+from emulator.experiment import repeated_result, results
+from emulator.experiment.cell_spec import CellSpec
+from emulator.experiment.repeated_result import FORMAT
 from emulator.experiment.results import Result
 from emulator.lab.lab_root import RootChoice
 from emulator.model import run_name
@@ -173,11 +174,13 @@ class RunFolder(Struct, frozen=True):
 
     def finished(self, asked: Asked) -> dict[str, Result]:
         """The results of the cells that need no more repeats, by id."""
-        return {id: results.merged(all) for id, all in self._all(asked) if results.enough(all, asked.most_repeats)}
+        return {
+            id: repeated_result.merged(all) for id, all in self._all(asked) if results.enough(all, asked.most_repeats)
+        }
 
     def measured(self, asked: Asked) -> dict[str, Result]:
         """The results so far, even of cells with missing repeats, by id."""
-        return {id: results.merged(all) for id, all in self._all(asked) if all}
+        return {id: repeated_result.merged(all) for id, all in self._all(asked) if all}
 
     def _all(self, asked: Asked) -> list[tuple[str, list[Result]]]:
         return [(spec.id, self.repeats(spec, asked.most_repeats)) for spec in asked.specs]

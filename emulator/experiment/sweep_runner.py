@@ -15,9 +15,9 @@ from contextlib import closing
 from msgspec import Struct
 
 from emulator.errors import InputError, LabError, LabStalled, LabTimeout, LonghaulError, MeasureError, MissingError
-from emulator.experiment import grid, lab_programs, results
+from emulator.experiment import grid, lab_programs, repeated_result, results
 from emulator.experiment.cell_captures import CellCaptures
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import Execution, RunFolder
 from emulator.hosts.tools.program import ProgramWorkload
@@ -190,7 +190,7 @@ def repeated(
     found = list(earlier)
     while not results.enough(found, most_repeats):
         found.append(measure(spec.again(len(found))))
-    return results.merged(found)
+    return repeated_result.merged(found)
 
 
 def run_cells(

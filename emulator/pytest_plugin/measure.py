@@ -27,7 +27,7 @@ from emulator.errors import (
 from emulator.pytest_plugin.values import LonghaulCell, LonghaulLane, LonghaulLaw, LonghaulProgram
 
 if TYPE_CHECKING:
-    from emulator.experiment.cell_result import CellSpec
+    from emulator.experiment.cell_spec import CellSpec
     from emulator.experiment.run_folder import Asked, Execution
     from emulator.lab.lab_root import RootChoice
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,17 +13,18 @@ from msgspec.structs import asdict, replace
 from emulator import units
 from emulator.analysis import flow_figures, flow_shares
 from emulator.analysis.flow_figures import GroupFigures
-from emulator.analysis.statistics import half_width
 from emulator.experiment import grid
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.flows_result import FlowsResult, contest_of, path_of
 from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.model.flow_group import Contest, FlowGroup
+from emulator.report import remarks
 from emulator.report.tables import INVALID_MARK, THROUGHPUT, Table, label, several_lanes
 from emulator.units import both_rates
 
 TITLE = "Flows against flows"
 ADVICE = "what would make the shares fairer:"
+advice = remarks.advice
 LEGEND = (
     f"{THROUGHPUT} of payload at the receiver, in the last half of the time in which all groups send; of fair: over "
     "what as many average flows of all groups get; J: Jain's index of the flows; harm: what the other groups take of "
@@ -213,42 +213,10 @@ def controls(shares: Pairs) -> list[str]:
     return list(dict.fromkeys(name for pair in shares for name in pair))
 
 
-def uncertainty(result: FlowsResult) -> str:
-    """The confidence half-width of the first group's rate in percent; "-" for a single measurement."""
-    width = half_width(result.repeats)
-    return f"{width / result.figure:.1%}" if math.isfinite(width) else NONE
-
-
 def figure_text(result: FlowsResult) -> str:
     """The figure by which two runs are compared: the first group's rate."""
     mark = INVALID_MARK if result.judgement.invalid else ""
-    return f"{mark}{both_rates(result.flows.groups[0].bytes_per_s)} ± {uncertainty(result)}"
-
-
-def objections(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult], failures: Mapping[str, str]) -> list[str]:
-    """Problems of the run: invalid cells with reasons, and failed cells; and notes."""
-    said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.judgement.invalid]
-    said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
-    return [*said, *dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)]
-
-
-def advice(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list[str]:  # noqa: ARG001
-    """What would help, and the first cell that it helps."""
-    helped: dict[str, list[str]] = {}
-    for id, result in found.items():
-        helped.setdefault(result.judgement.advice, []).append(id)
-    helped.pop("", None)
-    return [f"{ids[0]}{f' and {len(ids) - 1} more' * (len(ids) > 1)}: {text}" for text, ids in helped.items()]
-
-
-def findings(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> list[str]:  # noqa: ARG001
-    """What the checks found that does not void a cell."""
-    return [
-        f"{id}, {text}"
-        for id, result in found.items()
-        for text in result.judgement.findings
-        if text.partition(": ")[2] not in result.judgement.invalid
-    ]
+    return f"{mark}{both_rates(result.flows.groups[0].bytes_per_s)} ± {remarks.uncertainty(result)}"
 
 
 PLAN = ("cell", "RTT", "runs for", "groups", "fair share of a flow")

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from emulator.experiment import results
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
 from emulator.model import run_name
-from emulator.report import published_results, summary, svg_theme, tables
+from emulator.report import published_results, remarks, summary, svg_theme, tables
 from emulator.report.figures.style import BAD, COLOURS, INK, PAPER, RULE
 from emulator.report.table_kinds import tables_of
 from emulator.report.tables import Table
@@ -82,7 +83,7 @@ def page(
         name = f"{run_name.titled(facts['name'], facts['id'])}, {name}"
     kind, streams = tables_of(specs), results.of_kind(CellResult, found)
     title = f"Longhaul: {kind.TITLE[:1].lower()}{kind.TITLE[1:]}, {name}"
-    overview, advice, findings = kind.overview(specs, found), kind.advice(specs, found), kind.findings(specs, found)
+    overview, advice, findings = kind.overview(specs, found), kind.advice(specs, found), remarks.findings(found)
     sections = [
         ("summary", "Summary", _list(summary.sentences(specs, streams)) if streams else ""),
         ("objections", "Problems of this run", _list(said, "bad") if said else ""),

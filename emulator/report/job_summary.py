@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emulator.analysis.regression_gate import ABSENT, FAILED, INVALID, REGRESSION, Gate
-from emulator.experiment.cell_result import CellSpec
-from emulator.report import gate_report
+from emulator.experiment.cell_spec import CellSpec
+from emulator.report import gate_report, remarks
 from emulator.report import github_markdown as markdown
 from emulator.report.table_kinds import tables_of
 from emulator.report.tables import Table
@@ -48,7 +48,7 @@ def text(
         *_section("To know", [*gate_report.remarks(gate), *_notes(said, gate)]),
         *(part for table in others for part in _titled(table)),
         *_section(kind.ADVICE.removesuffix(":").capitalize(), kind.advice(specs, found)),
-        *_section("Notes on the measurements", kind.findings(specs, found)),
+        *_section("Notes on the measurements", remarks.findings(found)),
         f"<sub>{markdown.inline(kind.LEGEND)}</sub>",
     ]
     return _shortened("\n\n".join(parts) + "\n\n", most_bytes)

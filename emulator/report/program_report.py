@@ -9,7 +9,7 @@ from emulator import units
 from emulator.analysis import program_runs
 from emulator.analysis.program_law import seconds_text
 from emulator.analysis.tcp_path import NS
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.program_result import ProgramResult, busier_path
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.model.program import Program
@@ -73,13 +73,6 @@ def details(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> li
     return [program_table.table(series) for series in series_of(rows(specs, found))]
 
 
-def objections(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult], failures: Mapping[str, str]) -> list[str]:
-    """Problems of the run: invalid cells with reasons, failed cells, and notes."""
-    said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.judgement.invalid]
-    said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
-    return [*said, *dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)]
-
-
 def advice(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> list[str]:
     """What would help where a program is limited by something else than in the cell that stands below its table.
 
@@ -93,16 +86,6 @@ def advice(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> lis
                 told.add(row.judgement.kind)
                 lines.append(f"{series.name}, at {series.label(row)}: {row.judgement.advice}")
     return lines
-
-
-def findings(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> list[str]:  # noqa: ARG001
-    """What the checks found that does not void a cell."""
-    return [
-        f"{id}: {text}"
-        for id, result in found.items()
-        for text in result.judgement.findings
-        if text.partition(": ")[2] not in result.judgement.invalid
-    ]
 
 
 def csv_text(specs: Sequence[CellSpec], found: Mapping[str, ProgramResult]) -> str:

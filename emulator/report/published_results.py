@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from emulator import units
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.report.tables import THROUGHPUT, Table
 
 MB = 10**6

@@ -12,15 +12,16 @@ from msgspec.structs import asdict
 
 from emulator import units
 from emulator.analysis import request_figures
-from emulator.analysis.statistics import half_width
 from emulator.experiment import grid
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.requests_result import RequestsResult, load_of, paths_of
+from emulator.report import remarks
 from emulator.report.figures.style import names_of
 from emulator.report.tables import INVALID_MARK, Table, label, several_lanes
 
 TITLE = "Requests over the lane"
 ADVICE = "what would help a cell:"
+advice = remarks.advice
 LEGEND = (
     "answered: requests a second, ± at 99 % confidence; of ceiling: as a share of connections x in flight / "
     "(RTT + think time); p50 to p99.9: the time of a request until the last byte of its answer, with an offered rate "
@@ -101,7 +102,7 @@ def row(result: RequestsResult) -> tuple[str, ...]:
     seen, ceiling = result.requests, result.judgement.round_trips_per_s
     return (
         _rate(result),
-        uncertainty(result),
+        remarks.uncertainty(result),
         "-" if ceiling is None else f"{result.figure / ceiling:.1%}",
         *(time_text(ns) for ns in (seen.times.p50_ns, seen.times.p90_ns, seen.times.p99_ns, seen.times.p99_9_ns)),
         time_text(seen.times.max_ns),
@@ -113,43 +114,9 @@ def row(result: RequestsResult) -> tuple[str, ...]:
     )
 
 
-def uncertainty(result: RequestsResult) -> str:
-    """The confidence half-width of the rate in percent; "-" for a single measurement."""
-    width = half_width(result.repeats)
-    return f"{width / result.figure:.2%}" if math.isfinite(width) and result.figure else "-"
-
-
 def figure_text(result: RequestsResult) -> str:
     """The figure by which two runs are compared."""
-    return f"{_rate(result)} ± {uncertainty(result)}"
-
-
-def objections(
-    specs: Sequence[CellSpec], found: Mapping[str, RequestsResult], failures: Mapping[str, str]
-) -> list[str]:
-    """Problems of the run: invalid cells with reasons, and failed cells; and notes."""
-    said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.judgement.invalid]
-    said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
-    return [*said, *dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)]
-
-
-def advice(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> list[str]:  # noqa: ARG001
-    """What would help, and the first cell that it helps."""
-    helped: dict[str, list[str]] = {}
-    for id, result in found.items():
-        helped.setdefault(result.judgement.advice, []).append(id)
-    helped.pop("", None)
-    return [f"{ids[0]}{f' and {len(ids) - 1} more' * (len(ids) > 1)}: {text}" for text, ids in helped.items()]
-
-
-def findings(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> list[str]:  # noqa: ARG001
-    """What the checks found that does not void a cell."""
-    return [
-        f"{id}, {text}"
-        for id, result in found.items()
-        for text in result.judgement.findings
-        if text.partition(": ")[2] not in result.judgement.invalid
-    ]
+    return f"{_rate(result)} ± {remarks.uncertainty(result)}"
 
 
 PLAN = ("cell", "RTT", "runs for", "round trips allow", "the line allows")
@@ -204,7 +171,6 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> 
     writer.writeheader()
     for result in (found[spec.id] for spec in specs if spec.id in found):
         spec, seen = result.spec, result.requests
-        width = half_width(result.repeats)
         own = {
             "lane": spec.lane.name,
             "rtt_asked_ns": spec.lane.rtt_ns,
@@ -218,7 +184,7 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> 
             "loss": spec.path.loss,
             "repeats": len(result.repeats),
             "requests_per_s": result.figure,
-            "half_width_per_s": width if math.isfinite(width) else "",
+            "half_width_per_s": result.half_width if len(result.repeats) > 1 else "",
             "service_p50_ns": seen.service.p50_ns,
             "transfer_p50_ns": seen.transfer.p50_ns,
             "transfer_p99_ns": seen.transfer.p99_ns,

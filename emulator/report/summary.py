@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from emulator import units
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.report.tables import Table, label, several_lanes
 
 
@@ -25,7 +26,7 @@ def _measured(specs: Sequence[CellSpec], cells: Sequence[CellResult]) -> str:
     least, most = (choose(len(cell.repeats) for cell in cells) for choose in (min, max))
     often = "once" if most == 1 else f"{most} times" if least == most else f"{least} to {most} times"
     said = f"{len(cells)} of {len(specs)} cells were measured, each {often}; {invalid or 'none'} of them invalid."
-    widths = [cell.half_width_bytes_per_s / cell.steady_bytes_per_s for cell in cells if cell.steady_bytes_per_s]
+    widths = [cell.half_width_share for cell in cells if cell.steady_bytes_per_s]
     if most > 1 and (known := [width for width in widths if math.isfinite(width)]):
         said += f" Repeated means are known to ±{max(known):.1%} or better at 99 % confidence."
     return said

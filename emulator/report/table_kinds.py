@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.compare_runs import CellComparison
 from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.hosts.requests.workload import RequestsWorkload
@@ -28,14 +28,8 @@ class Tables(Protocol):
     def details(self, specs: Sequence[CellSpec], found: Any) -> list[Table]:
         """Every figure of every cell."""
 
-    def objections(self, specs: Sequence[CellSpec], found: Any, failures: Mapping[str, str]) -> list[str]:
-        """Problems of the run."""
-
     def advice(self, specs: Sequence[CellSpec], found: Any) -> list[str]:
         """What would make cells better."""
-
-    def findings(self, specs: Sequence[CellSpec], found: Any) -> list[str]:
-        """What was noticed about cells."""
 
     def planned(self, specs: Sequence[CellSpec]) -> Table:
         """The cells before they are measured."""
@@ -58,7 +52,7 @@ def comparison(changes: Sequence[CellComparison]) -> Table:
     rows = []
     for change in changes:
         figures = (tables_of([one.spec]).figure_text(one) for one in (change.before, change.after))
-        rows.append((change.id, *figures, f"{change.share:+.1%}", change.word))
+        rows.append((change.id, *figures, change.share_text, change.word))
     return Table("compared", ("cell", "before", "after", "change", ""), tuple(rows), ("cell", ""))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,8 +12,10 @@ from msgspec.structs import asdict
 
 from emulator import units
 from emulator.experiment import grid
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.model.sweep_axes import INBOUND, OUTBOUND
+from emulator.report import remarks
 from emulator.units import both_rates
 
 THROUGHPUT = "MiB/s (Gbit/s)"
@@ -25,6 +26,7 @@ DETAILS = (
 WAYS = (OUTBOUND, INBOUND)
 TITLE = "Throughput against RTT"
 ADVICE = "settings that would raise a cell's throughput:"
+advice = remarks.advice
 INVALID_MARK = "✗"
 UNSETTLED_MARK = "~"
 LEGEND = (
@@ -103,7 +105,7 @@ def _details_row(result: CellResult, named: bool, *, both: bool) -> tuple[str, .
         label(result.spec, named),
         f"{result.delays.rtt_ns / 1e6:.3f} ms",
         steady_text(result),
-        uncertainty(result),
+        remarks.uncertainty(result),
         both_rates(result.throughput.first_10s_bytes_per_s),
         both_rates(result.judgement.predicted_bytes_per_s),
         f"{result.delays.loaded.p99_ns / 1e6:.3f} ms" if result.delays.loaded else "-",
@@ -114,40 +116,9 @@ def _details_row(result: CellResult, named: bool, *, both: bool) -> tuple[str, .
     )
 
 
-def uncertainty(result: CellResult) -> str:
-    """The confidence half-width in percent; "-" for a single measurement."""
-    width = result.half_width_bytes_per_s
-    return f"{width / result.steady_bytes_per_s:.1%}" if math.isfinite(width) and result.steady_bytes_per_s else "-"
-
-
-def objections(specs: Sequence[CellSpec], found: Mapping[str, CellResult], failures: Mapping[str, str]) -> list[str]:
-    """Problems of the run: invalid cells with reasons, failed cells and uncertain means, and notes."""
-    said = [f"{id} invalid: {reason}" for id, result in found.items() for reason in result.judgement.invalid]
-    said += [f"{spec.id} failed: {failures[spec.id]}" for spec in specs if spec.id in failures]
-    said += [f"{id}: {result.unsure}" for id, result in found.items() if result.unsure]
-    notes = dict.fromkeys(f"note: {note}" for result in found.values() for note in result.notes)
-    return [*said, *notes]
-
-
-def advice(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[str]:  # noqa: ARG001
-    """For each cell whose throughput a setting can raise: that setting."""
-    return [f"{id}: {result.judgement.advice}" for id, result in found.items() if result.judgement.advice]
-
-
-def findings(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[str]:  # noqa: ARG001
-    """What the validity checks found that does not void the cell: one line for each kind, with its cells."""
-    by_name: dict[str, list[str]] = {}
-    for id, result in found.items():
-        for text in result.judgement.findings:
-            name, _, sentence = text.partition(": ")
-            if sentence not in result.judgement.invalid:
-                by_name.setdefault(name, []).append(f"{id}, {sentence}")
-    return [f"{name} in {len(all)} of {len(found)} cells: {all[0]}" for name, all in by_name.items()]
-
-
 def figure_text(result: CellResult) -> str:
     """The figure by which two runs are compared."""
-    return f"{both_rates(result.steady_bytes_per_s)} ± {uncertainty(result)}"
+    return f"{both_rates(result.steady_bytes_per_s)} ± {remarks.uncertainty(result)}"
 
 
 PLAN = ("cell", "RTT", "runs for", "steady", "whole run", "limited by")
@@ -225,7 +196,7 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> str:
             "loss": path.loss,
             "initcwnd": spec.profile.initcwnd,
             "repeats": len(result.repeats),
-            "half_width_bytes_per_s": result.half_width_bytes_per_s if len(result.repeats) > 1 else "",
+            "half_width_bytes_per_s": result.half_width if len(result.repeats) > 1 else "",
             "idle_p50_ns": idle.p50_ns if idle else "",
             "idle_p99_ns": idle.p99_ns if idle else "",
             "loaded_p50_ns": loaded.p50_ns if loaded else "",

@@ -8,13 +8,14 @@ from typing import Any
 
 from emulator.errors import MissingError
 from emulator.experiment import results
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
 from emulator.experiment.run_folder import RunFolder
-from emulator.report import github_markdown, program_report, published_results, summary
+from emulator.report import github_markdown, program_report, published_results, remarks, summary
 from emulator.report.table_kinds import tables_of
 from emulator.system import bounded_file
 
@@ -33,7 +34,7 @@ def markdown(specs: Sequence[CellSpec], found: Mapping[str, Result], said: Seque
         ("Problems of this run", said),
         ("Why the published figures differ", published.words if published else ()),
         (kind.ADVICE.removesuffix(":").capitalize(), kind.advice(specs, found)),
-        ("Notes on the measurements", kind.findings(specs, found)),
+        ("Notes on the measurements", remarks.findings(found)),
     ]
     return github_markdown.document(kind.TITLE, shown, lists, kind.LEGEND)
 

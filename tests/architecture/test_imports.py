@@ -236,8 +236,8 @@ def test_the_kernel_door_loads_the_parts_of_pyroute2_that_it_needs() -> None:
 CELL = """
 import json, sys
 from emulator.control import local
-from emulator.experiment import repeated_result, run_cell
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment import run_cell
+from emulator.experiment.cell_spec import CellSpec
 spec = CellSpec.from_json(json.loads(sys.stdin.read()))
 assert CellSpec.from_json(json.loads(json.dumps(spec.for_lab()))) == spec
 print(*sys.modules)

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from support.lab_cells import KIB, MIB, SMALL, TCP_MEM, measure, netem, port, run, short_of_memory, spec
 
 from emulator.control.appliance import Appliance
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.hosts import tcp_profiles
 from emulator.hosts.namespace import NamespaceHost
 from emulator.hosts.tools import iperf3, irtt

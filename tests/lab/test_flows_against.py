@@ -16,7 +16,7 @@ from support.lab_cells import run, spec
 from emulator.cli.main import main
 from emulator.control.appliance import Appliance
 from emulator.experiment import flows_cell, further_sites, results
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.flows_result import FlowsResult, path_of
 from emulator.experiment.run_folder import RunFolder
 from emulator.hosts import tcp_profiles

@@ -12,7 +12,7 @@ from emulator.analysis import program_law, program_time
 from emulator.analysis.program_law import LawPoint, ProgramLaw
 from emulator.control.appliance import Appliance
 from emulator.experiment import run_cell
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.program_result import ProgramResult
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.kernel.netlink import NetlinkKernel

@@ -16,7 +16,7 @@ from support.lab_cells import MIB, MS, spec
 
 from emulator.control.appliance import Appliance
 from emulator.errors import MeasureError
-from emulator.experiment import program_cell, results, run_cell
+from emulator.experiment import program_cell, repeated_result, run_cell
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.hosts.tools.program import ProgramWorkload
@@ -154,7 +154,7 @@ def test_kept_files_and_the_result_come_back_from_the_run_folder(appliance: Appl
     folder = RunFolder.create(tmp_path / "run", {}, Asked((one,), in_lab=False))
     folder.save(done)
     assert folder.repeats(one, 1) == [done.result]
-    assert results.merged(folder.repeats(one, 1)) == done.result
+    assert repeated_result.merged(folder.repeats(one, 1)) == done.result
     assert (tmp_path / "run/files" / f"{one.id}.0/client/run-0/log").read_text() == "x\n"
 
 

@@ -16,8 +16,8 @@ from support.lab_cells import KIB, MBIT, MIB, MS, run, spec
 from emulator.cli.main import main
 from emulator.control.appliance import Appliance
 from emulator.errors import MeasureError
-from emulator.experiment import requests_cell, results
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment import repeated_result, requests_cell, results
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.run_folder import RunFolder
 from emulator.hosts import tcp_profiles
@@ -168,7 +168,7 @@ def test_repeats_add_up_their_times(appliance: Appliance) -> None:
     for number in range(3):
         found.append(measured(appliance, one.again(number)))
         appliance.down()
-    both = results.merged(found)
+    both = repeated_result.merged(found)
     assert isinstance(both, RequestsResult)
     assert both.requests.times.count == sum(one.requests.times.count for one in found)
     assert both.repeats == tuple(one.figure for one in found)

@@ -19,7 +19,8 @@ from support.lab_cells import measure, spec
 
 from emulator.analysis.tcp_path import Interval
 from emulator.analysis.transfer import Transfer
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, RunFolder
 from emulator.hosts.tools import listening, workloads
 from emulator.hosts.tools.process import Running

@@ -9,7 +9,7 @@ from support.lab_cells import Spoil
 from support.limited_cells import CELLS, cells, judge
 
 from emulator.analysis import verdict
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 
 pytestmark = pytest.mark.usefixtures("pinged", "tcp_memory_as_before")
 

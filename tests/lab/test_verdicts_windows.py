@@ -11,7 +11,7 @@ from support.planted_cells import BUFFER, MEMORY, Planted
 from support.verdict_trial import tried
 
 from emulator.analysis import verdict
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.grid import of_window
 from emulator.model.impairment import Buffer
 

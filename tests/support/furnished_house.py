@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from emulator.control.rtt_monitor import Echoes, Rtts
 from emulator.errors import MeasureError
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools.program import ProgramWorkload

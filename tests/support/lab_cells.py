@@ -8,7 +8,8 @@ from pathlib import Path
 
 from emulator.control.appliance import Appliance
 from emulator.experiment import run_cell
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.results import Result
 from emulator.hosts import tcp_profiles
 from emulator.hosts.namespace import NamespaceHost

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.analysis import verdict
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.grid import of_window
 from emulator.model.impairment import Buffer
 from emulator.model.tcp_profile import Profile

@@ -10,7 +10,7 @@ from emulator.analysis.program_runs import Frames, ProgramJudgement, ProgramRun,
 from emulator.analysis.program_time import ProgramFacts
 from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.verdict import Buffers
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles

@@ -12,7 +12,8 @@ from emulator.analysis.observed import MEMORY_PRESSURES, Delays, MachineUse, Que
 from emulator.analysis.tcp_path import Interval, TcpPath
 from emulator.analysis.transfer import SenderSample, Transfer
 from emulator.analysis.verdict import Buffers, Evidence, Judgement, Throughput
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.hosts import tcp_profiles
 from emulator.model.impairment import Impairment

@@ -16,7 +16,8 @@ from emulator.control.appliance import Appliance
 from emulator.control.local import local
 from emulator.errors import MeasureError
 from emulator.experiment import run_cell
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.model.impairment import Impairment
 from emulator.model.tcp_profile import Profile
 from emulator.model.topology import Lane, Topology

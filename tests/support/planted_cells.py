@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from emulator.analysis import program_time, request_verdict, tcp_path, verdict
 from emulator.experiment import grid
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.grid import of_window
 from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.hosts.tools.program import ProgramWorkload

@@ -14,7 +14,8 @@ from string import ascii_lowercase
 from msgspec.structs import replace
 
 from emulator.analysis import verdict
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.model.impairment import Buffer
 from emulator.model.lane_patch import LanePatch
 from emulator.units import MIB_BYTES

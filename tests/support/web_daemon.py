@@ -19,7 +19,7 @@ from emulator.control.appliance import Appliance
 from emulator.control.change_log import Author
 from emulator.control.rtt_monitor import Echoes, Rtts
 from emulator.experiment import rtt_certificate
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.impairment_test import Proof
 from emulator.experiment.rtt_certificate import Pair, Unanswered
 from emulator.experiment.run_folder import Execution

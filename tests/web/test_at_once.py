@@ -17,7 +17,7 @@ from support.web_daemon import AUTHOR, House, problem, until
 
 from emulator.cli import main
 from emulator.control.appliance import Appliance
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.kernel.fake import FakeKernel
 from emulator.system import kept_file

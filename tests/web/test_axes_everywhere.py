@@ -18,7 +18,7 @@ from emulator.cli.sweep import sweep
 from emulator.config import loader
 from emulator.config.sweep_schema import SweepForm
 from emulator.errors import InputError
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.model.sweep_axes import AXES, BY_KEY, OLD_WORDS, Axes, SweepAxis
 from web.api.run_form import RunForm, axes_answer

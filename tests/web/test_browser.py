@@ -19,7 +19,7 @@ from support.web_daemon import TOKENS, House, star, until
 
 from emulator.control.appliance import Appliance
 from emulator.errors import MeasureError
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.plan.ops import Op
 from emulator.report import html

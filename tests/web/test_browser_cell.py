@@ -18,7 +18,8 @@ from support.web_daemon import House, until
 
 from emulator.analysis.tcp_path import Interval
 from emulator.analysis.transfer import SenderSample
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.result_migrations import migrated
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 

@@ -15,7 +15,7 @@ from support.made_results import execution
 from support.waiting import PATIENCE_S
 from support.web_daemon import House, problem, until
 
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 
 MIB = 2**20

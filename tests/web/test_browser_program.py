@@ -16,7 +16,7 @@ from support.waiting import PATIENCE_S, until
 from support.web_daemon import House
 
 from emulator.config import shipped_topologies
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from web.api import programs
 from web.runs import local_runners

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from support import made_flows
 from support.web_daemon import House, problem, until
 
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.flows_result import contest_of
 from emulator.experiment.run_folder import Execution
 

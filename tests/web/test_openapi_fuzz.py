@@ -21,7 +21,7 @@ from support import made_programs, made_requests
 from support.made_results import execution
 from support.web_daemon import TOKENS, House
 
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.hosts.requests.workload import RequestsWorkload
 

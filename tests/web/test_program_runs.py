@@ -14,7 +14,7 @@ from support.web_daemon import TOKENS, House, problem, until
 
 from emulator.config import shipped_topologies
 from emulator.errors import LabError
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, Execution
 from web.api import programs
 from web.runs import Progress

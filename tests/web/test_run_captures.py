@@ -11,7 +11,7 @@ from support import made_results
 from support.web_daemon import TOKENS, House, problem, until
 
 from emulator.analysis.observed import CapturedFile
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 
 FRAMES = b"\x0a\x0d\x0d\x0a frames"

@@ -17,7 +17,8 @@ from support.web_daemon import House, asked, star, until
 from emulator.config import loader
 from emulator.errors import MeasureError, MissingError
 from emulator.experiment import run_cell
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.model.request_load import RequestLoad
 

@@ -18,7 +18,7 @@ from emulator.control.appliance import Appliance
 from emulator.control.intent_store import IntentStore
 from emulator.control.remote import Client, RemoteAppliance
 from emulator.experiment import run_cell
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.model.topology import Topology
 from emulator.plan.scheduled_state import present

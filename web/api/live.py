@@ -11,7 +11,7 @@ from werkzeug.exceptions import NotFound, ServiceUnavailable
 
 from emulator.errors import InputError, no_such
 from emulator.experiment import cell_captures, grid
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.model import run_name
 from web.api import programs
 from web.api.routing import DRY_RUN, JSON, EndpointTable, Query, form_body, whole

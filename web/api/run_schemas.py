@@ -9,12 +9,13 @@ from typing import Any
 from msgspec import Struct, field
 from pydantic import Field
 
-from emulator.analysis import request_figures, statistics
+from emulator.analysis import request_figures
 from emulator.analysis.observed import CapturedFile
 from emulator.analysis.program_law import ProgramLaw
 from emulator.analysis.tcp_path import NS
 from emulator.experiment import attempts, compare_runs, results
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.compare_runs import CellComparison
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
@@ -182,7 +183,7 @@ def _change(change: CellComparison) -> ChangeAnswer:
         unit=change.unit,
         before_limiter=change.before.judgement.limiter,
         after_limiter=change.after.judgement.limiter,
-        share=change.share if results.figure(change.before) else None,
+        share=change.share,
         differs=change.differs,
         word=change.word,
     )
@@ -245,7 +246,7 @@ def _all_run(run: Run, kind: type[Workload]) -> bool:
 def _of_streams(result: CellResult) -> dict[str, Any]:
     return {
         "steady_bytes_per_s": result.steady_bytes_per_s,
-        "half_width_bytes_per_s": _half_width(result),
+        "half_width_bytes_per_s": result.half_width if math.isfinite(result.half_width) else None,
         "settled": result.throughput.settled,
     }
 
@@ -330,11 +331,6 @@ def _cell(
         failure=failure,
         captures=tuple(map(_capture, result.captures)) if result else (),
     )
-
-
-def _half_width(result: CellResult) -> float | None:
-    half = statistics.half_width(result.repeats)
-    return half if math.isfinite(half) else None
 
 
 def _capture(file: CapturedFile) -> CaptureAnswer:

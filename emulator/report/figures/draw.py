@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from emulator.errors import MissingError
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.report import flow_table
@@ -193,7 +194,7 @@ def _parts(all: Sequence[Series]) -> Drawing | None:
 def _certainty(cells: Sequence[CellResult]) -> str:
     if all(len(cell.repeats) < 2 for cell in cells):
         return "Each cell was measured once, so there is no confidence interval."
-    most = max(cell.half_width_bytes_per_s / cell.steady_bytes_per_s for cell in cells if len(cell.repeats) > 1)
+    most = max(cell.half_width_share for cell in cells if len(cell.repeats) > 1)
     return f"Error bars are 99 % confidence intervals; the widest is \u00b1{most:.1%}."
 
 

@@ -47,7 +47,7 @@ def _column(axes: Axes, cells: Sequence[CellResult], name: str, number: int, zer
     far, near = ([c for c in cells if bool(c.spec.lane.rtt_ns) == is_far] for is_far in (True, False))
     (measured,) = axes.plot(*_points(far), **look, linewidth=1.0, label=name)
     axes.plot([zero] * len(near), [cell.steady_bytes_per_s / MIB for cell in near], linestyle="", **look)
-    widths = [cell.half_width_bytes_per_s / MIB if len(cell.repeats) > 1 else 0.0 for cell in far]
+    widths = [cell.half_width / MIB if len(cell.repeats) > 1 else 0.0 for cell in far]
     x, y = _points(far)
     low, high = ([max(1e-3, v + sign * w) for v, w in zip(y, widths, strict=True)] for sign in (-1, 1))
     axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
@@ -100,7 +100,7 @@ def by_column(cells: Sequence[CellResult], canvas: Canvas) -> None:
     names, shared = style.names_of(cell.spec.column for cell in cells)
     places = range(len(cells))
     values = [cell.steady_bytes_per_s / MIB for cell in cells]
-    widths = [cell.half_width_bytes_per_s / MIB if len(cell.repeats) > 1 else 0.0 for cell in cells]
+    widths = [cell.half_width / MIB if len(cell.repeats) > 1 else 0.0 for cell in cells]
     axes.barh(places, values, height=0.55, color=style.COLOURS[0], xerr=widths, ecolor=style.INK, label="measured")
     theory = [cell.judgement.predicted_bytes_per_s / MIB for cell in cells]
     marks = [axes.plot(theory, places, "|", color=style.COLOURS[1], markersize=22, markeredgewidth=2, label="theory")]

@@ -11,7 +11,7 @@ import pytest
 from emulator.cli.main import main
 from emulator.config import loader
 from emulator.experiment import grid
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.hosts.flows.workload import FlowsWorkload
 from emulator.model.flow_group import Contest
 from emulator.model.sweep_axes import Axes

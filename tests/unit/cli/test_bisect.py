@@ -13,7 +13,7 @@ from support.made_results import MIB, execution
 
 from emulator.cli import main
 from emulator.experiment import lab_programs, sweep_runner
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.lab.lab_root import RootChoice
 

@@ -15,7 +15,7 @@ from support.made_results import MIB, changed, execution
 from emulator.cli import main
 from emulator.errors import MeasureError
 from emulator.experiment import sweep_runner
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
 from emulator.report import job_summary
 

@@ -16,7 +16,7 @@ from support.made_results import MIB, execution
 from emulator.cli import main
 from emulator.experiment import sweep_runner
 from emulator.experiment.cell_captures import CellCaptures
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, Execution
 from emulator.hosts.tools import machine_facts
 from emulator.lab.lab_root import RootChoice

@@ -12,7 +12,7 @@ from support.stored_kernels import CONTROL, OTHER, RECORD, SEVEN, store
 
 from emulator.cli import main
 from emulator.experiment import lab_programs, sweep_runner
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution, RunFolder
 from emulator.lab import boot, build_kernel
 from emulator.lab.lab_root import RootChoice

@@ -13,7 +13,7 @@ from support.made_results import MS, cell_spec
 from emulator.cli import main
 from emulator.errors import MissingError
 from emulator.experiment import dask_runner, grid, sweep_runner
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, RunFolder
 
 

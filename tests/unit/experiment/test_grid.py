@@ -10,7 +10,7 @@ from support.folders import TOPOLOGIES
 from emulator.config import loader
 from emulator.errors import InputError
 from emulator.experiment import grid
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.grid import Axes
 from emulator.hosts import tcp_profiles
 from emulator.model.buffer_depth import BufferDepth

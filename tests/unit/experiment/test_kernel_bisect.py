@@ -12,7 +12,7 @@ from support.made_results import MIB, cell_result
 from emulator.errors import InputError, LabError
 from emulator.experiment import commit_figures, kernel_bisect
 from emulator.experiment.kernel_bisect import BisectOutcome, BisectStep
-from emulator.experiment.results import Result, figure
+from emulator.experiment.results import Result
 from emulator.lab.git_bisection import GitBisection
 from emulator.lab.lab_root import RootChoice
 
@@ -143,7 +143,7 @@ def test_a_figure_is_measured_once_and_a_failure_again(tree: Path, monkeypatch: 
     with pytest.raises(LabError):
         commit_figures.kept(folder, measure)("abc")
     for _ in range(2):
-        assert figure(commit_figures.kept(folder, measure)("abc")) == figure(result)
+        assert commit_figures.kept(folder, measure)("abc").figure == result.figure
     assert asked == ["abc", "abc"]
     assert commit_figures.place(tree, result.spec, RootChoice(), 4) != folder
     assert commit_figures.place(tree, result.spec, RootChoice(kernel_config="full"), 3) != folder

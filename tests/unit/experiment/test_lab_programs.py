@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from support.made_results import cell_spec
 
 from emulator.experiment import lab_programs
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, RunFolder
 from emulator.hosts.tools import machine_facts, program_root
 from emulator.hosts.tools.program import ProgramWorkload

@@ -14,13 +14,14 @@ from emulator.analysis import verdict
 from emulator.control.appliance import Appliance
 from emulator.errors import MeasureError
 from emulator.experiment import run_cell
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.hosts import tcp_profiles
 from emulator.hosts.tools import workloads
 from emulator.kernel.fake import FakeKernel
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Topology
-from emulator.report import html, tables
+from emulator.report import html, remarks, tables
 
 MS = 10**6
 NO_REPLY = completed(stderr=OPEN_TIMEOUT, exit_code=1)
@@ -130,7 +131,7 @@ def test_connections_that_ss_never_saw_are_a_note_and_the_cell_counts(
         )
     )
     assert (row["window_bytes"], row["peer_window_bytes"]) == ("", "")
-    assert "streams at work" in "".join(tables.findings([], found))
+    assert "streams at work" in "".join(remarks.findings(found))
     assert html.page({}, {}, [result.spec], found, [], [])
 
 

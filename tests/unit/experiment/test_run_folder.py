@@ -18,7 +18,9 @@ from support.spoilt_files import Spoil, spoils
 from emulator.analysis.observed import CapturedFile
 from emulator.errors import InputError
 from emulator.experiment.cell_captures import CellCaptures
-from emulator.experiment.cell_result import FORMAT, CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
+from emulator.experiment.repeated_result import FORMAT
 from emulator.experiment.result_migrations import migrated
 from emulator.experiment.run_folder import Asked, Execution, NewerFormatError, RunFolder, run_folders, write_atomically
 from emulator.hosts import tcp_profiles

@@ -13,7 +13,8 @@ from support.made_results import MIB, MS, cell_spec, changed, execution
 
 from emulator.errors import LabStalled, MeasureError, MissingError
 from emulator.experiment import sweep_runner
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 
 SPECS = [cell_spec(rtt_ns=n * MS) for n in range(1, 5)]

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from support.made_flows import LINE, MS, result
 
 from emulator.experiment import baseline_file, compare_runs, grid, results
-from emulator.experiment.flows_result import FlowsResult, merged
+from emulator.experiment.flows_result import FlowsResult
+from emulator.experiment.repeated_result import merged
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
-from emulator.report import flow_table, table_kinds, write
+from emulator.report import flow_table, remarks, table_kinds, write
 from emulator.report.figures import draw, flows
 
 
@@ -120,12 +121,12 @@ def test_csv_has_a_line_for_every_group(found: dict[str, FlowsResult]) -> None:
 
 def test_objections_advice_and_findings(found: dict[str, FlowsResult]) -> None:
     specs = [one.spec for one in found.values()]
-    (said,) = flow_table.objections(specs, found, {})
+    (said,) = remarks.objections(specs, found, {})
     assert "invalid: the emulator's own queue dropped 1 packets (limit)" in said
-    assert flow_table.objections(specs, {}, {specs[0].id: "it broke"}) == [f"{specs[0].id} failed: it broke"]
+    assert remarks.objections(specs, {}, {specs[0].id: "it broke"}) == [f"{specs[0].id} failed: it broke"]
     (help,) = flow_table.advice(specs, found)
     assert "and 2 more: a queue that serves each flow in turn" in help
-    assert flow_table.findings(specs, found) == []
+    assert remarks.findings(found) == []
 
 
 def test_results_survive_json_and_a_run_folder(found: dict[str, FlowsResult], tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_runs_are_compared_by_the_first_groups_rate() -> None:
     assert (change.unit, change.slower) == ("bytes_per_s", True)
     assert change.share == pytest.approx(-1)
     (back,) = compare_runs.changes({"a": after}, {"a": before})
-    assert back.share > 0, "a group that got nothing is no division by zero"
+    assert (back.share, back.share_text, back.word) == (None, "-", "faster"), "no share of nothing"
     assert flow_table.figure_text(before).endswith("± -")
     assert list(baseline_file.figures(before)) == ["throughput"]
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from support.made_results import MIB, MS, cell_result, cell_spec, changed, execution
 
 from emulator.analysis.observed import CapturedFile
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, RunFolder
 from emulator.hosts import tcp_profiles
 from emulator.report import html, published_results, write

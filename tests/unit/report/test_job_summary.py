@@ -13,7 +13,7 @@ from emulator.analysis import regression_gate
 from emulator.analysis.regression_gate import Gate, MeasuredCell
 from emulator.experiment import baseline_file
 from emulator.experiment.run_folder import Asked
-from emulator.report import job_summary, program_report, tables
+from emulator.report import job_summary, remarks
 
 SPECS = [cell_spec(rtt * MS) for rtt in (32, 80, 90)]
 SOUND = cell_result(SPECS[0])
@@ -23,7 +23,7 @@ FAILURES = {SPECS[2].id: "the client ended with 3:\n`boom`"}
 
 
 def summary(gate: Gate, most_bytes: int = job_summary.MOST_BYTES, baseline: str = "") -> str:
-    said = tables.objections(SPECS, FOUND, FAILURES)
+    said = remarks.objections(SPECS, FOUND, FAILURES)
     return job_summary.text(SPECS, FOUND, said, gate, baseline, most_bytes)
 
 
@@ -49,7 +49,7 @@ def test_a_sweep_of_programs_has_its_law() -> None:
     found = {one.spec.id: one for one in (result(turns_row("", rtt, 17), "redis") for rtt in (10, 80, 346))}
     specs = [one.spec for one in found.values()]
     cells = [MeasuredCell(id, baseline_file.figures(one)) for id, one in found.items()]
-    said = program_report.objections(specs, found, {})
+    said = remarks.objections(specs, found, {})
     text = job_summary.text(specs, found, said, regression_gate.without_baseline(cells))
     assert text == golden(GOLDEN / "job_summary_program.md", text)
     assert "\nlaw: this program costs 18.000" in text

@@ -10,10 +10,10 @@ from support.folders import GOLDEN
 from support.golden import golden
 from support.made_programs import MIB, connection, result, row, run, runs, turns_row, window_row
 
-from emulator.experiment.cell_result import CellSpec
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.program_result import ProgramResult
 from emulator.hosts import tcp_profiles
-from emulator.report import program_report, table_kinds, write
+from emulator.report import program_report, remarks, table_kinds, write
 
 MOST = tcp_profiles.maximum(10**9, 346 * 10**6)
 Grid = tuple[list[CellSpec], dict[str, ProgramResult]]
@@ -37,7 +37,7 @@ def grid() -> Grid:
 
 def test_markdown(grid: Grid) -> None:
     specs, found = grid
-    said = program_report.objections(specs, found, {specs[0].id: "the lab stalled"})
+    said = remarks.objections(specs, found, {specs[0].id: "the lab stalled"})
     text = write.markdown(specs, found, said)
     assert text == golden(GOLDEN / "program_report.md", text)
     header = text.splitlines()[2]
@@ -64,11 +64,11 @@ def test_advice_is_told_once_for_each_limiter(grid: Grid) -> None:
 
 def test_problems_name_the_cell(grid: Grid) -> None:
     specs, found = grid
-    said = program_report.objections(specs, found, {specs[1].id: "the lab stalled"})
+    said = remarks.objections(specs, found, {specs[1].id: "the lab stalled"})
     assert [line.partition(": ")[0] for line in said] == [f"{specs[-1].id} invalid", f"{specs[1].id} failed"]
-    assert program_report.findings(specs, found) == [], "what voids a cell is told once"
+    assert remarks.findings(found) == [], "what voids a cell is told once"
     noted = {"a": replace(found[specs[1].id], notes=("initrwnd only lowers",))}
-    assert program_report.objections(specs, noted, {}) == ["note: initrwnd only lowers"]
+    assert remarks.objections(specs, noted, {}) == ["note: initrwnd only lowers"]
 
 
 def test_a_plan_tells_the_ideal_time(grid: Grid) -> None:

@@ -14,10 +14,11 @@ from support.made_requests import MS, counted, result
 
 from emulator.analysis.request_figures import RequestTimes
 from emulator.experiment import compare_runs, grid, results
-from emulator.experiment.requests_result import RequestsResult, merged
+from emulator.experiment.repeated_result import merged
+from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.model.request_load import RequestLoad
-from emulator.report import request_table, table_kinds, write
+from emulator.report import remarks, request_table, table_kinds, write
 from emulator.report.figures import requests
 
 KIB, MIB = 2**10, 2**20
@@ -62,13 +63,13 @@ def test_every_figure_of_a_cell() -> None:
 
 def test_problems_and_what_helps(found: dict[str, RequestsResult]) -> None:
     specs = [cell.spec for cell in found.values()]
-    said = request_table.objections(specs, found, {specs[0].id: "the lab burned down"})
+    said = remarks.objections(specs, found, {specs[0].id: "the lab burned down"})
     assert [one for one in said if "invalid" in one and "less than the RTT" in one]
     assert f"{specs[0].id} failed: the lab burned down" in said
     said = request_table.advice(specs, found)
     assert len(said) == 4, "one for each RTT and size"
     assert said[0].startswith("lane-20ms-default-c1-k1-256B-1KiB and 2 more: more in flight: the rate grows")
-    assert not any("less than the RTT" in one for one in request_table.findings(specs, found))
+    assert not any("less than the RTT" in one for one in remarks.findings(found))
 
 
 def test_the_plan_shows_the_ceilings(found: dict[str, RequestsResult]) -> None:
@@ -129,7 +130,7 @@ def test_repeats_of_a_cell() -> None:
     assert both.spec.repeat == 1
     assert both.requests.times.count == 300
     assert both.repeats == (12.5, pytest.approx(100 / 9), 10.0)
-    assert both.figure == pytest.approx(100 / 9)
+    assert both.figure == pytest.approx((12.5 + 100 / 9 + 10) / 3), "the mean, as its half-width is of the mean"
     assert results.enough(cells, 3) and not results.enough(cells[:2], 3)
     assert results.from_json(json.loads(json.dumps(both.to_json()))) == both
 

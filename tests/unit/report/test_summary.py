@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from support.made_results import MIB, MS, cell_result, cell_spec, changed
 
-from emulator.experiment.cell_result import INBOUND
+from emulator.experiment.cell_spec import INBOUND
 from emulator.report import summary
 
 

@@ -7,9 +7,10 @@ from support.folders import GOLDEN
 from support.golden import golden
 from support.made_results import cell_result, cell_spec, changed
 
-from emulator.experiment.cell_result import CellResult, CellSpec
+from emulator.experiment.cell_result import CellResult
+from emulator.experiment.cell_spec import CellSpec
 from emulator.hosts import tcp_profiles
-from emulator.report import github_markdown, tables
+from emulator.report import github_markdown, remarks, tables
 
 MS, MIB = 10**6, 2**20
 
@@ -29,7 +30,7 @@ def cells() -> tuple[list[CellSpec], dict[str, CellResult]]:
 
 def test_markdown(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
     specs, found = cells
-    said = tables.objections(specs, found, {specs[3].id: "the lab stalled"})
+    said = remarks.objections(specs, found, {specs[3].id: "the lab stalled"})
     text = github_markdown.document(
         "sweep", [tables.overview(specs, found), *tables.details(specs, found)], [("Mind", said)]
     )
@@ -57,9 +58,9 @@ def test_what_lies_ahead_is_shown_as_theory_has_it(cells: tuple[list[CellSpec], 
 def test_advice_and_findings_are_told_once(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
     specs, found = cells
     assert tables.advice(specs, found)[0] == (
-        "lane-32ms-default-1: tcp_wmem max from 4 MiB to 55 MiB: 1140 MiB/s, then line"
+        "lane-32ms-default-1 and 2 more: tcp_wmem max from 4 MiB to 55 MiB: 1140 MiB/s, then line"
     )
-    assert tables.findings(specs, found) == [
+    assert remarks.findings(found) == [
         "sender-figure in 3 of 3 cells: lane-32ms-default-1, the sender counted 3.0 MiB more than arrived: "
         "only the receiver's figure is valid"
     ]
@@ -68,8 +69,8 @@ def test_advice_and_findings_are_told_once(cells: tuple[list[CellSpec], dict[str
 def test_uncertainty_is_told(cells: tuple[list[CellSpec], dict[str, CellResult]]) -> None:
     specs, found = cells
     sure = changed(found[specs[0].id], repeats=(99.0, 100.0, 101.0), steady_bytes_per_s=100.0)
-    assert tables.uncertainty(sure) == "5.7%"
-    assert tables.objections(specs, {"a": sure}, {}) == [
+    assert remarks.uncertainty(sure) == "5.7%"
+    assert remarks.objections(specs, {"a": sure}, {}) == [
         "a: after 3 repeats the mean is only known to 5.7% (99 % confidence)"
     ]
-    assert tables.uncertainty(found[specs[0].id]) == "-"
+    assert remarks.uncertainty(found[specs[0].id]) == "-"

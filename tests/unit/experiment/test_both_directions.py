@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 from support.made_results import MIB, MS, cell_result, cell_spec, changed
 
+from emulator.experiment.both_directions import joined
 from emulator.experiment.cell_result import CellResult
 from emulator.experiment.grid import with_bottleneck
-from emulator.experiment.merge import joined, merge
+from emulator.experiment.repeated_result import merged
 from emulator.report import tables
 
 BOTH = replace(cell_spec(), direction="both")
@@ -50,7 +51,7 @@ def test_what_is_said_of_both_is_said_once() -> None:
 
 
 def test_repeats_are_merged_in_each_direction() -> None:
-    result = merge([both(90, 100), both(80, 104), both(70, 96)])
+    result = merged([both(90, 100), both(80, 104), both(70, 96)])
     assert result.steady_bytes_per_s == pytest.approx(80 * MIB)
     assert [way.throughput.steady_bytes_per_s / MIB for way in result.ways] == pytest.approx([80, 100])
 
