@@ -261,11 +261,11 @@ def plan_json(specs: Sequence[CellSpec], repeats: int) -> dict[str, Any]:
 
 
 CSV_COLUMNS = (
-    "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "buffer_bytes", "profile", "duration_s", "direction", "mtu",
-    "loss", "groups", "group", "congestion_control", "flows", "repeats", "bytes_per_s", "share", "fair_share", "jain",
-    "jain_of_all", "harm", "fair_after_ns", "trip_p50_ns", "trip_p95_ns", "least_trip_ns", "retransmits", "transfers",
-    "transfer_p50_ns", "transfer_p99_ns", "transfer_ideal_ns", "fct_efficiency", "drops_limit", "drops_buffer",
-    "drops_loss", "kind", "limiter", "evidence", "advice", "invalid",
+    "cell", "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "buffer_bytes", "profile", "duration_s",
+    "direction", "mtu", "loss", "groups", "group", "congestion_control", "flows", "repeats", "bytes_per_s", "share",
+    "fair_share", "jain", "jain_of_all", "harm", "fair_after_ns", "trip_p50_ns", "trip_p95_ns", "least_trip_ns",
+    "retransmits", "transfers", "transfer_p50_ns", "transfer_p99_ns", "transfer_ideal_ns", "fct_efficiency",
+    "drops_limit", "drops_buffer", "drops_loss", "kind", "limiter", "evidence", "advice", "kernel", "invalid",
 )  # fmt: skip
 
 
@@ -277,6 +277,7 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, FlowsResult]) -> str
     for row in rows({spec.id: found[spec.id] for spec in specs if spec.id in found}):
         spec, figures, path = row.result.spec, row.figures, path_of(row.result.spec)
         own = {
+            "cell": spec.id,
             "lane": spec.lane.name,
             "rtt_asked_ns": spec.lane.rtt_ns,
             "rtt_measured_ns": row.result.delays.rtt_ns,

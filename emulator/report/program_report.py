@@ -51,6 +51,7 @@ def _row(result: ProgramResult, *, named: bool) -> ProgramRow:
         mtu=spec.lane.mtu,
         lane=spec.lane.name if named else "",
         settings={
+            "cell": spec.id,
             "lane": spec.lane.name,
             "program": _program(spec).name,
             "profile": spec.profile.name,

@@ -188,7 +188,7 @@ def _of_kind(kind: str) -> str:
     return f"in_{kind.replace(' ', '_')}_ns"
 
 
-SETTINGS = ("lane", "program", "profile", "congestion_control", "direction", "loss", "rtt_measured_ns")
+SETTINGS = ("cell", "lane", "program", "profile", "congestion_control", "direction", "loss", "rtt_measured_ns")
 CSV_COLUMNS = (
     *SETTINGS, "series", "rtt_asked_ns", "rate_bps", "mtu", "runs", "repeats", "completion_mean_s",
     "completion_half_width_s", "completion_least_s", "completion_most_s", "round_trips", "fct_efficiency", "bytes",

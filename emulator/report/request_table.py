@@ -155,12 +155,12 @@ def plan_json(specs: Sequence[CellSpec], repeats: int) -> dict[str, Any]:
 
 
 CSV_COLUMNS = (
-    "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "profile", "congestion_control", "duration_s", "direction",
-    "mtu", "loss", "connections", "in_flight", "request_bytes", "answer_bytes", "think_ns", "offered_per_s", "repeats",
-    "requests_per_s", "half_width_per_s", "round_trips_per_s", "line_per_s", "answered", "unanswered", "held",
-    "mean_ns", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns", "service_p50_ns", "transfer_p50_ns",
-    "transfer_p99_ns", "setup_p50_ns", "setup_max_ns", "overhead_ns", "retransmits", "drops_limit", "drops_buffer",
-    "drops_loss", "kind", "limiter", "evidence", "advice", "kernel", "invalid",
+    "cell", "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "profile", "congestion_control", "duration_s",
+    "direction", "mtu", "loss", "connections", "in_flight", "request_bytes", "answer_bytes", "think_ns",
+    "offered_per_s", "repeats", "requests_per_s", "half_width_per_s", "round_trips_per_s", "line_per_s", "answered",
+    "unanswered", "held", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns", "service_p50_ns",
+    "transfer_p50_ns", "transfer_p99_ns", "setup_p50_ns", "setup_max_ns", "overhead_ns", "retransmits", "drops_limit",
+    "drops_buffer", "drops_loss", "kind", "limiter", "evidence", "advice", "kernel", "invalid",
 )  # fmt: skip
 
 
@@ -172,6 +172,7 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, RequestsResult]) -> 
     for result in (found[spec.id] for spec in specs if spec.id in found):
         spec, seen = result.spec, result.requests
         own = {
+            "cell": spec.id,
             "lane": spec.lane.name,
             "rtt_asked_ns": spec.lane.rtt_ns,
             "rtt_measured_ns": result.delays.rtt_ns,

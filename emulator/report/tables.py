@@ -82,7 +82,7 @@ def overview(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> Tabl
 
 def several_lanes(specs: Sequence[CellSpec]) -> bool:
     """Whether the rows are named lanes rather than one lane at several RTTs."""
-    return len({spec.lane.name.split("-")[0] for spec in specs}) > 1
+    return len({spec.lane.name for spec in specs}) > 1
 
 
 def details(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> list[Table]:
@@ -118,7 +118,7 @@ def _details_row(result: CellResult, named: bool, *, both: bool) -> tuple[str, .
 
 def figure_text(result: CellResult) -> str:
     """The figure by which two runs are compared."""
-    return f"{both_rates(result.steady_bytes_per_s)} ± {remarks.uncertainty(result)}"
+    return f"{steady_text(result)} ± {remarks.uncertainty(result)}"
 
 
 PLAN = ("cell", "RTT", "runs for", "steady", "whole run", "limited by")
@@ -157,8 +157,8 @@ def plan_json(specs: Sequence[CellSpec], repeats: int) -> dict[str, Any]:
 
 
 CSV_COLUMNS = (
-    "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "profile", "streams", "congestion_control", "duration_s",
-    "direction", "mtu", "loss", "initcwnd", "repeats", "steady_bytes_per_s", "half_width_bytes_per_s",
+    "cell", "lane", "rtt_asked_ns", "rtt_measured_ns", "rate_bps", "profile", "streams", "congestion_control",
+    "duration_s", "direction", "mtu", "loss", "initcwnd", "repeats", "steady_bytes_per_s", "half_width_bytes_per_s",
     "steady_gbit_per_s", "mean_bytes_per_s", "first_10s_bytes_per_s", "predicted_bytes_per_s",
     "predicted_mean_bytes_per_s", "predicted_limit", "kind", "limiter", "evidence", "advice", "window_bytes",
     "peer_window_bytes", "idle_p50_ns", "idle_p99_ns", "loaded_p50_ns", "loaded_p99_ns", "there_ns", "back_ns",
@@ -183,6 +183,7 @@ def csv_text(specs: Sequence[CellSpec], found: Mapping[str, CellResult]) -> str:
         spec, path = result.spec, result.spec.path
         idle, loaded = result.delays.idle, result.delays.loaded
         own = {
+            "cell": spec.id,
             "lane": spec.lane.name,
             "rtt_asked_ns": spec.lane.rtt_ns,
             "rtt_measured_ns": result.delays.rtt_ns,

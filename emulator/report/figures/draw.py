@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -194,7 +195,7 @@ def _parts(all: Sequence[Series]) -> Drawing | None:
 def _certainty(cells: Sequence[CellResult]) -> str:
     if all(len(cell.repeats) < 2 for cell in cells):
         return "Each cell was measured once, so there is no confidence interval."
-    most = max(cell.half_width_share for cell in cells if len(cell.repeats) > 1)
+    most = max((cell.half_width_share for cell in cells if math.isfinite(cell.half_width_share)), default=0.0)
     return f"Error bars are 99 % confidence intervals; the widest is \u00b1{most:.1%}."
 
 

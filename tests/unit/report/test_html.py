@@ -160,7 +160,8 @@ def test_the_founding_table_stands_beside_ours() -> None:
     ],
 )
 def test_why_ours_is_not_theirs(rtt_ms: int, profile: str, mib: int, difference: str) -> None:
-    chosen = tcp_profiles.choose(profile, {"default": tcp_profiles.DEFAULT}, 10**10, rtt_ms * MS)
+    lane = cell_spec(rtt_ms * MS).lane
+    chosen = tcp_profiles.choose(profile, {"default": tcp_profiles.DEFAULT}, lane, lane.outbound)
     spec = cell_spec(rtt_ms * MS, profile=chosen)
     assert published("founding-10g", spec, cell_result(spec, mib * MIB)).table.rows[0][-1] == difference
 

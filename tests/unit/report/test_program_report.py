@@ -87,8 +87,10 @@ def test_lanes_that_are_compared_are_named(grid: Grid) -> None:
 
 def test_csv_names_the_settings(grid: Grid) -> None:
     head, first, *_ = program_report.csv_text(*grid).splitlines()
-    assert head.startswith("lane,program,profile,congestion_control,direction,loss,rtt_measured_ns,series,")
-    assert first.startswith('lane,redis,max,cubic,outbound,0.0,0,"max, redis",0,1000000000,1500,3,1,0.005,')
+    assert head.startswith("cell,lane,program,profile,congestion_control,direction,loss,rtt_measured_ns,series,")
+    assert first.startswith(
+        'lane-0ms-max-redis-1Gbit,lane,redis,max,cubic,outbound,0.0,0,"max, redis",0,1000000000,1500,3,1,0.005,'
+    )
 
 
 def test_the_figure_of_a_comparison(grid: Grid) -> None:
