@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -66,6 +66,7 @@ class TcpTest(Struct, frozen=True):
     """One throughput test of section 3.3 and the inputs of its metrics. `name` says direction and connections."""
 
     name: str
+    direction: str
     received_bytes: int
     duration_s: float
     transmitted_bytes: int
@@ -78,19 +79,26 @@ class TcpTest(Struct, frozen=True):
         return self.received_bytes * 8 / self.duration_s
 
 
+class PathDirection(Struct, frozen=True):
+    """One direction of the path: the rate of its bottleneck with link headers, and TCP's maximum throughput there."""
+
+    bottleneck_bps: int
+    achievable_bps: int
+
+
 class Survey(Struct, frozen=True):
-    """Everything that the procedure measured, in its order: path MTU, baseline RTT, bottleneck, then the transfers."""
+    """Everything that the procedure measured, in its order: path MTU, baseline RTT, bottleneck of each direction, then
+    the transfers."""
 
     lane: str
     mtu: int
     baseline_rtt_ns: int
-    bottleneck_bps: int
-    achievable_bps: int
+    directions: Mapping[str, PathDirection]
     transfers: tuple[TcpTest, ...]
 
     def metrics(self, transfer: TcpTest) -> tuple[float, float, float]:
         """(transfer time ratio, efficiency, buffer delay) of one test."""
-        ideal_s = ideal_transfer_s(transfer.received_bytes, self.achievable_bps)
+        ideal_s = ideal_transfer_s(transfer.received_bytes, self.directions[transfer.direction].achievable_bps)
         mean_rtt_ns = mean(transfer.rtts_ns) if transfer.rtts_ns else self.baseline_rtt_ns
         return (
             transfer_time_ratio(transfer.duration_s, ideal_s),

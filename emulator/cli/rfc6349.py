@@ -60,8 +60,8 @@ def rfc6349(ctx: click.Context, lane: str, duration: int, streams: int, tcp_prof
     measured = topology.lane(lane)
     if not all(end.is_namespace or end.destination for end in topology.ends(lane)):
         raise InputError.single("the lane has no hosts: add host to the lane, and hub_host to the topology", path=lane)
-    rate_bps = measured.outbound.rate_bps or measured.line_rate_bps
-    chosen = tcp_profiles.choose(tcp_profile or "max", tcp_profiles.load_profiles(None), rate_bps, measured.rtt_ns)
+    known, ways = tcp_profiles.load_profiles(None), (measured.outbound, measured.inbound)
+    chosen = tcp_profiles.choose(tcp_profile or tcp_profiles.MAXIMUM, known, measured, *ways)
     with resolve.reached(topology) as hosts:
         ends = hosts[topology.hub], hosts[lane]
         with tcp_profiles.applied(chosen, *ends) as unset:
@@ -84,11 +84,21 @@ def _json(found: Survey) -> dict[str, Any]:
         "lane": found.lane,
         "path_mtu": found.mtu,
         "baseline_rtt_ns": found.baseline_rtt_ns,
-        "bottleneck_bps": found.bottleneck_bps,
-        "minimum_rwnd_bytes": rfc6349_metrics.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns),
-        "achievable_bps": found.achievable_bps,
+        "directions": {
+            name: {
+                "bottleneck_bps": way.bottleneck_bps,
+                "minimum_rwnd_bytes": rfc6349_metrics.minimum_rwnd_bytes(way.bottleneck_bps, found.baseline_rtt_ns),
+                "achievable_bps": way.achievable_bps,
+            }
+            for name, way in found.directions.items()
+        },
         "transfers": [
-            {"name": one.name, "bps": one.bps, **dict(zip(keys, found.metrics(one), strict=True))}
+            {
+                "name": one.name,
+                "direction": one.direction,
+                "bps": one.bps,
+                **dict(zip(keys, found.metrics(one), strict=True)),
+            }
             for one in found.transfers
         ],
     }
@@ -99,17 +109,20 @@ def _emit(found: Survey) -> None:
     from emulator import units
     from emulator.analysis import rfc6349_metrics
 
-    rwnd = rfc6349_metrics.minimum_rwnd_bytes(found.bottleneck_bps, found.baseline_rtt_ns)
-    facts = (
-        ("path MTU", f"{found.mtu} bytes"),
-        ("baseline RTT", f"{found.baseline_rtt_ns / 1e6:.3f} ms"),
-        ("bottleneck", units.throughput_text(found.bottleneck_bps / 8)),
-        ("BDP", f"{rfc6349_metrics.bdp_bits(found.bottleneck_bps, found.baseline_rtt_ns) / 1e6:.3f} Mbit"),
-        ("minimum RWND", f"{rwnd / 1000:.1f} kB"),
-        ("achievable TCP", units.throughput_text(found.achievable_bps / 8)),
-    )
-    for name, value in facts:
+    for name, value in (("path MTU", f"{found.mtu} bytes"), ("baseline RTT", f"{found.baseline_rtt_ns / 1e6:.3f} ms")):
         click.echo(f"{name.ljust(15)} {value}")
+    click.echo()
+    rows = [
+        (
+            name,
+            units.both_rates(way.bottleneck_bps / 8),
+            f"{rfc6349_metrics.bdp_bits(way.bottleneck_bps, found.baseline_rtt_ns) / 1e6:.3f} Mbit",
+            f"{rfc6349_metrics.minimum_rwnd_bytes(way.bottleneck_bps, found.baseline_rtt_ns) / 1000:.1f} kB",
+            units.both_rates(way.achievable_bps / 8),
+        )
+        for name, way in found.directions.items()
+    ]
+    emit_table(("direction", "bottleneck", "BDP", "minimum RWND", "achievable TCP"), rows, left=("direction",))
     click.echo()
     rows = []
     for one in found.transfers:

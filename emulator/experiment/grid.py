@@ -26,7 +26,7 @@ from emulator.hosts.tools.workload import Workload
 from emulator.model import bottleneck, flow_group, sweep_axes
 from emulator.model.buffer_depth import BufferDepth
 from emulator.model.lane_patch import LanePatch
-from emulator.model.sweep_axes import Axes
+from emulator.model.sweep_axes import BOTH, INBOUND, OUTBOUND, Axes
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
 from emulator.model.topology import Lane, Topology
 
@@ -91,6 +91,10 @@ def _carrying(spec: CellSpec, workload: Workload, axes: Axes) -> CellSpec:
     """The cell with this workload, and, where the user names no duration, long enough for it."""
     if isinstance(workload, FlowsWorkload):
         return _sharing(replace(spec, workload=workload), axes)
+    if isinstance(workload, ProgramWorkload | RequestsWorkload) and spec.profile.name == tcp_profiles.MAXIMUM:
+        # What a request asks for, and what a program sends, goes in both directions.
+        roomy = tcp_profiles.maximum_for(spec.lane, spec.lane.outbound, spec.lane.inbound)
+        spec = replace(spec, profile=replace(roomy, initcwnd=spec.profile.initcwnd))
     if axes.duration or not isinstance(workload, RequestsWorkload):
         return replace(spec, workload=workload)
     least_s = request_figures.least_duration_s(workload.requests, spec.lane.rtt_ns)
@@ -176,15 +180,16 @@ def in_namespaces(topology: Topology) -> Topology:
 
 def _of_lane(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[CellSpec]:
     lane = base.lanes[0]
-    rate_bps = lane.outbound.rate_bps or lane.line_rate_bps
-    buffer = lane.outbound.buffer
-    buffer_bytes = buffer.to_bytes(rate_bps, lane.mtu + tcp_path.ETHERNET_HEADER_BYTES) if buffer else None
     names = axes.tcp_profile or (() if axes.window else DEFAULT_PROFILES)
-    chosen = [tcp_profiles.choose(name, known, rate_bps, lane.rtt_ns, buffer_bytes) for name in names]
-    chosen += [of_window(window_bytes) for window_bytes in axes.window]
+    ways = {OUTBOUND: (lane.outbound,), INBOUND: (lane.inbound,), BOTH: (lane.outbound, lane.inbound)}
     found = []
-    grid = product(chosen, axes.initcwnd or (None,), axes.streams, axes.cc or (None,), axes.direction)
-    for profile, initcwnd, streams, algorithm, direction in grid:
+    buffers: tuple[str | int, ...] = (*names, *axes.window)
+    grid = product(buffers, axes.initcwnd or (None,), axes.streams, axes.cc or (None,), axes.direction)
+    for chosen, initcwnd, streams, algorithm, direction in grid:
+        if isinstance(chosen, int):
+            profile = of_window(chosen)
+        else:
+            profile = tcp_profiles.choose(chosen, known, lane, *ways[direction])
         own = replace(profile, initcwnd=initcwnd) if initcwnd else profile
         spec = CellSpec(base, own, streams, algorithm, axes.duration or LONGEST_S, direction)
         found.append(replace(spec, duration_s=axes.duration or duration_s(spec)))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from emulator.analysis import tcp_path
-from emulator.analysis.rfc6349_metrics import Survey, TcpTest
+from emulator.analysis.rfc6349_metrics import PathDirection, Survey, TcpTest
 from emulator.analysis.transfer import Transfer
 from emulator.errors import MeasureError
 from emulator.experiment.attempts import Attempts
@@ -18,6 +18,7 @@ from emulator.hosts.tools import ping, rtt_prober
 from emulator.hosts.tools.workload import Ends, Load
 from emulator.hosts.tools.workloads import DATAGRAMS, STREAMS
 from emulator.model.bottleneck import ETHERNET_HEADER_BYTES
+from emulator.model.sweep_axes import INBOUND, OUTBOUND
 from emulator.model.topology import LEAST_MTU, Lane, Topology
 
 IP_ICMP_BYTES = 28
@@ -60,18 +61,26 @@ def _run(
     say("bottleneck bandwidth")
     there = Ends(hub, site, addresses[hub.name], addresses[site.name])
     back = Ends(site, hub, addresses[site.name], addresses[hub.name])
-    rate_bps = bottleneck_bps(there, lane.outbound.rate_bps or lane.line_rate_bps, mtu)
+    directions = {
+        name: _direction(pair, way.rate_bps or lane.line_rate_bps, mtu)
+        for name, pair, way in ((OUTBOUND, there, lane.outbound), (INBOUND, back, lane.inbound))
+    }
+    fastest_bps = max(one.bottleneck_bps for one in directions.values())
     tests: list[TcpTest] = []
-    for name, pairs in (("outbound", [there]), ("inbound", [back]), ("both ways", [there, back])):
+    for name, pairs in ((OUTBOUND, [there]), (INBOUND, [back]), ("both ways", [there, back])):
         for count in (1, streams):
             say(f"TCP {name}, {_connections(count)}")
             load = Load(
                 duration_s=duration_s, streams=count, congestion_control=None, both=False, interval_s=INTERVAL_S,
-                expected_bytes_per_s=rate_bps / 8, rtt_ns=lane.rtt_ns,
+                expected_bytes_per_s=fastest_bps / 8, rtt_ns=lane.rtt_ns,
             )  # fmt: skip
             tests += _tests(name, pairs, load, mtu, attempts, precise=precise)
-    achievable_bps = round(tcp_path.line_bytes_per_s(rate_bps, mtu) * 8)
-    return Survey(lane.name, mtu, min(echoes.rtts_ns), rate_bps, achievable_bps, tuple(tests))
+    return Survey(lane.name, mtu, min(echoes.rtts_ns), directions, tuple(tests))
+
+
+def _direction(ends: Ends, asked_bps: int, mtu: int) -> PathDirection:
+    rate_bps = bottleneck_bps(ends, asked_bps, mtu)
+    return PathDirection(rate_bps, round(tcp_path.line_bytes_per_s(rate_bps, mtu) * 8))
 
 
 def path_mtu(host: Host, address: str) -> int:
@@ -116,14 +125,14 @@ def _tests(
             works = [stack.enter_context(STREAMS.start(ends, load)) for ends in pairs]
             transfers = [work.wait()[0] for work in works]
     rtts_ns = tuple(value for value, count in loaded.known().histogram for _ in range(count))
-    labels = [name] if len(pairs) == 1 else [f"{name}, outbound", f"{name}, inbound"]
+    alone = len(pairs) == 1
     return [
-        _test(f"{label}, {_connections(load.streams)}", transfer, mtu, rtts_ns)
-        for label, transfer in zip(labels, transfers, strict=True)
+        _test(f"{name if alone else f'{name}, {way}'}, {_connections(load.streams)}", way, transfer, mtu, rtts_ns)
+        for way, transfer in zip([name] if alone else [OUTBOUND, INBOUND], transfers, strict=True)
     ]
 
 
-def _test(name: str, transfer: Transfer, mtu: int, rtts_ns: tuple[int, ...]) -> TcpTest:
+def _test(name: str, direction: str, transfer: Transfer, mtu: int, rtts_ns: tuple[int, ...]) -> TcpTest:
     again = (transfer.retransmits or 0) * tcp_path.mss_bytes(mtu)
     received = transfer.received_bytes
-    return TcpTest(name, received, transfer.received_s, received + again, again, rtts_ns)
+    return TcpTest(name, direction, received, transfer.received_s, received + again, again, rtts_ns)

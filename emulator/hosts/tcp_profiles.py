@@ -16,7 +16,10 @@ from emulator.errors import InputError, no_such
 from emulator.hosts import root_qdisc, route_metrics
 from emulator.hosts.host import Host
 from emulator.hosts.saved_settings import TCP_MEM
+from emulator.model.bottleneck import ETHERNET_HEADER_BYTES
+from emulator.model.impairment import Impairment
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES, Profile
+from emulator.model.topology import Lane
 from emulator.system import bounded_file
 
 if TYPE_CHECKING:
@@ -65,12 +68,20 @@ def load_profiles(path: str | Path | None = None) -> dict[str, Profile]:
     return built_in | (_read(Path(path)) if path else {})
 
 
-def choose(
-    name: str, known: Mapping[str, Profile], rate_bps: int, rtt_ns: int, buffer_bytes: int | None = None
-) -> Profile:
-    """The profile of this name for a lane. Raises InputError for an unknown name."""
+def maximum_for(lane: Lane, *ways: Impairment) -> Profile:
+    """`maximum` for the direction of a lane that holds most, of those given."""
+    found = []
+    for way in ways:
+        rate_bps = way.rate_bps or lane.line_rate_bps
+        buffer_bytes = way.buffer.to_bytes(rate_bps, lane.mtu + ETHERNET_HEADER_BYTES) if way.buffer else None
+        found.append(maximum(rate_bps, lane.rtt_ns, buffer_bytes))
+    return max(found, key=lambda profile: profile.tcp_rmem or ())
+
+
+def choose(name: str, known: Mapping[str, Profile], lane: Lane, *ways: Impairment) -> Profile:
+    """The profile of this name for data in these directions of a lane. Raises InputError for an unknown name."""
     if name == MAXIMUM:
-        return maximum(rate_bps, rtt_ns, buffer_bytes)
+        return maximum_for(lane, *ways)
     if name not in known:
         raise InputError.single(no_such("TCP profile", name, (*known, MAXIMUM)), "--tcp-profile")
     return known[name]

@@ -70,9 +70,18 @@ def test_buffer_delay() -> None:
 
 def test_a_survey_puts_the_three_together() -> None:
     transfer = rfc6349_metrics.TcpTest(
-        "outbound, 1 connection", 45 * 10**6, 12.0, 46_000_000, 1_000_000, (25 * MS, 39 * MS)
+        "inbound, 1 connection", "inbound", 45 * 10**6, 12.0, 46_000_000, 1_000_000, (25 * MS, 39 * MS)
     )
-    survey = rfc6349_metrics.Survey("far", 1500, 25 * MS, 50_000_000, 40_000_000, (transfer,))
+    survey = rfc6349_metrics.Survey(
+        "far",
+        1500,
+        25 * MS,
+        {
+            "outbound": rfc6349_metrics.PathDirection(5_000_000, 4_000_000),
+            "inbound": rfc6349_metrics.PathDirection(50_000_000, 40_000_000),
+        },
+        (transfer,),
+    )
     ratio, efficiency, delay = survey.metrics(transfer)
     assert (transfer.bps, ratio) == (30e6, pytest.approx(12 / 9))
     assert efficiency == pytest.approx(45 / 46)

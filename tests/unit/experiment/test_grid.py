@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.folders import TOPOLOGIES
 
 from emulator.config import loader
@@ -13,9 +14,11 @@ from emulator.experiment import grid
 from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.grid import Axes
 from emulator.hosts import tcp_profiles
+from emulator.hosts.requests.workload import RequestsWorkload
 from emulator.model.buffer_depth import BufferDepth
 from emulator.model.impairment import Impairment
 from emulator.model.loss_model import P32
+from emulator.model.request_load import RequestLoad
 from emulator.model.topology import Lane, Topology
 
 MS, MIB = 10**6, 2**20
@@ -58,6 +61,17 @@ def test_a_direction_has_its_own_path() -> None:
     out, back = (spec.path for spec in cells(base, tcp_profile=("max",), direction=("outbound", "inbound")))
     assert (out.rate_bps, out.loss) == (10**9, 0)
     assert (back.rate_bps, back.loss) == (10**8, pytest.approx(0.01))
+
+
+def test_max_suits_the_direction_of_the_data() -> None:
+    slow, fast = Impairment(rate_bps=10**7), Impairment(rate_bps=10**9)
+    base = Topology("odd", "hub", (Lane("lane", slow, fast).with_rtt(100 * MS),))
+    asked = Axes(tcp_profile=("max",), direction=("outbound", "inbound", "both"), initcwnd=(20,))
+    of_slow, of_fast = (replace(tcp_profiles.maximum(rate_bps, 100 * MS), initcwnd=20) for rate_bps in (10**7, 10**9))
+    assert [spec.profile for spec in grid.cells(base, asked, {})] == [of_slow, of_fast, of_fast]
+    one_way = replace(asked, direction=("outbound", "inbound"))
+    found = grid.cells(base, one_way, {}, loads=(RequestsWorkload(RequestLoad()),))
+    assert [spec.profile for spec in found] == [of_fast, of_fast], "answers go against the cell's direction"
 
 
 def test_the_lanes_of_a_topology_keep_what_is_not_varied() -> None:

@@ -123,3 +123,11 @@ def test_what_it_would_refuse_is_refused_before(change: dict[str, int], said: st
 
 def test_no_sweep_may_ask_for_more_than_it_can_do() -> None:
     assert (sweep_axes.MOST_STREAMS, sweep_axes.LONGEST_S) <= (iperf3.MOST_STREAMS, iperf3.LONGEST_S)
+
+
+def test_the_received_rate_leaves_out_the_intervals_in_which_the_queue_fills_and_empties() -> None:
+    bytes_of = (0, 40, 83, 82, 83, 82, 30, 0)
+    intervals = tuple(Interval(n / 10, (n + 1) / 10, frames * 1000) for n, frames in enumerate(bytes_of))
+    assert iperf3.received_rate(intervals) == pytest.approx(825_000)
+    assert iperf3.received_rate(intervals[:3]) == pytest.approx(615_000), "too few: all that have data"
+    assert iperf3.received_rate(intervals[:1]) == 0

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from emulator.analysis.tcp_path import bdp_bytes
 from emulator.errors import InputError
 from emulator.hosts import tcp_profiles
+from emulator.model.impairment import Buffer, Impairment
 from emulator.model.tcp_profile import Profile
+from emulator.model.topology import Lane
 
 MIB, MS = 2**20, 10**6
 TEN_GBIT = 10**10
@@ -50,10 +52,14 @@ def test_max_stays_where_the_kernels_arithmetic_works(rate_bps: int, rtt_ns: int
 
 def test_choose_knows_max_and_names_the_others() -> None:
     known = tcp_profiles.load_profiles()
-    assert tcp_profiles.choose("default", known, TEN_GBIT, 0) == tcp_profiles.DEFAULT
-    assert tcp_profiles.choose("max", known, TEN_GBIT, 32 * MS) == tcp_profiles.maximum(TEN_GBIT, 32 * MS)
+    slow, fast = Impairment(rate_bps=10**7, buffer=Buffer(bytes=2**20)), Impairment()
+    lane = Lane("far", slow, fast, line_rate_bps=TEN_GBIT).with_rtt(32 * MS)
+    assert tcp_profiles.choose("default", known, lane, lane.outbound) == tcp_profiles.DEFAULT
+    of_slow, of_fast = tcp_profiles.maximum(10**7, 32 * MS, 2**20), tcp_profiles.maximum(TEN_GBIT, 32 * MS)
+    assert tcp_profiles.choose("max", known, lane, lane.outbound) == of_slow != of_fast
+    assert tcp_profiles.choose("max", known, lane, lane.outbound, lane.inbound) == of_fast
     with pytest.raises(InputError) as error:
-        tcp_profiles.choose("fast", known, TEN_GBIT, 0)
+        tcp_profiles.choose("fast", known, lane, lane.outbound)
     assert str(error.value) == "--tcp-profile: there is no TCP profile 'fast': use default, founding or max"
 
 
