@@ -67,11 +67,13 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
     from emulator.experiment.run_folder import RunFolder
     from emulator.report import table_kinds
 
-    first, *rest = [(run, (folder := RunFolder(Path(run))).measured(folder.asked())) for run in runs]
+    folders = [RunFolder(Path(run)) for run in runs]
+    first, *rest = [(run, folder.measured(folder.asked())) for run, folder in zip(runs, folders, strict=True)]
     compared = [(run, compare_runs.changes(first[1], found)) for run, found in rest]
     if not rest:
-        compared = list(compare_runs.across_kernels(first[1]).items())
-        first = (next((result.spec.kernel for result in first[1].values()), ""), first[1])
+        specs = folders[0].asked().specs
+        compared = list(compare_runs.across_kernels(specs, first[1]).items())
+        first = (specs[0].kernel, first[1])
     if not compared:
         raise InputError.single("a comparison needs two runs, or one of several kernels: name another one", "compare")
     if strangers := [run for run, changes in compared if not changes]:

@@ -97,12 +97,16 @@ def conditions(asked: Asked, found: Mapping[str, Result], version: str = __versi
 
 
 def of_run(folder: RunFolder, asked: Asked) -> Baseline:
-    """The baseline that a run folder is, for the cells of `asked`. Raises InputError when it has none of them."""
+    """The baseline that a run folder is, for the cells of `asked`. Raises InputError when it has none of them,
+    or one that is invalid."""
     own = folder.asked()
     old, wanted = folder.measured(own), {spec.id for spec in asked.specs}
     cells = {id: figures(result) for id, result in old.items() if id in wanted}
     if not cells:
         raise InputError.single("this run has no cell in common with the sweep", "--baseline", str(folder.path))
+    if void := [id for id in cells if old[id].judgement.invalid]:
+        text = f"every cell of a baseline must be valid: {', '.join(void)} of this run are not"
+        raise InputError.single(text, "--baseline", str(folder.path))
     return Baseline(conditions(own, old, str(folder.facts().get("version", ""))), cells)
 
 

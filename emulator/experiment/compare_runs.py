@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.analysis import statistics
+from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
@@ -72,9 +73,9 @@ def changes(before: Mapping[str, Result], after: Mapping[str, Result]) -> list[C
     ]
 
 
-def across_kernels(found: Mapping[str, Result]) -> dict[str, list[CellComparison]]:
-    """Every other kernel of a run with its cells against those of the first kernel; empty with one kernel."""
-    kernels = list(dict.fromkeys(result.spec.kernel for result in found.values()))
+def across_kernels(specs: Sequence[CellSpec], found: Mapping[str, Result]) -> dict[str, list[CellComparison]]:
+    """Every other kernel of a run with its cells against those of the first kernel asked for; empty with one kernel."""
+    kernels = list(dict.fromkeys(spec.kernel for spec in specs))
     of_kernel: dict[str, dict[str, Result]] = {kernel: {} for kernel in kernels}
     for result in found.values():
         of_kernel[result.spec.kernel][replace(result.spec, kernel="").id] = result

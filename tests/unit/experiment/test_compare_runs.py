@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from support import made_programs
 from support.made_results import cell_result, cell_spec, changed
 
 from emulator.experiment import compare_runs
@@ -31,6 +32,36 @@ def of(*means: float) -> CellResult:
 def test_words(before: CellResult, after: CellResult, word: str) -> None:
     (change,) = compare_runs.changes({"a": before}, {"a": after})
     assert (change.word, change.regressed) == (word, word == "REGRESSION")
+
+
+def test_a_cell_that_carried_nothing_is_compared() -> None:
+    nothing, something = of(0.0), of(100.0)
+    (back,) = compare_runs.changes({"a": nothing}, {"a": something})
+    assert (back.word, back.share, back.share_text) == ("faster", None, "-")
+    (gone,) = compare_runs.changes({"a": something}, {"a": nothing})
+    assert (gone.word, gone.share) == ("REGRESSION", -1)
+    (same,) = compare_runs.changes({"a": nothing}, {"a": nothing})
+    assert (same.word, same.share) == ("same", None)
+
+
+def test_the_first_kernel_asked_for_is_the_reference_even_when_a_cell_of_it_is_missing() -> None:
+    specs = [replace(cell_spec(rtt), kernel=kernel) for kernel in ("6.1", "7.2") for rtt in (20, 40)]
+    found = {spec.id: cell_result(spec) for spec in specs[1:]}
+    compared = compare_runs.across_kernels(specs, found)
+    assert [(kernel, [change.id for change in changes]) for kernel, changes in compared.items()] == [
+        ("7.2", [replace(specs[1], kernel="").id])
+    ]
+    assert compared["7.2"][0].before.spec.kernel == "6.1"
+
+
+def test_the_runs_of_a_single_measurement_of_a_program_tell_how_certain_it_is() -> None:
+    before, after = (
+        made_programs.result(made_programs.row("", 80, made_programs.runs(*map(made_programs.run, times_ms))), "redis")
+        for times_ms in ((1000, 1001, 1002), (1020, 1021, 1022))
+    )
+    assert before.half_width == pytest.approx(9.925 * 0.001 / 3**0.5, rel=1e-3)
+    (change,) = compare_runs.changes({"a": before}, {"a": after})
+    assert (change.unit, change.word, change.share) == ("s", "REGRESSION", pytest.approx(20 / 1001))
 
 
 def test_only_what_is_in_both_is_compared() -> None:
