@@ -33,4 +33,4 @@ class CellCaptures(Struct, frozen=True):
 
     @staticmethod
     def _name(spec: CellSpec) -> Path:
-        return Path(FOLDER) / f"{spec.id}.{spec.repeat}"
+        return Path(FOLDER) / spec.stem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from emulator.model.topology import Lane, Topology
 from emulator.system import struct_json
 
 INTERVALS = 50
+LONGEST_STEM, STEM_DIGITS = 180, 16
 KERNEL_BUFFERS = Buffers(6 * 2**20, 4 * 2**20)
 """The kernel's own limits, for profiles without limits (tcp_rmem, tcp_wmem up to Linux 6.12)."""
 
@@ -152,6 +154,16 @@ class CellSpec(Struct, frozen=True):
         workload = self.workload.part(self.load)
         parts = (self.lane.name, rtt, self.profile.name, workload, self.congestion_control, initcwnd)
         return "-".join([part for part in parts if part] + [units.compact(odd) for odd in self._odd("")])
+
+    @property
+    def stem(self) -> str:
+        """The name of the measurement's files, without a suffix; long ids end in a digest: file systems allow names of
+        255 bytes."""
+        name = self.id
+        if len(name) > LONGEST_STEM:
+            digest = hashlib.sha256(name.encode()).hexdigest()
+            name = f"{name[: LONGEST_STEM - STEM_DIGITS]}-{digest[:STEM_DIGITS]}"
+        return f"{name}.{self.repeat}"
 
     def again(self, repeat: int) -> CellSpec:
         """The next repeat of the cell, with its own seed: in the lab the same seed would give the same bytes."""

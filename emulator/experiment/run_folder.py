@@ -137,11 +137,11 @@ class RunFolder(Struct, frozen=True):
     def save(self, done: Execution) -> None:
         """Save one measurement and its raw data; the first one also saves the machine's facts."""
         spec = done.result.spec
-        name = f"{spec.id}.{spec.repeat}.json"
+        name = f"{spec.stem}.json"
         for part in ("cells", "raw"):
             atomic_file.folder(self.path / part)
         write_atomically(self.path / "raw" / name, json.dumps(done.raw) + "\n", clearing=True)
-        self._save_files(name.removesuffix(".json"), done.files)
+        self._save_files(spec.stem, done.files)
         if "machine" in done.raw and not (self.path / "machine.json").exists():
             write_atomically(self.path / "machine.json", json.dumps(done.raw["machine"], indent=1) + "\n")
         # Written last: a result that exists is complete.
@@ -164,7 +164,7 @@ class RunFolder(Struct, frozen=True):
         found: list[Result] = []
         for repeat in range(most):
             # Format 1 had no repeats.
-            names = [f"{spec.id}.{repeat}.json", *([f"{spec.id}.json"] if not repeat else [])]
+            names = [f"{spec.again(repeat).stem}.json", *([f"{spec.id}.json"] if not repeat else [])]
             file = next((path for name in names if os.path.lexists(path := self.path / "cells" / name)), None)
             result = _load(file) if file else None
             if result is None or result.spec != spec.again(repeat):

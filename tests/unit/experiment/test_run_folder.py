@@ -101,6 +101,16 @@ def test_runs_are_listed(folder: RunFolder) -> None:
     assert run_folders(folder.path.parent) == [folder]
 
 
+def test_a_cell_with_a_long_name_is_saved_and_found(folder: RunFolder) -> None:
+    specs = [replace(cell_spec(), varied=(f"{'setting ' * 40}{number}",)) for number in range(2)]
+    assert min(len(spec.id) for spec in specs) > 255
+    for spec in specs:
+        folder.save(Execution(cell_result(spec), {}))
+        assert folder.repeats(spec, 1) == [cell_result(spec)]
+    assert [len(spec.stem) for spec in specs] == [183, 183]
+    assert specs[0].stem != specs[1].stem
+
+
 def test_a_run_of_format_1_is_read(folder: RunFolder) -> None:
     old = json.loads((CAPTURES / "result-format-1.json").read_text())
     result = CellResult.from_json(migrated(old))
