@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -21,18 +22,26 @@ def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
         rest = ctx.args if param.param_type_name == "option" else []
         file = ctx.params.get("topology") or next(iter(rest), None)
         topology = loader.load(file) if file else _up(ctx)
-        taken = ctx.params.get("lanes") or ()
         names = topology.sites if topology else ()
+        if param.param_type_name == "option":
+            return _listed(names, incomplete)
+        taken = ctx.params.get("lanes") or ()
         return [name for name in names if name.startswith(incomplete) and name not in taken]
     return []
 
 
 def kernel_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The kernels that are built here; a list goes on after its last comma."""
+    """The kernels that are built here."""
     from emulator.lab import kernel_store
 
+    return _listed(kernel_store.names(), incomplete)
+
+
+def _listed(names: Iterable[str], incomplete: str) -> list[str]:
+    """The names that a list may go on with after its last comma."""
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in kernel_store.names() if name.startswith(last)]
+    taken = before.split(",")
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last) and name not in taken]
 
 
 def _up(ctx: click.Context) -> Topology | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -74,13 +76,13 @@ class Outputs(Struct, frozen=True):
         if writes and Path(writes).exists() and not given["force"]:
             mistakes.append(Mistake("--write-baseline", writes, "exists already; overwrite it with --force"))
         mistakes += [
-            Mistake(option, file, "its folder does not exist: make it first")
+            Mistake(option, file, why)
             for option, file in (
                 ("--write-baseline", writes),
                 ("--junit", given["junit"]),
                 ("--markdown", given["markdown"]),
             )
-            if file and not Path(file).absolute().parent.is_dir()
+            if file and (why := _unwritable(Path(file)))
         ]
         if mistakes:
             raise InputError(mistakes)
@@ -110,14 +112,15 @@ class Outputs(Struct, frozen=True):
         from emulator.experiment.run_folder import write_atomically
         from emulator.report import job_summary, junit, remarks
 
-        if self.junit:
-            write_atomically(self.junit, junit.text(gate))
-        if self.markdown:
-            said = remarks.objections(specs, found, failures)
-            baseline = str(self.baseline) if self.baseline and not self.baseline.is_dir() else ""
-            taken = self.markdown.stat().st_size + len(GAP) if self.markdown.exists() else 0
-            room = job_summary.MOST_BYTES - taken
-            _append(self.markdown, job_summary.text(specs, found, said, gate, baseline, room))
+        with ExitStack() as each:  # Where one cannot be written, the other is.
+            if self.junit:
+                each.callback(write_atomically, self.junit, junit.text(gate))
+            if self.markdown:
+                said = remarks.objections(specs, found, failures)
+                baseline = str(self.baseline) if self.baseline and not self.baseline.is_dir() else ""
+                taken = self.markdown.stat().st_size + len(GAP) if self.markdown.exists() else 0
+                room = job_summary.MOST_BYTES - taken
+                each.callback(_append, self.markdown, job_summary.text(specs, found, said, gate, baseline, room))
 
     def renew(self, asked: Asked, found: Mapping[str, Result], gate: Gate) -> None:
         """Write the new baseline, if one is asked for and every cell is valid."""
@@ -132,6 +135,18 @@ class Outputs(Struct, frozen=True):
         cells = {id: baseline_file.figures(result) for id, result in found.items()}
         baseline_file.write(self.write_baseline, Baseline(baseline_file.conditions(asked, found), cells))
         click.echo(f"baseline: {self.write_baseline}", err=True)
+
+
+def _unwritable(file: Path) -> str:
+    """Why no file can be written there; empty where one can."""
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        return "its folder does not exist: make it first"
+    try:
+        with TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return f"its folder takes no file: {error.strerror}"
 
 
 def _append(file: Path, text: str) -> None:

@@ -66,8 +66,10 @@ def record(
     if sum(1 for given in (host, lane, again) if given) != 1:
         raise click.UsageError("name a HOST, a --lane, or a folder for --again", ctx)
     plan = RecordingPlan(by, every_ns, for_ns, step_ns)
-    if not again:
-        _check(host, plan)
+    if again:
+        every_ns = file.source(again).every_ns
+        plan = RecordingPlan(by, every_ns, max(for_ns, every_ns), step_ns)
+    _check(host, plan)
     reference = file.load(against) if against else None
     if again:
         _finish(ctx, again, step_ns, reference, as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -131,9 +131,11 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
     finally:
         found = {spec.id: found[spec.id] for spec in asked.specs if spec.id in found}
         gate = baseline_file.judge(before, asked, found, failures, outputs.tolerance)
-        _conclude(asked.specs, found, failures, folder, gate, given["as_json"])
-        outputs.report(asked.specs, found, failures, gate)
-    outputs.renew(asked, found, gate)
+        with ExitStack() as each:  # What one of them raises stops none of the others; the last is the first.
+            each.callback(_show, asked.specs, found, failures, folder, gate, given["as_json"])
+            each.callback(outputs.renew, asked, found, gate)
+            each.callback(outputs.report, asked.specs, found, failures, gate)
+            each.callback(_write, asked.specs, found, failures, folder)
     if not gate.passed:
         ctx.exit(EXIT_NOT_AS_ASKED)
 
@@ -260,7 +262,18 @@ def _show_plan(asked: Asked, as_json: bool) -> None:
     click.echo(f"\n{cells}; {tables.plan_legend(asked.specs, repeats)}")
 
 
-def _conclude(
+def _write(specs: Sequence[CellSpec], found: dict[str, Result], failures: dict[str, str], folder: RunFolder) -> None:
+    """Write results.json, the tables and the report into the run's folder."""
+    from emulator.report import remarks, write
+
+    folder.write_results(found.values())
+    try:
+        write.write_all(folder, specs, found, remarks.objections(specs, found, failures))
+    except MissingError as error:
+        click.echo(f"no report.html: {error}", err=True)
+
+
+def _show(
     specs: Sequence[CellSpec],
     found: dict[str, Result],
     failures: dict[str, str],
@@ -268,21 +281,15 @@ def _conclude(
     gate: Gate,
     as_json: bool,
 ) -> None:
-    """Write results.json, the tables and the report; show the tables and the gate, or the results as JSON."""
-    from emulator.report import gate_report, remarks, write
+    """Show the tables and the gate, or the results as JSON."""
+    from emulator.report import gate_report, remarks
 
-    folder.write_results(found.values())
-    said = remarks.objections(specs, found, failures)
-    try:
-        write.write_all(folder, specs, found, said)
-    except MissingError as error:
-        click.echo(f"no report.html: {error}", err=True)
     if as_json:
         cells = [result.to_json() for result in found.values()]
         judged = {"baseline": gate_report.to_json(gate)} if gate.compared else {}
         emit_json({"run": str(folder.path), "name": folder.name(), "cells": cells, "failures": failures} | judged)
     else:
-        _emit_tables(specs, found, said, folder)
+        _emit_tables(specs, found, remarks.objections(specs, found, failures), folder)
     if gate.compared:
         emit_gate(gate, as_json=as_json)
 
@@ -303,7 +310,7 @@ def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequ
             click.echo(textwrap.fill(line, width(), subsequent_indent="    "))
         if table.below:
             click.echo()
-    for kernel, changes in compare_runs.across_kernels(found).items():
+    for kernel, changes in compare_runs.across_kernels(specs, found).items():
         compared = table_kinds.comparison(changes)
         click.echo(f"kernel {kernel} against {specs[0].kernel}\n")
         emit_table(compared.header, compared.rows, left=compared.left)

@@ -7,6 +7,7 @@ from different places: through the hub, from a further site whose lane has the r
 from __future__ import annotations
 
 from ipaddress import IPv4Address
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -51,4 +52,8 @@ def _address(spec: CellSpec, number: int) -> IPv4Address:
     used = {spec.topology.address(host).ip for host in (spec.topology.hub, spec.lane.name)}
     places = range(2, spec.topology.subnet.num_addresses)
     free = (ip for place in places if (ip := spec.topology.subnet[-place]) not in used)
-    return [next(free) for _ in range(number + 1)][-1]
+    found = next(islice(free, number, None), None)
+    if found is None:
+        subnet = spec.topology.subnet
+        raise ValueError(f"the subnet {subnet} has no free address for {name_of(number)}: use a larger one")
+    return found

@@ -11,6 +11,7 @@ from emulator import units
 from emulator.analysis import tcp_path, throughput_models, tuning_advice
 from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.throughput_models import Windows
+from emulator.errors import InputError
 from emulator.experiment.cell_spec import KERNEL_BUFFERS, buffers_of
 from emulator.hosts import tcp_profiles
 from emulator.hosts.saved_settings import TCP_MEM
@@ -21,9 +22,15 @@ from emulator.plan import netem_lowering
 
 
 def facts(path: TcpPath, window_bytes: int | None) -> dict[str, Any]:
-    """All figures as numbers, with units in their names. `window_bytes` None: the window is no limit."""
+    """All figures as numbers, with units in their names. `window_bytes` None: the window is no limit.
+
+    Raises InputError for a path that no lane can have.
+    """
     limited = Impairment(rate_bps=path.rate_bps)
-    lane = Lane("lane", limited, limited, mtu=path.mtu).with_rtt(path.rtt_ns)
+    try:
+        lane = Lane("lane", limited, limited, mtu=path.mtu).with_rtt(path.rtt_ns)
+    except ValueError as error:
+        raise InputError.single(str(error), "path") from None
     egress = netem_lowering.lower(lane, seed=0, has_seed=False).outbound
     prediction = throughput_models.predict(path, Windows(window_bytes))
     most = tcp_profiles.maximum(path.rate_bps, path.rtt_ns)

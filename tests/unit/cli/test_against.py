@@ -157,3 +157,9 @@ def test_a_text_of_a_file_survives_reading(tmp_path: Path) -> None:
     section, lines = loader.load_sweep(file)
     assert [str(one) for one in section["workload"]["against"]] == ["cubic:1,bbr:2", "reno:1:stop=10s"]
     assert lines["workload.against"].endswith("one.yaml:10")
+
+
+def test_a_subnet_without_room_for_a_further_site(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (file := tmp_path / "one.yaml").write_text(FILE.split("sweep:")[0] + "subnet: 10.9.9.0/30\n")
+    told = refused(capsys, "sweep", "--in-lab", str(file), "--against", "cubic:1,bbr:1:rtt=1s")
+    assert "the subnet 10.9.9.0/30 has no free address for group-2: use a larger one" in told

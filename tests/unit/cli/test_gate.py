@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -193,3 +194,45 @@ def test_what_would_fail_later_is_refused_before_anything_is_measured(
     swept("32", "--write-baseline", "b.yaml")
     assert swept("32", *args) == (2, "", f"{told}\n")
     assert len(list(Path("runs").iterdir())) == 1
+
+
+def test_a_run_with_a_void_cell_is_no_baseline(swept: Said) -> None:
+    swept("32,80", spoilt=CELL)
+    (run,) = Path("runs").iterdir()
+    code, _, err = swept("32,80", "--baseline", str(run))
+    assert (code, err) == (
+        2,
+        f"--baseline: {run}: every cell of a baseline must be valid: {CELL} of this run are not\n",
+    )
+    assert swept("80", "--baseline", str(run))[0] == 0, "only the cells that are compared matter"
+
+
+def test_what_cannot_be_printed_is_written_all_the_same(swept: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("emulator.cli.sweep._emit_tables", full)
+    files = [Path("j.xml"), Path("m.md"), Path("b.yaml")]
+    code, _, err = swept("32", "--junit", "j.xml", "--markdown", "m.md", "--write-baseline", "b.yaml")
+    assert code != 0
+    assert "No space left on device" in err
+    assert [file.exists() for file in files] == [True, True, True]
+
+
+def test_a_report_that_cannot_be_written_keeps_none_of_the_others(swept: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    def goes(_: object) -> str:
+        Path("gone").rmdir()
+        return "<testsuites/>"
+
+    Path("gone").mkdir()
+    monkeypatch.setattr("emulator.report.junit.text", goes)
+    code, out, _ = swept("32", "--junit", "gone/j.xml", "--markdown", "m.md", "--write-baseline", "b.yaml")
+    assert code == 4
+    assert [Path(name).exists() for name in ("gone", "m.md", "b.yaml")] == [False, True, True]
+    assert "32 ms" in out
+
+
+def test_a_folder_that_takes_no_file_is_told_before_anything_is_measured(swept: Said) -> None:
+    code, _, err = swept("32", "--junit", "/proc/j.xml")
+    assert (code, Path("runs").exists()) == (2, False)
+    assert err == "--junit: /proc/j.xml: its folder takes no file: No such file or directory\n"

@@ -106,3 +106,17 @@ def test_durations_have_units_or_are_seconds(capsys: pytest.CaptureFixture[str],
 def test_durations_that_are_none(capsys: pytest.CaptureFixture[str], args: list[str], why: str) -> None:
     assert main.main(args) == 2
     assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--rtt", "80", "--mtu", "9000", "--rate", "100bit"], "rate 100 bit/s is below"),
+        (["--rtt", "1000000h", "--rate", "1Gbit"], "path: "),
+    ],
+)
+def test_a_path_that_no_lane_can_have(capsys: pytest.CaptureFixture[str], options: list[str], told: str) -> None:
+    assert main.main(["bdp", *options]) == 2
+    err = capsys.readouterr().err
+    assert told in err
+    assert "Traceback" not in err

@@ -109,6 +109,17 @@ def test_what_a_crash_leaves_is_worked_out(tools: Tools, tmp_path: Path, capsys:
     assert (tmp_path / "p/outbound.csv").read_text().count("\n") > 40
 
 
+def test_a_step_below_the_interval_of_the_recording_is_refused(
+    tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools.programs = [Ended(pings(500))]
+    assert main.main([*RECORD, str(tmp_path / "p")]) == 0
+    capsys.readouterr()
+    for step in ("0ms", "1us"):
+        assert main.main(["record", "--again", str(tmp_path / "p"), "--step", step]) == 2
+        assert "--step: a step of the trace must be at least the interval (every)" in capsys.readouterr().err
+
+
 def test_against_another_path_the_answer_is_no(
     tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -182,6 +182,8 @@ def test_the_shell_completes_the_lanes_of_the_file_and_none_twice(tmp_path: Path
     assert completed(["sweep", str(tmp_path / "t.yaml"), "--lane"], "", Up()) == ["near", "far", "dark"]
     assert completed(["sweep", str(tmp_path / "none.yaml"), "--lane"], "", Up()) == []
     assert completed(["verify", "near"], "", Up()) == ["far"]
+    assert completed(["sweep", str(tmp_path / "t.yaml"), "--lane"], "near,d", Up()) == ["near,dark"]
+    assert completed(["sweep", str(tmp_path / "t.yaml"), "--lane"], "near,", Up()) == ["near,far", "near,dark"]
 
 
 def test_an_unknown_lane_is_refused_before_anything_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
