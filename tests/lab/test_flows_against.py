@@ -49,7 +49,8 @@ def measured(appliance: Appliance, one: CellSpec) -> FlowsResult:
 
 @pytest.mark.parametrize("direction", ["outbound", "inbound"])
 def test_cubic_shares_with_cubic(appliance: Appliance, direction: str) -> None:
-    result = measured(appliance, cell("cubic:2,cubic:2", duration_s=60, direction=direction))
+    # By chance four flows share less evenly in one minute of many, and in none of several pairs of minutes.
+    result = measured(appliance, cell("cubic:2,cubic:2", duration_s=120, direction=direction))
     assert result.judgement.invalid == ()
     assert result.flows.jain > 0.95
     assert result.flows.bytes_per_s > 0.97 * result.judgement.line_bytes_per_s
