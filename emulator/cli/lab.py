@@ -160,7 +160,8 @@ def run(
     clock: str | None, real_time: bool, mem: str, seed: str, timeout: str | None, start_date: str | None,
     stall: str | None, pcap: str | None, snap_bytes: int, command: tuple[str, ...], **roots: Any,
 ) -> None:  # fmt: skip
-    """Run COMMAND as root in the lab. It can read and write the current folder; the exit code is COMMAND's.
+    """Run COMMAND as root in the lab. It can read and write the current folder; the exit code is COMMAND's. Its
+    standard input is empty.
 
     The programs are those of the lab's image, unless --with, --root or --host-root says otherwise.
     """

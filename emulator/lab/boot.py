@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -174,13 +175,15 @@ def _sources() -> list[Path]:
 def _prepare(root: LabRoot, exchange: Exchange, memory_bytes: int, spec: Mapping[str, object]) -> list[str]:
     """Fill the folders of the boot. Returns the kernel's parameters: of paths they hold only those of the boot."""
     exchange.make()
-    source, init = Path(__file__).with_name("init.py"), exchange.guest / "init.py"
-    shutil.copy(source, init)
+    shutil.copy(Path(__file__).with_name("init.py"), exchange.guest / "init.py")
     (exchange.guest / "spec.json").write_text(json.dumps(spec))
     exchange.image.symlink_to(root.image.resolve())
     start = ["init=/lab/init"]
     if root.choice.host:
-        init.write_text(f"#!{sys.executable} -IS\n{source.read_text('utf-8')}", "utf-8")
+        init = exchange.guest / "init"
+        # The kernel reads a path without blanks, of 255 bytes at most, from the first line of a script.
+        own = shlex.join([sys.executable, "-IS", str(exchange.guest / "init.py")])
+        init.write_text(f'#!/bin/sh\nexec {own} "$@"\n', "utf-8")
         init.chmod(0o755)
         # Without devtmpfs the kernel finds init in /dev/shm of the host's root.
         start = [f"init={init}", "longhaul_host=1", "devtmpfs.mount=0"]

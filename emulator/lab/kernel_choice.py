@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -75,9 +76,11 @@ def load_source(path: Path) -> CongestionSource:
 
 def check_names(paths: str) -> str:
     """The paths of files with congestion controls, one a line, each of another name. Raises ValueError."""
-    names = [load_source(Path(path)).name for path in paths.splitlines()]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"two files define the congestion control {', '.join(twice)}: give each another .name")
+    sources = [load_source(Path(path)) for path in paths.splitlines()]
+    count = Counter(source.path for source in sources)
+    if twice := sorted({source.name for source in sources if count[source.path] > 1}):
+        told = f"two files define the congestion control {' or '.join(twice)}"
+        raise ValueError(f"{told}: give each another .name, in which - and _ are the same")
     return paths
 
 

@@ -10,8 +10,9 @@ import base64
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from emulator.lab import build_cache, kernel_source
@@ -58,7 +59,7 @@ class Workspace:
             if name in self._own:
                 self._own[name] = file.content if file else None
             elif file and file.link:
-                (self.tree / name).unlink(missing_ok=True)
+                _clear(self.tree / name)
                 (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
                 (self.tree / name).symlink_to(os.fsdecode(file.content))
             else:
@@ -77,13 +78,23 @@ def _content(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
+def _clear(path: Path) -> None:
+    """Make room for a file: remove the file, the link or the folder that is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _put(path: Path, content: bytes | None, mode: int | None = None) -> None:
     """Give a file this content and mode. One that has the content already keeps its time."""
     if content is None:
-        path.unlink(missing_ok=True)
+        # Where a file has become a folder, or a folder a file, what took its place stays.
+        with suppress(IsADirectoryError, NotADirectoryError):
+            path.unlink(missing_ok=True)
         return
-    if path.is_symlink():
-        path.unlink()
+    if not path.is_file() or path.is_symlink():
+        _clear(path)
     if _content(path) != content:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -6,6 +6,7 @@ another file. Such things are never opened. What the lab writes into the files s
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections.abc import Iterator
@@ -13,17 +14,28 @@ from collections.abc import Iterator
 from emulator.lab.boundary import Exchange
 
 CHUNK_BYTES = 1 << 20
+KEEP_SIZE, PUNCH_HOLE = 1, 2
+"""Of include/uapi/linux/falloc.h."""
 HEARTBEAT_BYTES, CONSOLE_BYTES = 4096, 1 << 16
 CONSOLE_LINES = 8
 NO_MAPPING = re.compile(r"Error flushing stub syscalls: -?12\b")
 """What the lab's kernel says when it ends a process because this machine's kernel maps no more memory for it."""
 
 
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def give_back(fd: int, end: int) -> None:
+    """Give back what a file takes up to a place (fallocate(2)); it stays as long, with zeros there. A file system that
+    cannot do it keeps all."""
+    _libc.fallocate(fd, PUNCH_HOLE | KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(end))
+
+
 class Reports:
     """The reports of one boot; a context manager that closes them. `console` is for the lab's process to write to."""
 
     def __init__(self, exchange: Exchange) -> None:
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         self._fds = {name: os.open(exchange.guest / name, flags) for name in Exchange.REPORTS}
         self._offsets = dict.fromkeys(self._fds, 0)
         self.console = os.open(
@@ -38,10 +50,12 @@ class Reports:
             os.close(fd)
 
     def news(self, name: str) -> Iterator[bytes]:
-        """What was appended to a report since the last call."""
+        """What was appended to a report since the last call. What was read gives its memory back: it may be more than
+        the guest's."""
         while data := os.pread(self._fds[name], CHUNK_BYTES, self._offsets[name]):
-            self._offsets[name] += len(data)
             yield data
+            self._offsets[name] += len(data)
+            give_back(self._fds[name], self._offsets[name])
 
     def exit_code(self) -> int | None:
         """What init.py reported; None when it did not come so far."""

@@ -85,7 +85,11 @@ def test_a_choice_is_read_with_every_mistake(tmp_path: Path, capsys: pytest.Capt
     for text in ("there is no kernel 'nine'", "'cubic' already", "is no patch", "'nowhere' cannot be read", "--name"):
         assert text in said, text
     assert main.main(["lab", "build", "--cc-source", str(tmp_path / "one.c"), "--cc-source", str(two)]) == 2
-    assert "two files define the congestion control mine" in capsys.readouterr().err
+    assert "two files define the congestion control mine: give each another .name" in capsys.readouterr().err
+    (tmp_path / "dash.c").write_text(CONTROL.format(name="my-own"))
+    two.write_text(CONTROL.format(name="my_own"))
+    assert main.main(["lab", "build", "--cc-source", str(tmp_path / "dash.c"), "--cc-source", str(two)]) == 2
+    assert "two files define the congestion control my-own or my_own" in capsys.readouterr().err
 
 
 def test_the_congestion_controls_of_a_choice(tmp_path: Path) -> None:

@@ -217,3 +217,20 @@ def test_a_tree_is_always_the_source_with_the_last_patches(
         wanted = {name: content for name, content in {**source, **patches}.items() if content is not None}
         there = {str(path.relative_to(workspace.tree)): path for path in workspace.tree.rglob("*") if path.is_file()}
         assert {name: path.read_bytes() for name, path in there.items()} == wanted
+
+
+def test_a_folder_of_the_source_becomes_a_file_or_a_link_and_back(tmp_path: Path) -> None:
+    workspace, folder = (
+        Workspace(tmp_path),
+        {"lib/foo/a": SourceFile(b"a", 0o100644), "lib/foo/b": SourceFile(b"b", 0o100644)},
+    )
+    gone = dict.fromkeys(folder)
+    file, link = SourceFile(b"text", 0o100644), SourceFile(b"../Kbuild", 0o120777)
+    for other in (file, link):
+        workspace.update(folder.items())
+        workspace.update([("lib/foo", other), *gone.items()])
+        there = workspace.tree / "lib/foo"
+        assert (there.is_symlink(), there.is_dir()) == (other.link, False)
+        assert (str(there.readlink()) if other.link else there.read_text()) == other.content.decode()
+        workspace.update([("lib/foo", None), *folder.items()])
+        assert sorted(path.name for path in there.iterdir()) == ["a", "b"]
