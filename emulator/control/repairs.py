@@ -7,6 +7,7 @@ from emulator.control.change_log import WATCHDOG
 from emulator.control.confirmations import Confirmations
 from emulator.control.machine_context import MachineContext
 from emulator.control.reconcile import UnsettledError
+from emulator.control.transaction import of_blocked
 from emulator.plan.desired_state import remembering
 from emulator.plan.planner import plan
 from emulator.plan.repair import RepairOutcome, RepairPlan, repair_plan_now, revived
@@ -46,6 +47,6 @@ class Repairs:
                 have, found, goal = look()
                 steps = reconcile.apply(machine.kernel, goal, have)
             machine.note_repair(now, steps, machine.by(WATCHDOG))
-            return RepairOutcome(
-                reverted, steps, plan(found.goal, goal), dict(found.blocked), known, machine.take_notes()
-            )
+            told = of_blocked(found.blocked)  # by `blocked` itself
+            notes = [note for note in machine.take_notes() if note not in told]
+            return RepairOutcome(reverted, steps, plan(found.goal, goal), dict(found.blocked), known, notes)

@@ -5,7 +5,7 @@ The intent goes to the disk before the kernel changes: a process killed from the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from emulator.plan.desired_state import nothing, remembering
 from emulator.plan.ops import Step
 from emulator.plan.partial import narrow, ports_of
 from emulator.plan.preconditions import memory_reasons, refuse
+from emulator.plan.repair import repair_plan
 from emulator.plan.scheduled_state import wanted_at
 from emulator.plan.state import State
 
@@ -34,7 +35,8 @@ class Transaction(Struct, frozen=True):
     `began_ns` says when the topology's schedule began; None works it out, `anew` starts the schedule again, and `phase`
     says where it is (`Phase`). `only` names the lanes that the change is about; empty means all. `sessions` are further
     addresses of this machine whose port must stay. `author` is who acts when None. `certain`: the change returns
-    ports, so no file of the state folder prevents it, spoilt or not writable.
+    ports, so nothing prevents it: no file of the state folder, spoilt or not writable, and no lane that cannot be
+    brought up, which then stays as it is.
     """
 
     topology: Topology | None
@@ -102,8 +104,14 @@ class Transaction(Struct, frozen=True):
         have = remembering(machine.kernel.observe(), old.topology)
         if new.topology is None:
             return nothing(have), have, None
+        scheduled = machine.scheduled(new.topology, new.began_ns)
+        if self.certain:
+            found = repair_plan(scheduled, have, new.topology)
+            for note in of_blocked(found.blocked):
+                machine.note(note)
+            return found.goal, have, None
         refuse(new.topology, have, {*machine.sessions, *self.sessions})
-        return wanted_at(new.topology, machine.scheduled(new.topology, new.began_ns), have), have, None
+        return wanted_at(new.topology, scheduled, have), have, None
 
     def _partial_view(self, old: Topology, new: Topology, machine: MachineContext) -> View | None:
         ports = ports_of(lanes := [lane for lane in old.lanes if lane.name in self.only])
@@ -115,6 +123,11 @@ class Transaction(Struct, frozen=True):
         if reasons := memory_reasons(new, have.machine):
             raise RefusedError("\n".join(reasons))
         return *pair, lambda: machine.kernel.ports_of(ports)
+
+
+def of_blocked(blocked: Mapping[str, str]) -> list[str]:
+    """What to tell of the lanes that a revert does not reach: by lane, the reason."""
+    return [f"lane {lane} cannot be reverted and stays as it is: {why}" for lane, why in blocked.items()]
 
 
 def _half_done(new: Intent, unsaved: MissingError) -> MissingError:

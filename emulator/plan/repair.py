@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from emulator.errors import RefusedError
-from emulator.model.device_names import interface_name
+from emulator.model.device_names import SWITCH, interface_name
 from emulator.model.topology import Lane, Topology
 from emulator.plan.desired_state import lane_ports, nothing, resolved_lane, unknown_ports
 from emulator.plan.engine_lane import Wire
@@ -122,12 +122,14 @@ def _ignored(lane: Lane, goal: State, have: State) -> State:
     """The goal with this lane's present state, even if the lane does not exist."""
     lane = resolved_lane(lane, have)
     names = {interface_name(role, lane.name) for role in ("", "h", "s", "x")} | {*lane_ports(lane), *lane.named_ports}
+    # A port that another lane has at present leaves that lane's bridge.
+    own = {name: port for name, port in have.ports.items() if port.bridge in {None, SWITCH, *names}}
     return replace(
         goal,
         bridges=_swap(goal.bridges, have.bridges, names),
         veths=_swap(goal.veths, have.veths, names),
         vlans=_swap(goal.vlans, have.vlans, names),
-        ports=_swap(goal.ports, have.ports, names),
+        ports=_swap(goal.ports, own, names),
         # An engine that lost a port ends, and its lane is cut until the port returns: there is no state to keep.
         wires=_swap(goal.wires, _whole(have), names),
     )
