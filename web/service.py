@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.config import lane_patch, new_lanes
@@ -31,11 +30,11 @@ from emulator.plan.change_warnings import of_change
 from emulator.plan.nic_inventory import NicRow
 from emulator.plan.ops import Step
 from emulator.plan.repair import RepairOutcome
-from emulator.plan.schedule_preview import ComingChange
 from emulator.system.timer import Alarm
 from web.api.problems import Conflict
+from web.performed import Performed, ScheduleChange
 
-OPTIONAL = ("confirm", "undo", "history", "nics")
+OPTIONAL = ("confirm", "revert", "undo", "history", "nics")
 FRESH_S = 0.25
 """The most seconds that a status may be old: clients that ask at the same time share one observation."""
 
@@ -45,25 +44,6 @@ longer than the watchdog's period, whose checks count, too."""
 
 COMING = 5
 """So many changes of a schedule are told in advance."""
-
-
-class Performed(Struct, frozen=True):
-    """A change that was made; with `performed` False it was only planned. `etag` is empty where the intent is
-    spoilt."""
-
-    summary: str
-    steps: Sequence[Step]
-    performed: bool
-    etag: str
-    warnings: Sequence[str] = ()
-
-
-class ScheduleChange(Struct, frozen=True):
-    """A change of the schedule: what was performed, what is different in words, and what the schedule changes first."""
-
-    performed: Performed
-    differences: Sequence[str]
-    coming: Sequence[ComingChange]
 
 
 class UseCases:
@@ -171,10 +151,13 @@ class UseCases:
         confirm_s: float | None = None,
     ) -> Performed:
         """Change lanes in use, by name and all in one change; settings that are not named stay."""
+        hints = list[str]()
+
+        def patched(up: Topology) -> Topology:
+            return lane_patch.all_patched(up, patches, hints)
+
         with self._changing(if_match, dry_run):
-            topology, hints = self._need_up(min(patches)), list[str]()
-            changed = lane_patch.all_patched(topology, patches, hints)
-            done = self._set(topology, changed, [*patches], dry_run, confirm_s)
+            done = self._set(patched, [*patches], dry_run, confirm_s)
             return replace(done, warnings=[*hints, *done.warnings])
 
     def replace_lane(
@@ -182,22 +165,30 @@ class UseCases:
         confirm_s: float | None = None,
     ) -> Performed:  # fmt: skip
         """Change one lane in use as `change` does. Raises InputError without that lane, and what `change` raises."""
+
+        def changed(up: Topology) -> Topology:
+            if name not in up.sites:
+                raise InputError.single(no_such("lane", name, up.sites), "query", "lane")
+            return up.with_lane(change(up.lane(name)))
+
         with self._changing(if_match, dry_run):
-            topology = self._need_up(name)
-            if name not in topology.sites:
-                raise InputError.single(no_such("lane", name, topology.sites), "query", "lane")
-            changed = topology.with_lane(change(topology.lane(name)))
-            return self._set(topology, changed, [name], dry_run, confirm_s)
+            return self._set(changed, [name], dry_run, confirm_s)
 
     def _set(
-        self, old: Topology, new: Topology, names: Sequence[str], dry_run: bool, confirm_s: float | None
+        self, change: Callable[[Topology], Topology], names: Sequence[str], dry_run: bool, confirm_s: float | None
     ) -> Performed:
+        old = self._need_up(min(names))
         if dry_run:
+            new = change(old)
             done = self._up(new, dry_run, confirm_s)
             return replace(done, warnings=[*of_change(old, new), *done.warnings])
-        lanes = [new.lane(name) for name in names]
-        steps = self._appliance.set_lanes(lanes, **self._unless_confirmed(confirm_s))
-        what = f"{lanes[0].name} is changed" if len(lanes) == 1 else f"{len(lanes)} lanes are changed"
+
+        def lanes(up: Topology) -> list[Lane]:
+            new = change(up)
+            return [new.lane(name) for name in names]
+
+        steps = self._appliance.change_lanes(lanes, **self._unless_confirmed(confirm_s))
+        what = f"{names[0]} is changed" if len(names) == 1 else f"{len(names)} lanes are changed"
         return self._done(what, steps, False)
 
     def schedule(
@@ -222,7 +213,7 @@ class UseCases:
             if dry_run:
                 done = self._done("the schedule would change", self._appliance.plan(after, phase), True)
             else:
-                steps = self._appliance.up(after, **self._unless_confirmed(confirm_s), phase=phase)
+                steps = self._appliance.reschedule(change, **self._unless_confirmed(confirm_s), phase=phase)
                 done = self._done("the schedule is changed", steps, False)
             words = differences(before.schedule, after.schedule)
             return ScheduleChange(replace(done, warnings=[*warned, *done.warnings]), words, coming)
@@ -280,10 +271,17 @@ class UseCases:
         with self._changing("", False):
             self._appliance.confirm()
 
+    def revert(self, *, if_match: str = "") -> Performed:
+        """Return to what was up before the change that waits for confirmation."""
+        waited = self._appliance.unconfirmed()
+        with self._changing(if_match, False):
+            return self._done("reverted", self._appliance.revert(waited), False)
+
     def undo(self, *, if_match: str = "") -> Performed:
         """Return to the topology before the last change."""
+        waited = self._appliance.unconfirmed()
         with self._changing(if_match, False):
-            return self._done("undone", self._appliance.undo(), False)
+            return self._done("undone", self._appliance.undo(waited), False)
 
     def history(self) -> Sequence[LoggedChange]:
         """The last changes, newest first."""
@@ -386,6 +384,8 @@ class UseCases:
     @contextmanager
     def _changing(self, if_match: str, dry_run: bool, *, certain: bool = False) -> Iterator[None]:
         with self._lock:
+            if if_match and not (dry_run or certain) and "confirm" in self.can:
+                self._appliance.expire()  # else the tag would name what is reverted a moment later
             if if_match and if_match not in ("*", self._etag(certain) or if_match):
                 raise Conflict("somebody else has changed the topology: read it again, then change it")
             try:

@@ -14,7 +14,7 @@ from emulator.errors import InputError, no_such
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
-    from emulator.model.topology import Topology
+    from emulator.model.topology import Lane, Topology
     from emulator.record.path_profile import PathProfile
 
 
@@ -60,11 +60,16 @@ def replay(
         return
     from emulator.record.replay import onto
 
-    try:
-        changed = onto(topology.lane(lane), recorded)
-    except ValueError as error:
-        raise InputError.single(str(error), str(profile), lane) from None
-    steps = appliance.plan(topology.with_lane(changed)) if dry_run else appliance.set_lanes([changed], seconds)
+    def replayed(up: Topology) -> list[Lane]:
+        try:
+            return [onto(_with_lane(up, lane).lane(lane), recorded)]
+        except ValueError as error:
+            raise InputError.single(str(error), str(profile), lane) from None
+
+    if dry_run:
+        steps = appliance.plan(topology.with_lane(*replayed(topology)))
+    else:
+        steps = appliance.change_lanes(replayed, seconds)
     what = count(len(steps), "step") if steps else "nothing to change"
     summary = f"{lane} {'would be' if dry_run else 'is'} as {recorded.source.host} was: {what}"
     emit_steps(steps, as_json, summary + until_confirmed(confirm_ns), listed=dry_run)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.control.appliance import Appliance
+    from emulator.control.changes import LaneChange
     from emulator.model.topology import Lane, Topology
     from emulator.plan.ops import Step
 
@@ -89,8 +90,16 @@ def change(
         patch = LanePatch(flows={flow: None if delete else patch})
     appliance = appliance_of(ctx)
     topology = need_up(appliance.topology(), path="" if every else lanes[0])
-    changed = _changed(topology, lanes, every, patch)
-    steps, warned = _planned(appliance, topology, changed) if dry_run else (appliance.set_lanes(changed, seconds), [])
+    changed: list[Lane] = []
+
+    def patched(up: Topology) -> list[Lane]:
+        changed[:] = _changed(up, lanes, every, patch)
+        return changed
+
+    if dry_run:
+        steps, warned = _planned(appliance, topology, patched)
+    else:
+        steps, warned = appliance.change_lanes(patched, seconds), []
     what = count(len(steps), "step") if steps else "nothing to change"
     summary = f"{_subject(changed, flow, delete, dry_run)}: {what}{until_confirmed(confirm_ns)}"
     emit_steps(steps, as_json, summary, listed=dry_run, warned=[*warned, *appliance.take_notes()] or None)
@@ -146,12 +155,12 @@ def _patched(lane: Lane, patch: LanePatch) -> Lane:
     return patch.apply(lane)
 
 
-def _planned(appliance: Appliance, topology: Topology, changed: Sequence[Lane]) -> tuple[list[Step], list[str]]:
+def _planned(appliance: Appliance, topology: Topology, change: LaneChange) -> tuple[list[Step], list[str]]:
     """The steps of the change, and what to warn of."""
     from emulator.plan.change_warnings import of_change
 
     wanted = topology
-    for lane in changed:
+    for lane in change(topology):
         wanted = wanted.with_lane(lane)
     return appliance.plan(wanted), of_change(topology, wanted)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from emulator.control import revert_start
 from emulator.control.change_log import Author, LoggedChange, here
-from emulator.control.changes import Changes
+from emulator.control.changes import Changes, LaneChange
 from emulator.control.confirmations import Confirmations
+from emulator.control.intent_store import Pending
 from emulator.control.machine_context import MachineContext, Phase
 from emulator.control.queries import Queries
 from emulator.control.repairs import Repairs
@@ -71,17 +72,35 @@ class Appliance:
         """Remove all lanes and restore the ports."""
         return self._changes.down()
 
-    def undo(self) -> list[Step]:
-        """Go back to the topology before the last change."""
-        return self._changes.undo()
+    def undo(self, waited: Pending | None = None) -> list[Step]:
+        """Go back to the topology before the last change (`Changes.undo`)."""
+        return self._changes.undo(waited)
+
+    def unconfirmed(self) -> Pending | None:
+        """The change that waits for confirmation at this moment."""
+        return self._confirmations.unconfirmed()
+
+    def revert(self, waited: Pending | None = None) -> list[Step]:
+        """Go back to what was up before the change that waits for confirmation (`Changes.revert`)."""
+        return self._changes.revert(waited)
 
     def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
         """Replace the lane of that name, live."""
-        return self._changes.set_lanes([lane], confirm_s)
+        return self.set_lanes([lane], confirm_s)
 
     def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
         """Replace the lanes of those names, live, all in one."""
-        return self._changes.set_lanes(lanes, confirm_s)
+        return self._changes.change_lanes(lambda _: lanes, confirm_s)
+
+    def change_lanes(self, change: LaneChange, confirm_s: float | None = None) -> list[Step]:
+        """Replace lanes as `change` says, live, all in one (`Changes.change_lanes`)."""
+        return self._changes.change_lanes(change, confirm_s)
+
+    def reschedule(
+        self, change: Callable[[Topology], Topology], confirm_s: float | None = None, *, phase: Phase = None
+    ) -> list[Step]:
+        """Give what is up another schedule (`Changes.reschedule`)."""
+        return self._changes.reschedule(change, confirm_s, phase=phase)
 
     def add_lanes(
         self, lanes: Sequence[Lane], confirm_s: float | None = None, *, sessions: Collection[str] = ()

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 
 from emulator.control.confirmations import Confirmations
+from emulator.control.intent_store import Pending
 from emulator.control.machine_context import MachineContext, Phase
 from emulator.control.transaction import Transaction
-from emulator.errors import InputError, Mistake, no_such
+from emulator.errors import InputError, Mistake, RefusedError, no_such
 from emulator.model import lane_set
 from emulator.model.topology import Lane, Topology
 from emulator.plan.change_warnings import of_change
@@ -16,8 +17,10 @@ from emulator.plan.ops import Step
 from emulator.plan.scheduled_state import small_frame_warnings
 
 NOTHING_UP = "no topology is up: bring one up first with longhaul up FILE"
-UNCONFIRMED = "undo what waited for confirmation"
-"""What the change log says of an `undo` that reverts an unconfirmed change."""
+NOTHING_WAITS = "no change waits for confirmation: it was confirmed or reverted before; the history says which"
+
+LaneChange = Callable[[Topology], Sequence[Lane]]
+"""Returns new lanes in place of those of the same names."""
 
 
 class Changes:
@@ -54,26 +57,45 @@ class Changes:
             self._confirmations.refuse_leased()
             return Transaction(None, "down", None, certain=True).run(self._machine)
 
-    def undo(self) -> list[Step]:
+    def undo(self, waited: Pending | None = None) -> list[Step]:
         """Go back to the topology before the last change, which is itself a change. Raises InputError without one.
 
         While a change waits for confirmation, go back to what was confirmed, as if its time had expired: with the
-        change go all that followed it.
+        change go all that followed it. `waited` is what waited when the user asked; None: what waits now.
         """
-        with self._confirmations.changing() as old:
-            if old.pending:
-                return self._confirmations.revert(old.pending, UNCONFIRMED, self._machine.acting)
+        waited = waited or self._confirmations.unconfirmed()
+        with self._machine.store.locked():
+            if (steps := self._confirmations.take_back(waited)) is not None:
+                return steps
+            old = self._confirmations.settled()
             for change in self._machine.history.last(old.change):
                 if change.before != change.after:
                     summary = f"undo change {change.number}: {change.summary}"
                     return Transaction(change.before, summary, None).run(self._machine)
             raise InputError.single("there is no change to undo: see longhaul history")
 
-    def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
-        """Replace the lanes of those names, live, all in one. Raises InputError when there is no such lane."""
+    def revert(self, waited: Pending | None = None) -> list[Step]:
+        """Go back to what was up before the change that waits for confirmation, and never further.
+
+        Raises RefusedError when no change waits. `waited` as for `undo`.
+        """
+        waited = waited or self._confirmations.unconfirmed()
+        with self._machine.store.locked():
+            steps = self._confirmations.take_back(waited)
+            if steps is None:
+                raise RefusedError(NOTHING_WAITS)
+            return steps
+
+    def change_lanes(self, change: LaneChange, confirm_s: float | None = None) -> list[Step]:
+        """Replace lanes by those that `change` returns for what is up, live, all in one. Raises InputError when there
+        is no such lane.
+
+        `change` is called under the lock and after the revert of what expired, so it sees what the new lanes replace.
+        """
         with self._confirmations.changing() as old:
             if old.topology is None:
                 raise InputError.single(NOTHING_UP)
+            lanes = change(old.topology)
             names, sites = [lane.name for lane in lanes], old.topology.sites
             if missing := [name for name in names if name not in sites]:
                 raise InputError([Mistake("", "", no_such("lane", name, sites)) for name in missing])
@@ -84,6 +106,19 @@ class Changes:
             steps = Transaction(topology, f"set {' '.join(names)}", pending, only=names).run(self._machine)
             for text in of_change(old.topology, topology) + self._of_small_frames(old.topology, topology):
                 self._machine.note(text)
+            self._confirmations.restart(confirm_s)
+            return steps
+
+    def reschedule(
+        self, change: Callable[[Topology], Topology], confirm_s: float | None = None, *, phase: Phase = None
+    ) -> list[Step]:
+        """Give what is up the schedule that `change` gives it, at this `phase`; `change` is called as by
+        `change_lanes`."""
+        with self._confirmations.changing() as old:
+            if old.topology is None:
+                raise InputError.single(NOTHING_UP)
+            topology, pending = change(old.topology), self._confirmations.waiting(old, confirm_s)
+            steps = Transaction(topology, f"up {topology.name}", pending, phase=phase).run(self._machine)
             self._confirmations.restart(confirm_s)
             return steps
 

@@ -20,6 +20,8 @@ from emulator.units import format_duration
 ON_TIME_NS = 100_000_000
 """How much of the time to confirm may pass while it is written down: nobody who reads a countdown notices."""
 MOST_TRIES = 4
+UNCONFIRMED = "undo what waited for confirmation"
+"""What the change log says when a user reverts an unconfirmed change."""
 
 
 class Confirmations:
@@ -38,9 +40,31 @@ class Confirmations:
             if anyhow:
                 self.refuse_leased()
                 self._machine.regained()
-            self.expire_locked()
-            self.refuse_leased()
-            yield self._store.read()
+            yield self.settled()
+
+    def settled(self) -> Intent:
+        """Under the lock: the intent, after reverting what expired. Raises RefusedError while the lanes are leased."""
+        self.expire_locked()
+        self.refuse_leased()
+        return self._store.read()
+
+    def unconfirmed(self) -> Pending | None:
+        """The change that waits for confirmation at this moment, without the lock; None during a lease."""
+        pending = self._store.pending()
+        return None if pending is None or pending.leased else pending
+
+    def take_back(self, waited: Pending | None) -> list[Step] | None:
+        """Under the lock: revert the change that waits for confirmation, for a user; None when no change waits.
+
+        `waited` is what was `unconfirmed` when the user asked: if it was reverted meanwhile, nothing is left to do.
+        """
+        self.refuse_leased()
+        pending = self._store.pending()
+        if pending and not self.is_overdue(pending):
+            pending = self._store.read().pending  # a spoilt intent stays where it is until the revert is due
+        if pending and not pending.leased:
+            return self.revert(pending, UNCONFIRMED, self._machine.acting)
+        return [] if waited and self._store.read().topology == waited.base else None
 
     def confirm(self) -> None:
         """Keep the pending change. Raises InputError without one, RefusedError when it is too late.

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
@@ -24,6 +24,9 @@ from emulator.model.topology import Lane, Topology
 from emulator.plan.ops import Step
 from emulator.system import bounded_file, kept_file
 from emulator.units import format_size
+
+if TYPE_CHECKING:
+    from emulator.control.changes import LaneChange
 
 TIMEOUT_S = 120.0
 TOKEN = "LONGHAUL_TOKEN"
@@ -156,27 +159,29 @@ class RemoteAppliance:
         """The steps that `down` would take."""
         return _steps(self._client.ask("DELETE", "/api/topology?dry_run=1").json())
 
-    def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
-        """Replace the lanes of those names, live; several lanes are sent as a whole topology."""
-        if len(lanes) == 1:
-            return self.set_lane(lanes[0], confirm_s)
-        topology = self.topology()
-        if topology is None:
-            raise InputError.single("no topology is up there: run longhaul up FILE")
-        for lane in lanes:
-            topology = topology.with_lane(lane)
-        return self.up(topology, confirm_s)
-
     def set_lane(self, lane: Lane, confirm_s: float | None = None) -> list[Step]:
-        """Replace the lane of that name, live. Raises InputError when it is not up."""
+        """Replace the lane of that name, live."""
+        return self.set_lanes([lane], confirm_s)
+
+    def set_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
+        """Replace the lanes of those names, live, all in one."""
+        return self.change_lanes(lambda _: lanes, confirm_s)
+
+    def change_lanes(self, change: LaneChange, confirm_s: float | None = None) -> list[Step]:
+        """Replace lanes by those that `change` returns for what was up there when it was last read, live, all in one.
+
+        Only what differs is sent. Raises InputError when there is no such lane, and RefusedError when another client
+        has changed the lanes since they were read.
+        """
         known = self._known or self.topology()
-        if known is None or lane.name not in known.sites:
-            raise InputError.single(no_such("lane", lane.name, known.sites if known else ()))
-        patch = lane_patch.tree(difference(known.lane(lane.name), lane))
-        path = f"/api/lanes/{quote(lane.name, safe='')}{_query(confirm=confirm_s)}"
-        return self._changed(
-            self._client.ask("PATCH", path, json.dumps(patch), **self._headers("application/json")).json()
-        )
+        if known is None:
+            raise InputError.single("no topology is up there: run longhaul up FILE")
+        lanes = change(known)
+        if missing := [lane.name for lane in lanes if lane.name not in known.sites]:
+            raise InputError([Mistake("", "", no_such("lane", name, known.sites)) for name in missing])
+        patches = {lane.name: lane_patch.tree(difference(known.lane(lane.name), lane)) for lane in lanes}
+        body, headers = json.dumps({"lanes": patches}), self._headers("application/json")
+        return self._changed(self._client.ask("PATCH", f"/api/lanes{_query(confirm_s)}", body, **headers).json())
 
     def add_lanes(self, lanes: Sequence[Lane], confirm_s: float | None = None) -> list[Step]:
         """Add lanes to what is up there."""

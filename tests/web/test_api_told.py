@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -11,14 +13,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from flask.testing import FlaskClient
 from hypothesis import given
 from msgspec.structs import asdict, replace
 from prometheus_client.parser import text_string_to_metric_families
+from support.hand_clock import HandClock
 from support.spoilt_files import Spoil, spoils
 from support.waiting import PATIENCE_S
-from support.web_daemon import CountingKernel, House, asked, problem, star
+from support.web_daemon import AUTHOR, CountingKernel, House, asked, problem, star
 
 from emulator.control.appliance import Appliance
+from emulator.control.intent_store import Pending
 from emulator.control.schedule_lateness import Lateness
 from emulator.control.status import Status
 from emulator.kernel.protocol import QueueCounters
@@ -86,6 +91,78 @@ def test_taken_back_now_is_what_was_up_before_the_confirmation(up: House) -> Non
     assert up.client.get("/api/status").json["pending"] is None
 
 
+def test_revert_takes_back_what_waits_once_and_never_more(up: House) -> None:
+    up.client.patch("/api/lanes/london", json={"rtt": "45ms"})
+    up.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "399ms"})
+    assert up.client.post("/api/revert").json["summary"] == "reverted: 4 steps"
+    nothing = "no change waits for confirmation: it was confirmed or reverted before; the history says which"
+    for _ in range(2):
+        assert problem(up.client.post("/api/revert"), 409)["detail"] == nothing
+    assert asked(up).lane("london").rtt_ns == 45_000_000
+    up.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "399ms"})
+    up.client.post("/api/confirm")
+    assert problem(up.client.post("/api/revert"), 409)["detail"] == nothing
+    assert asked(up).lane("london").rtt_ns == 399_000_000
+
+
+class Timed(House):
+    """A daemon with a clock that tests turn; all lanes lose everything, and nobody has confirmed that in time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.hand = HandClock()
+        appliance = Appliance(CountingKernel(), folder, author=AUTHOR, clock=self.hand, guard=lambda _: None)
+        super().__init__(folder, appliance)
+        self.up()
+        lanes = {name: {"loss": "100%"} for name in star().sites}
+        assert self.client.patch("/api/lanes?confirm=30s", json={"lanes": lanes}).status_code == 200
+        self.hand.pass_s(30)
+
+
+LATE: dict[str, Callable[[FlaskClient, dict[str, str]], Any]] = {
+    "undo": lambda client, headers: client.post("/api/undo", headers=headers),
+    "revert": lambda client, headers: client.post("/api/revert", headers=headers),
+    "set": lambda client, headers: client.patch("/api/lanes/japan", json={"rtt": "346ms"}, headers=headers),
+    "schedule": lambda client, headers: client.delete("/api/schedule", headers=headers),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_comes_after_the_time_to_confirm_brings_nothing_unconfirmed_back(tmp_path: Path, name: str) -> None:
+    timed = Timed(tmp_path)
+    assert LATE[name](timed.client, {}).status_code == 200
+    assert asked(timed) == star()
+    assert timed.appliance.pending_ns() is None
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_after_the_time_to_confirm_the_tag_of_the_unconfirmed_change_is_old(tmp_path: Path, name: str) -> None:
+    timed = Timed(tmp_path)
+    headers = {"If-Match": timed.client.get("/api/topology").headers["ETag"]}
+    problem(LATE[name](timed.client, headers), 412)
+    assert asked(timed) == star()
+
+
+@pytest.mark.parametrize("how", ["undo", "revert"])
+def test_what_the_watchdog_reverts_while_a_request_waits_is_not_undone(tmp_path: Path, how: str) -> None:
+    timed = Timed(tmp_path)
+    lock, entered = timed.usecases._lock, threading.Event()
+    asks = timed.appliance.unconfirmed
+
+    def noted() -> Pending | None:
+        found = asks()
+        entered.set()
+        return found
+
+    timed.appliance.unconfirmed = noted  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as pool:
+        with lock:
+            answer = pool.submit(timed.client.post, f"/api/{how}")
+            assert entered.wait(PATIENCE_S)
+            assert timed.usecases.repair().reverted
+        assert answer.result().status_code == 200
+    assert asked(timed) == star()
+
+
 @pytest.mark.parametrize("value", ["60", "0s", "25h", "soon"])
 def test_confirm_within_a_second_and_a_day(up: House, value: str) -> None:
     found = problem(up.client.patch(f"/api/lanes/london?confirm={value}", json={"rtt": "90ms"}), 422)
@@ -98,14 +175,15 @@ def test_what_the_appliance_cannot_do_is_not_there(tmp_path: Path) -> None:
         """Without any of the optional use cases, whatever the product has by now."""
 
         def __getattribute__(self, name: str) -> Any:
-            if name in ("confirm", "undo", "history", "nics"):
+            if name in ("confirm", "revert", "undo", "history", "nics"):
                 raise AttributeError(name)
             return super().__getattribute__(name)
 
     house = House(tmp_path, Bare(CountingKernel(), tmp_path))
-    problem(house.client.post("/api/undo"), 404)
     document = house.client.get("/api/openapi.json").json
-    assert "/api/undo" not in document["paths"]
+    for path in ("/api/undo", "/api/revert"):
+        problem(house.client.post(path), 404)
+        assert path not in document["paths"]
     assert "/api/status" in document["paths"]
 
 

@@ -132,6 +132,19 @@ def test_whoever_is_faster_wins_and_the_other_is_told(far: Far) -> None:
     far.run("set", "london", "--rtt", "90ms")
     with pytest.raises(RefusedError, match="somebody else has changed the topology"):
         slow.set_lane(topology.lane("japan").with_rtt(1))
+    with pytest.raises(RefusedError, match="somebody else has changed the topology"):
+        slow.set_lanes([topology.lane(name).with_rtt(1) for name in ("japan", "london")])
+    assert far.house.appliance.topology() == load(STAR).with_lane(load(STAR).lane("london").with_rtt(90_000_000))
+
+
+def test_several_lanes_from_afar_are_one_change(far: Far) -> None:
+    far.run("up", str(STAR))
+    assert far.run("set", "london", "japan", "--rtt", "90ms", "--confirm", "60s").startswith("2 lanes are set: ")
+    changed = far.house.appliance.topology()
+    assert changed and [lane.rtt_ns // 10**6 for lane in changed.lanes] == [32, 90, 90]
+    assert far.house.appliance.history(1)[0].summary == "set london japan"
+    assert far.run("undo").startswith("undo what waited for confirmation: ")
+    assert far.house.appliance.topology() == load(STAR)
 
 
 def test_the_rest_of_the_use_cases(far: Far) -> None:

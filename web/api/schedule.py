@@ -25,7 +25,7 @@ from emulator.report.schedule_points import DrawnCurve
 from web.api.routing import CONFIRM, DRY_RUN, JSON, EndpointTable, Query, json_body
 from web.api.schemas import Answer, PlanAnswer, StepAnswer, step_answers
 from web.context import here
-from web.service import ScheduleChange
+from web.performed import ScheduleChange
 from web.traces import MANY_KEYS
 
 table = EndpointTable()

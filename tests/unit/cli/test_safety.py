@@ -89,6 +89,11 @@ def test_the_commands(machine: Machine, capsys: pytest.CaptureFixture[str], tmp_
     run(machine, capsys, "set", "japan", "--rtt", "12ms")
     assert run(machine, capsys, "undo") == "undo what waited for confirmation: 4 steps\n"
     assert "pending" not in run(machine, capsys, "status")
+    run(machine, capsys, "set", "japan", "--loss", "100%", "--confirm", "60s")
+    machine.clock.pass_s(60)
+    assert run(machine, capsys, "set", "japan", "--rtt", "15ms") == "japan is at 15 ms: 1 step\n"
+    assert "rtt: 15ms, mtu" in run(machine, capsys, "history", "1"), "without the loss"
+    assert run(machine, capsys, "undo").startswith("undo change ")
     for seconds in ("1ms", "24.1h", "1" + "0" * 28 + "h"):
         assert "--confirm needs 1s to 24h" in run(
             machine, capsys, "set", "japan", "--rtt", "1ms", "--confirm", seconds, code=2
