@@ -152,7 +152,7 @@ def test_nobody_keeps_it_and_the_choices_are_still_there(page: Page, site: Site)
     expect(page.get_by_label("Place of the site")).to_have_value("london")
     page.go_back()
     page.get_by_role("button", name="Bring it up").click()
-    with page.expect_response("**/api/undo"):
+    with page.expect_response("**/api/revert"):
         page.get_by_role("button", name="Revert it now").click()
     site.look()
     expect(page.locator("#wrong")).to_contain_text("It was reverted")

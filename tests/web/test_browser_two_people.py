@@ -158,6 +158,31 @@ def test_the_flow_in_the_panel_meets_a_change_of_that_flow_only(page: Page, site
     expect(both(page)).to_contain_text("You: 2%. bob: 3%. Before: 1%.")
 
 
+def test_only_what_waits_is_reverted_whoever_else_pressed_before(page: Page, site: Site) -> None:
+    bob = page.context.new_page()
+    bob.goto(site.url + "/")
+    expect(bob.locator("#table tbody tr")).to_have_count(3)
+    other(site, "ann", {"rtt": "399ms"}, "california?confirm=1h")
+    for one, said in ((page, "The change was reverted."), (bob, "no change waits for confirmation: it was confirmed")):
+        expect(one.locator("#pending")).to_be_visible()
+        one.locator("#revert").click()
+        expect(one.locator("#notes")).to_contain_text(said)
+        assert california(site).rtt_ns == 32 * MS
+    site.look()
+    expect(bob.locator("#pending")).to_be_hidden()
+
+
+def test_a_press_after_the_time_to_confirm_brings_nothing_back(page: Page, site: Site) -> None:
+    """The daemon has reverted the change before the page hears of it."""
+    other(site, "ann", {"rtt": "399ms"}, "california?confirm=1h")
+    expect(page.locator("#pending")).to_be_visible()
+    site.house.client.post("/api/revert")
+    page.locator("#revert").click()
+    expect(page.locator("#notes")).to_contain_text("no change waits for confirmation: it was confirmed or reverted")
+    expect(page.locator("#notes")).not_to_contain_text("The change was reverted.")
+    assert california(site).rtt_ns == 32 * MS
+
+
 def test_a_run_that_leases_the_lanes_leaves_the_edits(page: Page, site: Site) -> None:
     rtt(page).fill("50")
     run = Appliance(site.house.kernel, site.house.appliance.state_dir, guard=lambda _: None)

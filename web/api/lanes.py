@@ -39,7 +39,7 @@ from web.api.schemas import (
 from web.auth.guard import OPEN
 from web.certificates import CertificateAnswer, CertificatesAnswer
 from web.context import here
-from web.service import Performed
+from web.performed import Performed
 
 table = EndpointTable()
 
@@ -257,6 +257,12 @@ def confirm() -> Response:
     """Confirm the pending change."""
     here().usecases.confirm()
     return Response(_status_text(), content_type=JSON)
+
+
+@table("POST", "/api/revert", PlanAnswer, etag=True, problems=(409, 503))
+def revert() -> Response:
+    """Back to what was confirmed, at once and never further; 409 when no change waits for confirmation."""
+    return performed(here().usecases.revert(if_match=if_match()))
 
 
 @table("POST", "/api/undo", PlanAnswer, etag=True, problems=(409, 503))

@@ -187,7 +187,7 @@ onClick('confirm', async () => {
   say('The change stays.');
 });
 onClick('revert', async () => {
-  await ask('POST', '/api/undo');
+  await ask('POST', '/api/revert');
   $('pending').hidden = true;
   say('The change was reverted.');
 });

@@ -15,7 +15,7 @@ export class Checking {
       $('verify').focus();
     });
     onClick('take-back', async () => {
-      await ask('POST', '/api/undo');
+      await ask('POST', '/api/revert');
       this.#waits(null);
     });
     onClick('verify', () => this.#verify());
