@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from emulator.control.intent_store import IntentStore
-from emulator.errors import LonghaulError
 from emulator.system.clock import Clock
 
 GLANCE_S = 5.0
@@ -40,7 +39,7 @@ def wait_and_expire(
         try:
             if not appliance().expire() and pending.leased:
                 return  # returned; a new lease has a process of its own
-        except (LonghaulError, OSError) as error:
-            report(f"cannot revert the unconfirmed change: {error}")
+        except Exception as error:  # of whatever kind: nobody else may be there to revert it
+            report(f"cannot revert the unconfirmed change: {type(error).__name__}: {error}")
             sleep(retry_s)
             retry_s = min(2 * retry_s, LONGEST_RETRY_S)

@@ -20,7 +20,6 @@ from emulator.control.appliance import Appliance
 from emulator.control.intent_store import IntentStore
 from emulator.control.schedule_player import LEAD_NS, Follower
 from emulator.control.state_files import INTENT_FILE
-from emulator.errors import LonghaulError
 from emulator.kernel.watch import Watch
 from emulator.plan.repair import RepairOutcome
 from emulator.system import event_log
@@ -30,6 +29,8 @@ from emulator.system.timer import Alarm, RealAlarm
 
 BUSY_SHARE = 0.2
 """The share of the time that checks may take when the machine's links change all the time."""
+RETRY_S = 1.0
+"""A revert that failed is tried again after this time."""
 UP, UP_OR_DOWN = "longhaul up FILE", "longhaul up FILE to keep them, longhaul down to remove them"
 """What to do about drift; and about lanes that are up although this state folder never held an intent."""
 
@@ -75,6 +76,8 @@ class WatchdogLoop:
         self._now, self._period_s, self._alarm = now, period_s, alarm
         self._follower = appliance.follower(alarm)
         self._reported: list[Line] = []
+        self._failed = False
+        """Whether the last check of the lanes failed."""
         self.looked_at: float | None = None
         """When it last checked the lanes, by `now`."""
 
@@ -106,8 +109,10 @@ class WatchdogLoop:
         """Check the lanes once. The loop logs a failure and tries again the next time."""
         try:
             self._report(self._appliance.repair(restore=restore))
-        except (LonghaulError, OSError) as error:
+            self._failed = False
+        except Exception as error:  # of whatever kind: what is unconfirmed must be reverted later nevertheless
             self._report_failure(error)
+            self._failed = True
         self.looked_at = self._now()
         self._notifier.report("WATCHDOG=1")
 
@@ -116,7 +121,7 @@ class WatchdogLoop:
         try:
             self._follower.play()
             self._ears.wait(0)  # discard the news of the watchdog's own change
-        except (LonghaulError, OSError) as error:
+        except Exception as error:
             self._report_failure(error)
             self.look(restore=True)
             self._follower.forget()
@@ -130,17 +135,19 @@ class WatchdogLoop:
         """A time that the state folder gives; None without one, and where it cannot be read: the loop logs that."""
         try:
             return find()
-        except (LonghaulError, OSError) as error:
+        except Exception as error:
             self._report_failure(error)
             return None
 
     def _wait(self, look_at: float, rest_until: float, wake_fd: int, stopped: Callable[[], bool]) -> float:
         """Wait until the schedule has something to do, or it is time to check the lanes; returns that time.
 
-        That is `look_at`, the deadline of a pending change, or the time of news, but not before `rest_until`."""
+        That is `look_at`, the deadline of a pending change, or the time of news, but not before `rest_until`. After a
+        failure a change that is overdue waits for RETRY_S."""
         pending_ns = self._unless_failed(self._appliance.pending_ns)
         if pending_ns is not None:
-            look_at = min(look_at, self._now() + max(pending_ns, 0) / 1e9)
+            overdue_s = RETRY_S if self._failed else 0
+            look_at = min(look_at, self._now() + (pending_ns / 1e9 if pending_ns > 0 else overdue_s))
         while not stopped() and (left := look_at - self._now()) > 0 and (change := self._until_change_s()) > 0:
             pause = left if self._notifier.ping_s is None else min(left, self._notifier.ping_s)
             # The kernel may wake the loop late: by a thousandth of the time, and to the next whole millisecond.

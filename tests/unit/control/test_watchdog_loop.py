@@ -20,13 +20,16 @@ from msgspec.structs import replace
 from support.fake_daemon import ONE, Stage
 from support.waiting import PATIENCE_S
 
+from emulator.control.appliance import Appliance
 from emulator.control.intent_store import IntentStore
 from emulator.control.reverter import wait_and_expire
+from emulator.control.schedule_player import Follower
 from emulator.control.watchdog_loop import _stop_signals
 from emulator.errors import RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.kernel.watch import Watch
 from emulator.model.impairment import Impairment
+from emulator.model.schedule import Keyframe, Schedule, Track
 from emulator.model.topology import Lane
 from emulator.plan.engine_lane import DEAD
 from emulator.plan.qdisc_ops import DelEgress
@@ -115,6 +118,47 @@ def test_a_failure_is_told_and_tried_again(stage: Stage) -> None:
     stage.played(stage.nothing, stage.nothing)
     assert stage.events == ["failed", "watching", "repaired", "as-asked"]
     assert stage.as_asked()
+
+
+@pytest.mark.parametrize("error", [ValueError("no such code"), KeyError("nic7"), RuntimeError("")])
+def test_no_failure_ends_it_and_the_revert_comes_a_second_later(stage: Stage, error: Exception) -> None:
+    stage.appliance().up(ONE)
+    stage.appliance().up(replace(ONE, seed=2), confirm_s=5)
+    observe = stage.kernel.observe
+
+    def fails_once() -> bool:
+        def failing() -> State:
+            stage.kernel.observe = observe  # type: ignore[method-assign]
+            raise error
+
+        stage.kernel.observe = failing  # type: ignore[method-assign]
+        return False
+
+    assert stage.played(fails_once, *[stage.nothing] * 2) == [5, 1, 10]
+    assert stage.appliance().topology() == ONE
+    assert stage.events == ["watching", "failed", "reverted", "as-asked"]
+    assert f"kind={type(error).__name__}" in stage.out.getvalue()
+
+
+def test_a_failing_state_folder_or_schedule_does_not_end_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = (Keyframe(0, (("rtt_ns", 7),)), Keyframe(15 * 10**9, (("rtt_ns", 9),)))
+    stage.appliance().up(replace(ONE, schedule=Schedule((Track(("japan",), keys),))))
+    real, failing = Follower.play, ["play", "pending_ns", "due_ns"]
+
+    def failing_once(name: str) -> None:
+        if name in failing:
+            failing.remove(name)
+            raise ValueError(name)
+
+    monkeypatch.setattr(Follower, "play", lambda one: (failing_once("play"), real(one)))
+    due = Follower.due_ns.fget
+    monkeypatch.setattr(Follower, "due_ns", property(lambda one: (failing_once("due_ns"), due(one))[1]))
+    pending = Appliance.pending_ns
+    monkeypatch.setattr(Appliance, "pending_ns", lambda one: (failing_once("pending_ns"), pending(one))[1])
+    stage.played(*[stage.nothing] * 20)
+    assert failing == []
+    assert [stage.events.count(name) for name in ("failed", "watching")] == [3, 1]
+    assert stage.kernel.ports["lhs-japan"].egress.netem.delay_ns == 5  # type: ignore[union-attr]
 
 
 def test_restless_links_leave_it_a_fifth_of_the_time(stage: Stage) -> None:
@@ -226,12 +270,13 @@ def test_a_reverter_that_fails_tells_and_tries_again(stage: Stage) -> None:
     class Reluctant:
         def expire(self) -> bool:
             if len(reported) < 3:
-                raise RefusedError("port nic0: has an address")
+                raise RefusedError("port nic0: has an address") if len(reported) < 2 else ValueError("no such code")
             return appliance.expire()
 
     wait_and_expire(IntentStore(stage.folder), Reluctant, stage.clock, slept.append, reported.append)
     assert (slept, len(reported)) == ([1, 2, 4], 3)
     assert "has an address" in reported[0]
+    assert reported[2] == "cannot revert the unconfirmed change: ValueError: no such code"
     assert stage.as_asked()
 
 
