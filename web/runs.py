@@ -7,8 +7,8 @@ import logging
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,20 +116,19 @@ class Runs:
         """Start a run. Raises InputError, and RefusedError when a run is active or a topology is in the way."""
         specs = self.grid(form)
         with self._lock:
-            self._refuse(form.in_lab, specs)
             now = datetime.now(UTC)
             name = dated_names.free(self._folder, now)
-            facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
-            asked = _asked(specs, form, self._order_seed())
-            folder = RunFolder.create(self._folder / name, facts, asked, form.name)
-            self._begin(folder)
+            with self._admitted(name, form.in_lab, specs):
+                facts = {"created": now.isoformat(timespec="seconds"), "version": __version__}
+                asked = _asked(specs, form, self._order_seed())
+                folder = RunFolder.create(self._folder / name, facts, asked, form.name)
+                self._begin(folder)
         return self.get(name)
 
     def resume(self, name: str) -> Run:
         """Resume a stopped run; finished cells stay. Raises KeyError, RefusedError."""
         run = self.get(name)
-        with self._lock:
-            self._refuse(run.in_lab, run.specs)
+        with self._lock, self._admitted(name, run.in_lab, run.specs):
             self._begin(RunFolder(self._folder / name))
         return self.get(name)
 
@@ -248,18 +247,24 @@ class Runs:
             raise InputError.single("RTTs need a single lane: name one lane", "request", "lane")
         return base
 
-    def _refuse(self, in_lab: bool, specs: Sequence[CellSpec]) -> None:
+    @contextmanager
+    def _admitted(self, name: str, in_lab: bool, specs: Sequence[CellSpec]) -> Iterator[None]:
+        """Under the lock: refuse a run that something is in the way of, else begin it in the block. Outside the lab it
+        has its turn at the lanes."""
         if self._work:
             raise RefusedError(f"run {self._work.id} is active: wait for its end, or cancel it")
         if in_lab:
+            yield
             return
-        if (pid := self._usecases.leaseholder()) is not None:
-            raise RefusedError(f"a measurement (process {pid}) has leased the lanes: wait for its end, or end it")
-        if self._usecases.pending_ns() is not None:
-            raise RefusedError("a change waits for confirmation: confirm or undo it first")
-        over_the_lanes = all(spec.topology.hub_host for spec in specs)
-        if not (self._set_aside or over_the_lanes) and (up := self._usecases.topology()):
-            raise RefusedError(f"{up.name} is up here: measure in the lab (in_lab), or bring it down first")
+        self._usecases.run_turn.begin(name)
+        try:
+            over_the_lanes = all(spec.topology.hub_host for spec in specs)
+            if not (self._set_aside or over_the_lanes) and (up := self._usecases.topology()):
+                raise RefusedError(f"{up.name} is up here: measure in the lab (in_lab), or bring it down first")
+            yield
+        except BaseException:
+            self._usecases.run_turn.end(name)
+            raise
 
     def _begin(self, folder: RunFolder) -> None:
         name = folder.path.name
@@ -284,6 +289,7 @@ class Runs:
         with suppress(KeyError, LonghaulError):
             folder.write("table.md", markdown(self.get(work.id)))
         # From here on the run may be resumed or deleted: this thread writes no more.
+        self._usecases.run_turn.end(work.id)
         self._work = None
         self._report(work.id)
 

@@ -22,7 +22,7 @@ from emulator.control.machine_context import Phase
 from emulator.control.schedule_player import Follower
 from emulator.control.status import Status
 from emulator.control.status_document import etag_of
-from emulator.errors import InputError, RefusedError, no_such
+from emulator.errors import InputError, no_such
 from emulator.model import lane_set
 from emulator.model.schedule_diff import differences
 from emulator.model.topology import Lane, Topology
@@ -33,6 +33,7 @@ from emulator.plan.repair import RepairOutcome
 from emulator.system.timer import Alarm
 from web.api.problems import Conflict
 from web.performed import Performed, ScheduleChange
+from web.run_turn import RunTurn
 
 OPTIONAL = ("confirm", "revert", "undo", "history", "nics")
 FRESH_S = 0.25
@@ -65,6 +66,7 @@ class UseCases:
         self._logged: tuple[object, Sequence[LoggedChange]] | None = None
         """The stamp of the intent, and the history at that moment."""
 
+        self.run_turn = RunTurn(self._lock, self.leaseholder, self.pending_ns)
         self.changes = 0
         """Counts changes, made here, by others or by a schedule, so that watchers notice them."""
 
@@ -127,14 +129,9 @@ class UseCases:
         return None if left_ns is None else max(0.0, round(left_ns / 1e9, 3))
 
     def up(
-        self,
-        topology: Topology,
-        *,
-        if_match: str = "",
-        dry_run: bool = False,
-        confirm_s: float | None = None,
+        self, topology: Topology, *, if_match: str = "", dry_run: bool = False, confirm_s: float | None = None,
         sessions: Collection[str] = (),
-    ) -> Performed:
+    ) -> Performed:  # fmt: skip
         """Apply this topology to the machine, or only plan it. `sessions`: our addresses that clients are connected
         to."""
         with self._changing(if_match, dry_run):
@@ -143,13 +140,9 @@ class UseCases:
             return replace(done, warnings=[*warned, *done.warnings])
 
     def patch(
-        self,
-        patches: Mapping[str, Mapping[str, Any]],
-        *,
-        if_match: str = "",
-        dry_run: bool = False,
+        self, patches: Mapping[str, Mapping[str, Any]], *, if_match: str = "", dry_run: bool = False,
         confirm_s: float | None = None,
-    ) -> Performed:
+    ) -> Performed:  # fmt: skip
         """Change lanes in use, by name and all in one change; settings that are not named stay."""
         hints = list[str]()
 
@@ -192,18 +185,12 @@ class UseCases:
         return self._done(what, steps, False)
 
     def schedule(
-        self,
-        change: Callable[[Topology], Topology],
-        *,
-        if_match: str = "",
-        dry_run: bool = False,
-        confirm_s: float | None = None,
-        phase: Phase = None,
-    ) -> ScheduleChange:
+        self, change: Callable[[Topology], Topology], *, if_match: str = "", dry_run: bool = False,
+        confirm_s: float | None = None, phase: Phase = None,
+    ) -> ScheduleChange:  # fmt: skip
         """Give what is up another schedule, or move the schedule to another `phase`; the lanes stay."""
         with self._changing(if_match, dry_run):
-            if (pid := self.leaseholder()) is not None:
-                raise RefusedError(f"a measurement (process {pid}) has leased the lanes: wait for its end, or end it")
+            self.run_turn.refuse_leased()
             before = self._appliance.topology()
             if before is None:
                 raise InputError.single("nothing is up: bring a topology up first", "request")
@@ -332,9 +319,11 @@ class UseCases:
 
     @contextmanager
     def holding(self) -> Iterator[Topology]:
-        """Let nobody change the lanes for the time of the block (`Appliance.hold`); yields what is up."""
+        """Let nobody change the lanes for the time of the block (`Appliance.hold`); yields what is up. Raises
+        RefusedError while a run measures over the lanes."""
         with ExitStack() as until_returned:
             with self._changing("", False):
+                self.run_turn.refuse_beside()
                 still = until_returned.enter_context(self._appliance.hold())
             try:
                 yield still
@@ -360,11 +349,13 @@ class UseCases:
         return self._done(f"{topology.name} is up", steps, False)
 
     def _unless_confirmed(self, confirm_s: float | None) -> dict[str, Any]:
-        """The keyword that makes a change wait for confirmation. Raises InputError where that is not supported."""
+        """The keyword that makes a change wait for confirmation. Raises InputError where that is not supported, and
+        RefusedError while a run measures over the lanes."""
         if confirm_s is None:
             return {}
         if "confirm" not in self.can:
             raise InputError.single("this server does not support confirm: omit it", "query", "confirm")
+        self.run_turn.refuse_beside()
         return {"confirm_s": confirm_s}
 
     def _done(self, what: str, steps: Sequence[Step], dry_run: bool, *, certain: bool = False) -> Performed:

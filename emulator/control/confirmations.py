@@ -24,6 +24,11 @@ UNCONFIRMED = "undo what waited for confirmation"
 """What the change log says when a user reverts an unconfirmed change."""
 
 
+def leased_by(pid: int) -> RefusedError:
+    """The refusal of a change while a process leases the lanes; that may be the daemon, which must not be ended."""
+    return RefusedError(f"a measurement (process {pid}) has leased the lanes: wait for its end, or cancel it")
+
+
 class Confirmations:
     """Confirms a pending change, reverts it when its time expires, and leases the lanes to test runs."""
 
@@ -185,7 +190,7 @@ class Confirmations:
         except UnreadableError:
             leased = True  # as far as the intent says: the process that holds the lease says more
         if leased and (pid := self._store.leaseholder()) is not None:
-            raise RefusedError(f"a measurement (process {pid}) has leased the lanes: wait for its end, or end it")
+            raise leased_by(pid)
 
     def waiting(self, old: Intent, confirm_s: float | None) -> Pending | None:
         """What is pending after a change of the `old` intent that waits `confirm_s` seconds from now; None: no wait.

@@ -126,7 +126,7 @@ class Transaction(Struct, frozen=True):
 
 
 def of_blocked(blocked: Mapping[str, str]) -> list[str]:
-    """What to tell of the lanes that a revert does not reach: by lane, the reason."""
+    """The notes on lanes that a revert does not reach; `blocked` holds the reasons by lane."""
     return [f"lane {lane} cannot be reverted and stays as it is: {why}" for lane, why in blocked.items()]
 
 

@@ -73,7 +73,8 @@ def execute(
     a lane that is not up takes the place of what is; else RefusedError is raised.
     Raises MeasureError and whatever bringing up raises.
     """
-    with resolve.reached(spec.topology) as hosts, lane_up(spec, appliance, instead):
+    # The lease comes first: to connect takes time, in which somebody else could take the lanes.
+    with lane_up(spec, appliance, instead), resolve.reached(spec.topology) as hosts:
         hub, site = (hosts[end.host] for end in spec.topology.ends(spec.lane.name))
         ends = [hosts[name] for name in dict.fromkeys(end.host for end in spec.topology.all_ends)]
         with tcp_profiles.applied(_profile(spec), *ends) as unset:

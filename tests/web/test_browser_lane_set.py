@@ -221,7 +221,7 @@ def test_a_run_that_leases_the_lanes_meanwhile_keeps_them(page: Page, site: Site
     other = Appliance(site.house.kernel, site.house.appliance.state_dir, guard=lambda _: None)
     with other.lease(star()):
         new.get_by_role("button", name="Add the lane").click()  # before the page hears of it
-        expect(page.locator("#new-lane-wrong")).to_contain_text("has leased the lanes: wait for its end, or end it")
+        expect(page.locator("#new-lane-wrong")).to_contain_text("has leased the lanes: wait for its end, or cancel it")
         site.look()
         expect(new.get_by_role("button", name="Add the lane")).to_be_disabled()
         expect(new.get_by_text("A measurement has the lanes: nothing can be added until it has ended.")).to_be_visible()

@@ -120,7 +120,7 @@ def test_whoever_knows_an_older_state_is_refused(up: House) -> None:
 def test_lanes_that_a_run_has_leased_neither_come_nor_go(up: House) -> None:
     with other_process(up).lease(star()):
         for answer in (up.client.post("/api/lanes", json=TOKYO), up.client.delete("/api/lanes/london")):
-            assert "has leased the lanes: wait for its end, or end it" in problem(answer, 409)["detail"]
+            assert "has leased the lanes: wait for its end, or cancel it" in problem(answer, 409)["detail"]
     assert asked(up) == star()
     assert up.client.delete("/api/lanes/london").status_code == 200
 

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 from support.browser_visit import Site
+from support.made_results import execution
 from support.waiting import PATIENCE_S
-from support.web_daemon import TOKENS, House, problem, star
+from support.web_daemon import TOKENS, House, asked, problem, star, until
 
 from emulator.cli import main
 from emulator.control.appliance import Appliance
 from emulator.control.rtt_monitor import Echoes
+from emulator.experiment.cell_spec import CellSpec
+from emulator.experiment.run_folder import Execution
 from emulator.model.topology import Topology
 from web.server import Server
 
@@ -74,7 +77,7 @@ def test_nobody_changes_them_meanwhile_and_the_answer_says_who_has_them(up: Hous
             up.client.post("/api/undo"),
             up.client.post("/api/runs", json=ASKED),
         ):
-            said = f"a measurement (process {os.getpid()}) has leased the lanes: wait for its end, or end it"
+            said = f"a measurement (process {os.getpid()}) has leased the lanes: wait for its end, or cancel it"
             assert problem(answer, 409)["detail"] == said
     assert up.client.patch("/api/lanes/london", json={"rtt": "90ms"}).status_code == 200
 
@@ -85,6 +88,55 @@ def test_no_run_begins_while_a_change_waits(tmp_path: Path) -> None:
     house.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})
     reply = problem(house.client.post("/api/runs", json=ASKED), 409)
     assert reply["detail"] == "a change waits for confirmation: confirm or undo it first"
+
+
+def test_between_the_cells_of_a_run_nobody_else_takes_the_lanes(tmp_path: Path) -> None:
+    may_end = threading.Semaphore(0)
+
+    def cell_without_lease(spec: CellSpec) -> Execution:
+        assert may_end.acquire(timeout=PATIENCE_S)
+        return execution(spec)
+
+    house = House(tmp_path, runner=cell_without_lease, set_aside=True)
+    house.up()
+    run = house.client.post("/api/runs", json=ASKED | {"lane": ["london"], "rtt": ["1ms", "2ms"]}).json["id"]  # type: ignore[index]
+    confirmed = ("/api/lanes/london?confirm=60s", {"rtt": "90ms"})
+    for answer in (house.client.post("/api/verification"), house.client.patch(confirmed[0], json=confirmed[1])):
+        said = f"run {run} measures over the lanes: wait for its end, or cancel it"
+        assert problem(answer, 409)["detail"] == said
+    assert asked(house) == star()
+    assert house.client.patch(f"{confirmed[0]}&dry_run=1", json=confirmed[1]).status_code == 200
+    assert house.client.patch("/api/lanes/london", json={"loss": "1%"}).status_code == 200
+    may_end.release(2)
+    until(house, run, lambda answer: answer["state"] == "done")
+    assert house.client.post("/api/verification").status_code == 201
+    house.verifications.wait()
+    assert house.client.patch(confirmed[0], json=confirmed[1]).status_code == 200
+
+
+def test_a_run_in_the_lab_keeps_nobody_from_the_lanes(tmp_path: Path) -> None:
+    may_end = threading.Event()
+
+    def held(spec: CellSpec) -> Execution:
+        assert may_end.wait(PATIENCE_S)
+        return execution(spec)
+
+    house = House(tmp_path, runner=held)
+    house.up()
+    run = house.client.post("/api/runs", json=ASKED | {"in_lab": True}).json["id"]  # type: ignore[index]
+    assert house.client.post("/api/verification").status_code == 201
+    house.verifications.wait()
+    assert house.client.patch("/api/lanes/london?confirm=60s", json={"rtt": "90ms"}).status_code == 200
+    may_end.set()
+    until(house, run, lambda answer: answer["state"] == "done")
+
+
+def test_a_run_that_is_refused_has_no_turn(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.up()
+    assert "new-york is up here" in problem(house.client.post("/api/runs", json=ASKED), 409)["detail"]
+    assert house.client.post("/api/verification").status_code == 201
+    house.verifications.wait()
 
 
 def test_watchers_hear_that_something_is_new_whoever_changed_it(up: House) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ from support.fake_hosts import OPEN_TIMEOUT, SILENT, FakeHost, FakeWork, FakeWor
 
 from emulator.analysis import verdict
 from emulator.control.appliance import Appliance
-from emulator.errors import MeasureError
+from emulator.control.intent_store import IntentStore
+from emulator.errors import MeasureError, MissingError
 from emulator.experiment import run_cell
 from emulator.experiment.cell_result import CellResult
 from emulator.experiment.cell_spec import CellSpec
@@ -52,6 +56,24 @@ def measured(tmp_path: Path, hosts: tuple[FakeHost, FakeHost], monkeypatch: pyte
         return run_cell.measure_streams(one, appliance, *hosts).result
 
     return run
+
+
+def test_the_lease_is_there_before_the_hosts_are_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To connect over SSH takes time, in which somebody else could take the lanes."""
+    appliance = Appliance(FakeKernel(), tmp_path, guard=lambda _: None)
+    leased: list[int | None] = []
+
+    @contextmanager
+    def reached(_: Topology) -> Iterator[dict[str, FakeHost]]:
+        leased.append(IntentStore(tmp_path).leaseholder())
+        raise MissingError("ssh far: no route to host")
+        yield {}
+
+    monkeypatch.setattr(run_cell.resolve, "reached", reached)
+    with pytest.raises(MissingError, match="no route to host"):
+        run_cell.execute(spec(), appliance)
+    assert (leased, IntentStore(tmp_path).leaseholder()) == ([os.getpid()], None)
+    assert (appliance.topology(), appliance.pending_ns()) == (None, None)
 
 
 def said(result: CellResult) -> dict[str, str]:
