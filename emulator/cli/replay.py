@@ -10,7 +10,7 @@ import click
 from emulator.cli.complete import lane_names
 from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, need_up, until_confirmed
 from emulator.cli.output import count, emit_lateness, emit_steps, json_option
-from emulator.errors import InputError, no_such
+from emulator.errors import InputError, RefusedError, no_such
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
@@ -42,6 +42,7 @@ def replay(
     Without --trace the lane draws delays and losses from the profile's table and loss model, until it is changed. With
     --trace the lane follows the recording step by step, and returns to its former settings at the end.
     """
+    from emulator.control.confirmations import WAITS
     from emulator.record import file
 
     if trace and (confirm_ns or dry_run):
@@ -52,6 +53,8 @@ def replay(
     appliance = appliance_of(ctx)
     topology = _with_lane(appliance.topology(), lane)
     if trace:
+        if appliance.pending_ns() is not None:
+            raise RefusedError(WAITS)
         if topology.schedule:
             raise InputError.single(
                 "the topology has a schedule: remove it from the file and run longhaul up", path=lane

@@ -20,6 +20,7 @@ from emulator.units import format_duration
 ON_TIME_NS = 100_000_000
 """How much of the time to confirm may pass while it is written down: nobody who reads a countdown notices."""
 MOST_TRIES = 4
+WAITS = "a change waits for confirmation: run longhaul confirm or longhaul undo first"
 UNCONFIRMED = "undo what waited for confirmation"
 """What the change log says when a user reverts an unconfirmed change."""
 
@@ -147,7 +148,7 @@ class Confirmations:
         """Under the lock: take the lease; yields the intent, and what a lease of it is to return."""
         with self.changing() as old:
             if old.pending:
-                raise RefusedError("a change waits for confirmation: run longhaul confirm or longhaul undo first")
+                raise RefusedError(WAITS)
             until_returned.enter_context(self._store.holding_lease())
             yield old, Pending(0, self._clock.boot_id(), old.topology, old.began_ns, leased=True)
 

@@ -236,6 +236,19 @@ def test_what_replay_refuses(
     assert reported in capsys.readouterr().err
 
 
+def test_no_trace_is_played_while_a_change_waits(
+    appliance: Appliance, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the end it restores the lanes of its start, and would make them permanent unconfirmed."""
+    folder(tmp_path / "paris", one_way(1, 100))
+    main.main(["set", "london", "--rtt", "90ms", "--confirm", "60s"], obj=appliance)
+    before = appliance.topology()
+    assert main.main(["replay", str(tmp_path / "paris"), "london", "--trace"], obj=appliance) == 3
+    assert "a change waits for confirmation: run longhaul confirm or longhaul undo first" in capsys.readouterr().err
+    assert appliance.topology() == before
+    assert appliance.pending_ns() is not None
+
+
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["schema", "--path-profile"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "Longhaul path profile"
