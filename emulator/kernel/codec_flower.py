@@ -120,7 +120,7 @@ def _network(keys: Mapping[str, bytes], end: str) -> Network | None:
     for version in (4, 6):
         if address := keys.get(f"KEY_IPV{version}_{end}"):
             bits = int.from_bytes(keys[f"KEY_IPV{version}_{end}_MASK"], "big").bit_count()
-            return ip_network((address, bits))
+            return ip_network((address, bits), strict=False)
     return None
 
 

@@ -206,7 +206,7 @@ def _ipv6(families: bytes) -> tuple[bool, int]:
 
 
 def _text(content: bytes | None) -> str:
-    return "" if content is None else content.partition(b"\0")[0].decode()
+    return "" if content is None else content.partition(b"\0")[0].decode(errors="backslashreplace")
 
 
 def _number(content: bytes | None) -> int | None:

@@ -129,7 +129,7 @@ class RtnlSocket:
     def name_of(self, index: int) -> str:
         """An interface's name. Raises OSError when there is none."""
         named: bytes = fcntl.ioctl(self._socket, SIOCGIFNAME, _NAMED.pack(b"", index))
-        return named.partition(b"\0")[0].decode()
+        return named.partition(b"\0")[0].decode(errors="backslashreplace")
 
     def _send(self, asked: Sequence[RtnlQuery]) -> None:
         """Send requests in one datagram, each numbered."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,14 @@ def test_every_query_has_its_own_answer_however_many_are_asked_and_refused() -> 
         assert found == ["lo", "lo", None, None, "lo"] * (AT_ONCE + 1)
         assert link_messages.some_links(rtnl, []) == []
         assert link_messages.link(rtnl, "no-such-port") is None
+
+
+@pytest.mark.parametrize(("alias", "read"), [("Büro".encode(), "Büro"), ("Büro".encode("latin-1"), "B\\xfcro")])
+def test_an_alias_in_any_encoding_is_read(alias: bytes, read: str) -> None:
+    """Somebody else's alias is of any bytes (`ip link set eth7 alias ...` on a machine without UTF-8)."""
+    body = struct.pack("=BxHiII", 0, 1, 7, 1, 0) + attribute(3, b"eth7\0") + attribute(20, alias + b"\0")
+    link = link_messages.decode_link(body)
+    assert (link.name, link.alias) == ("eth7", read)
 
 
 def qdisc(kind: str, packets: int, *, packets64: int | None = None) -> bytes:

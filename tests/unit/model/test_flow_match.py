@@ -142,6 +142,17 @@ def test_a_filter_comes_back_from_the_kernels_form(
     assert codec_flower.decode_filter(codec_flower.encode_filter(asked, 0x10002)) == (0x10002, asked)
 
 
+def test_a_filter_of_somebody_elses_is_read_though_its_address_has_bits_below_the_mask() -> None:
+    """The kernel dumps the address as it was given; only Longhaul gives it without those bits."""
+    keys = {
+        "KEY_ETH_TYPE": b"\x08\x00",
+        "KEY_IPV4_DST": bytes([10, 0, 0, 5]),
+        "KEY_IPV4_DST_MASK": bytes([255, 0, 0, 0]),
+    }
+    options = {"attrs": [["TCA_FLOWER_CLASSID", 0x10002], *([f"TCA_FLOWER_{name}", key] for name, key in keys.items())]}
+    assert codec_flower.decode_filter(options) == (0x10002, Filter(IPV4, target=ip_network("10.0.0.0/8")))
+
+
 def up(topology: Topology, folder: Path) -> tuple[FakeKernel, Appliance]:
     kernel = FakeKernel()
     appliance = Appliance(kernel, folder)
