@@ -5,7 +5,7 @@ Commands, requests, schedules, replays and the axes of a sweep build such a patc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -28,8 +28,8 @@ class LanePatch(Struct, frozen=True):
     evenly; with one direction's `delay_ns`, the other direction gets the rest. A `delay_ns` of None removes the delay:
     a flow then has the lane's, a lane has 0. `off` True disables all settings except the bottleneck and keeps them;
     False enables them again, as does a new delay. `flows` are patches by the flow's name: an unknown flow becomes the
-    last one, with the lane's delays; None deletes a flow, and None in place of `flows` deletes all. `match`, for flows
-    only, holds fields of `Match` by name; a new flow needs one.
+    last one, with the delays that the lane then has; None deletes a flow, and None in place of `flows` deletes all.
+    `match`, for flows only, holds fields of `Match` by name; a new flow needs one.
     """
 
     rtt_ns: int | None = None
@@ -53,7 +53,8 @@ class LanePatch(Struct, frozen=True):
     def apply(self, lane: Lane) -> Lane:
         """The lane after the change. Raises ValueError when its settings would be contradictory."""
         outbound, inbound = self._ways(lane.outbound, lane.inbound, (0, 0))
-        return replace(lane, outbound=outbound, inbound=inbound, off=self._off(lane), flows=self._flows(lane))
+        flows = self._flows(lane, (outbound.delay_ns, inbound.delay_ns))
+        return replace(lane, outbound=outbound, inbound=inbound, off=self._off(lane), flows=flows)
 
     @property
     def _delayed(self) -> bool:
@@ -80,8 +81,8 @@ class LanePatch(Struct, frozen=True):
         out, back = (base if one is None else one for one, base in zip(said, delays_ns, strict=True))
         return out, back
 
-    def _flows(self, lane: Lane) -> tuple[Flow, ...]:
-        """The lane's flows after the change, in their order."""
+    def _flows(self, lane: Lane, delays_ns: tuple[int, int]) -> tuple[Flow, ...]:
+        """The lane's flows after the change, in their order; `delays_ns` are the lane's then."""
         if self.flows is None:
             return ()
         flows = {flow.name: flow for flow in lane.flows}
@@ -89,29 +90,28 @@ class LanePatch(Struct, frozen=True):
             if patch is None:
                 flows.pop(name, None)
             else:
-                flows[name] = patch._on_flow(lane, name)
+                flows[name] = patch._on_flow(lane, name, delays_ns)
         return tuple(flows.values())
 
-    def _on_flow(self, lane: Lane, name: str) -> Flow:
+    def _on_flow(self, lane: Lane, name: str, delays_ns: tuple[int, int]) -> Flow:
         """The flow of that name after the change. Raises ValueError."""
-        now = next((flow for flow in lane.flows if flow.name == name), None) or self._new_flow(lane, name)
+        there = [flow.name for flow in lane.flows]
+        now = lane.flows[there.index(name)] if name in there else self._new_flow(name, there, delays_ns)
         try:
-            delays_ns = lane.outbound.delay_ns, lane.inbound.delay_ns
             outbound, inbound = self._ways(now.outbound, now.inbound, delays_ns)
             return replace(now, match=replace(now.match, **self.match or {}), outbound=outbound, inbound=inbound)
         except ValueError as error:
             raise ValueError(f"flow {name}: {error}") from None
 
-    def _new_flow(self, lane: Lane, name: str) -> Flow:
-        """A flow with the lane's delays and no other impairment."""
+    def _new_flow(self, name: str, there: Sequence[str], delays_ns: tuple[int, int]) -> Flow:
+        """A flow beside those that are `there`, with these delays and no other impairment."""
         if not self.match:
-            there = [flow.name for flow in lane.flows]
             raise ValueError(f"{no_such('flow', name, there)}; a new flow needs a match")
         try:
             match = Match(**self.match)
         except ValueError as error:
             raise ValueError(f"flow {name}: {error}") from None
-        return Flow(name, match, Impairment(lane.outbound.delay_ns), Impairment(lane.inbound.delay_ns))
+        return Flow(name, match, *map(Impairment, delays_ns))
 
 
 def difference(before: Lane, after: Lane) -> LanePatch:

@@ -94,6 +94,15 @@ def test_a_new_flow_is_the_last_and_has_the_lanes_delays_and_nothing_else_of_it(
     assert changed == replace(TALKING, flows=(VOICE, BULK, new))
 
 
+def test_a_flow_without_its_own_delay_has_the_one_that_its_lane_gets_with_the_same_patch() -> None:
+    new, none = LanePatch(match={"vlan": 7}), LanePatch.both({"delay_ns": None})
+    changed = LanePatch(20 * MS, flows={"voice": none, "new": new}).apply(TALKING)
+    voice = replace(VOICE, outbound=Impairment(10 * MS, MS, 7), inbound=Impairment(10 * MS))
+    assert changed.flows == (voice, BULK, Flow("new", Match(vlan=7), Impairment(10 * MS), Impairment(10 * MS)))
+    apart = LanePatch(inbound={"delay_ns": 8 * MS}, flows={"new": new}).apply(TALKING)
+    assert apart.flows[2] == Flow("new", Match(vlan=7), Impairment(180 * MS), Impairment(8 * MS))
+
+
 def test_a_flow_is_deleted() -> None:
     assert of_flow("voice", None).apply(TALKING) == replace(TALKING, flows=(BULK,))
     assert LanePatch(flows=None).apply(TALKING) == replace(TALKING, flows=())
