@@ -18,6 +18,9 @@ LONGEST_BURST_NS = (2**32 - 1) * TICK_NS
 MOST_BUFFER_BYTES = 2**32 - 1
 """The largest queue below a rate: its limit has 32 bits."""
 
+MIN_BUFFER_NS = 1_000_000
+"""The smallest default buffer, in time at the rate: any switch port has at least as much."""
+
 LONGEST_CODEL_NS = (2**31 - 1) * 1024
 """The longest interval of CoDel, which is the RTT: it compares times as signed numbers of 32 bits, in 1024 ns."""
 

@@ -17,6 +17,7 @@ from emulator.model import jitter_distribution
 from emulator.model.bottleneck import (  # fmt: skip
     BETWEEN_FRAMES_BYTES,
     BURST_FRAMES,
+    MIN_BUFFER_NS,
     MOST_BUFFER_BYTES,
     SMALLEST_FRAME_BYTES,
     frame_bytes,
@@ -35,9 +36,6 @@ MAX_BURST_BYTES = 128 * 1024
 
 SUPER_FRAME_BYTES = 65_550
 """The largest GSO/GRO skb with an Ethernet header (65,536 + 14): tbf segments skbs that are larger than its burst."""
-
-MIN_BUFFER_NS = 1_000_000
-"""The smallest default buffer, in time at the rate: any switch port has at least as much."""
 
 LIMIT_RESERVE_PACKETS = 1000
 """What the limit has room for besides all that may be in flight: netem's own default."""

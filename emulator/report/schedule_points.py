@@ -85,7 +85,7 @@ def _times(curve: Curve, step_ns: int, end_ns: int) -> Iterator[int]:
     for number, (one, other) in enumerate(pairwise(curve.times), 1):
         if curve.ramps[number]:
             every = -(-(other - one) // (step_ns * MOST_STEPS)) * step_ns
-            yield from range(one, other, max(step_ns, every))
+            yield from range(one - one % step_ns + step_ns, other, every)
 
 
 def _number(key: str, values: list[Value]) -> Number:

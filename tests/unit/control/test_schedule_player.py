@@ -176,6 +176,9 @@ def test_a_real_port_keeps_one_form_all_the_while(tmp_path: Path) -> None:
         "{at: 1s, loss: 1%}, {at: 2s, rate: none}, {at: 3s, jitter: 1ms}",
         "{at: 1s, rate: none}, {at: 2s, delay: 1s}, {at: 3s, rate: 100Mbit, loss: 2%}",
         "{at: 1s, down: yes}, {at: 2s, down: no}",
+        "{at: 1s, rate: 9Gbit}, {at: 2s, rate: none}",
+        "{at: 1s, rate: 300Mbit, rtt: 0ms}, {at: 2s, rate: none}",
+        "{at: 1s, rate: 40Gbit}, {at: 2s, rate: none}",
     ],
 )
 def test_two_extremes_stand_for_every_moment(keys: str) -> None:
@@ -200,6 +203,13 @@ def test_memory_is_reckoned_for_the_longest_queues_of_a_schedule() -> None:
     small = FakeKernel(memory_bytes=8 * 2**30)
     with pytest.raises(RefusedError, match="queues may need"):
         Appliance(small, Path("/nonexistent")).plan(one)
+
+
+def test_a_time_without_a_bottleneck_leaves_the_longest_queue_as_long_as_it_is() -> None:
+    one = scheduled("{keys: [{at: 1h, rate: none}]}", lane="{rtt: 300ms, rate: 40Gbit}")
+    machine = replace(FakeKernel().observe().machine, memory_bytes=4 * 2**30)
+    assert memory_reasons(one, machine) == memory_reasons(replace(one, schedule=None), machine)
+    assert "may need 17.0 GiB" in memory_reasons(one, machine)[0]
 
 
 def test_the_daemon_plays_and_what_it_plays_is_no_drift(box: Box) -> None:

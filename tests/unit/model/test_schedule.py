@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.folders import ROOT
 
@@ -11,9 +11,11 @@ from emulator.config import loader
 from emulator.config.schedule_schema import parse_start
 from emulator.config.writer import start_text
 from emulator.errors import InputError
+from emulator.model.impairment import Impairment
 from emulator.model.loss_model import P32, GilbertElliott
 from emulator.model.schedule import DAY_NS, Keyframe, Schedule, Start, Track
 from emulator.model.timeline import Timeline
+from emulator.model.topology import Lane, Topology
 from emulator.report import schedule_chart
 
 MS, S = 10**6, 10**9
@@ -50,6 +52,90 @@ def test_a_ramp_goes_straight_in_steps() -> None:
     assert [one.next_change(t * S) for t in (0, 1, 2, 8, 9, 10)] == [2 * S, 2 * S, 4 * S, 10 * S, 10 * S, None]
 
 
+def test_all_ramps_change_at_the_steps_of_the_schedule() -> None:
+    """Each begins at its own key, and then follows the one grid."""
+    one = timeline("{keys: [{at: 500ms, rtt: 80ms}, {at: 4500ms, rtt: 120ms, ramp: yes}]}")
+    times = [500, 999, 1000, 1999, 2000, 4000, 4500]
+    assert rtts(one, *(t * MS for t in times)) == [80, 80, 85, 85, 95, 115, 120]
+    assert [one.next_change(t * MS) for t in (500, 1000, 4000)] == [S, 2 * S, 4500 * MS]
+
+
+CROSSING = "{at: 0s, rtt: 200ms}, {at: 500ms, jitter: 95ms}, {at: 10s, ramp: yes, rtt: 0ms, jitter: 0ms}"
+
+
+def test_two_ramps_of_different_beginnings_keep_their_distance() -> None:
+    one = timeline(f"{{keys: [{CROSSING}]}}", lane="{rtt: 200ms}")
+    found = [one.at(t).lane("a").inbound for t in (500 * MS, S, 3 * S, 9 * S, 10 * S)]
+    assert [(way.delay_ns // MS, way.jitter_ns // MS) for way in found] == [
+        (100, 95),
+        (90, 90),
+        (70, 70),
+        (10, 10),
+        (0, 0),
+    ]
+
+
+def test_a_contradiction_between_two_keys_is_told_at_its_step() -> None:
+    with pytest.raises(InputError) as wrong:
+        timeline("{keys: [{at: 0s, rtt: 20ms}, {at: 900ms, jitter: 10ms}, {at: 2s, ramp: yes, rtt: 0ms, jitter: 0ms}]}")
+    assert [m.text for m in wrong.value.mistakes] == [
+        "at 1 s of the schedule: jitter 9.090909 ms exceeds the one-way delay of 5 ms"
+    ]
+
+
+TICK = 250 * MS
+
+
+def ramp(field: str, keys: dict[int, int]) -> Track:
+    """A track whose every key but the first is reached by a ramp; the times are in ticks."""
+    times = sorted(keys)
+    return Track((), tuple(Keyframe(at * TICK, ((field, keys[at]),), at > times[0]) for at in times))
+
+
+@example({0: 200, 40: 0}, {2: 95, 40: 0}, S)
+@example({7: 5, 17: 0}, {6: 2, 24: 0}, 350 * MS)
+@given(
+    st.dictionaries(st.integers(0, 24), st.integers(0, 8), min_size=2, max_size=4),
+    st.dictionaries(st.integers(0, 24), st.integers(0, 4), min_size=2, max_size=4),
+    st.sampled_from([100 * MS, 350 * MS, S]),
+)
+def test_a_schedule_that_loads_is_valid_at_every_step(rtts: dict[int, int], jitters: dict[int, int], step: int) -> None:
+    """In nanoseconds, where each rounding counts."""
+    lane = Lane("a", Impairment(9), Impairment(8))
+    tracks = ramp("rtt_ns", rtts), ramp("jitter_ns", jitters)
+    try:
+        one = Timeline(Topology("x", "h", (lane,)), Schedule(tracks, step_ns=step))
+    except ValueError:
+        return
+    at_ns: int | None = 0
+    while at_ns is not None:
+        now = one.at(at_ns).lanes[0]
+        assert now.inbound.jitter_ns <= now.inbound.delay_ns
+        at_ns = one.next_change(at_ns)
+
+
+def test_a_later_track_sets_the_delay_whether_it_says_rtt_or_delay() -> None:
+    delay, rtt = "{direction: outbound, keys: [{at: 0s, delay: 10ms}]}", "{keys: [{at: 0s, rtt: 100ms}]}"
+    both = (timeline(f"{first}, {then}").at(0).lane("a") for first, then in ((delay, rtt), (rtt, delay)))
+    assert [(lane.outbound.delay_ns // MS, lane.inbound.delay_ns // MS) for lane in both] == [(50, 50), (10, 50)]
+
+
+def test_a_later_key_sets_the_delay_whether_it_says_rtt_or_delay() -> None:
+    one = timeline("{keys: [{at: 0s, rtt: 80ms}, {at: 1s, delay: 10ms}, {at: 2s, rtt: 30000001ns}]}")
+    assert rtts(one, 0, S, 2 * S) == [80, 20, 30.000001]
+
+
+def test_a_lane_that_is_down_loses_the_packets_of_its_flows_too() -> None:
+    flows = "flows: {voice: {match: {dscp: ef}, outbound: {loss: 1% burst 4, ecn: yes}}}"
+    one = timeline(
+        "{direction: inbound, keys: [{at: 1s, down: yes}, {at: 2s, down: no}]}", lane=f"{{rtt: 80ms, {flows}}}"
+    )
+    voices, own = [one.at(t * S).lane("a").flows[0] for t in range(3)], one.topology.lane("a").flows[0]
+    assert [voice.outbound for voice in voices] == [own.outbound] * 3
+    assert [voice.inbound for voice in voices] == [own.inbound, Impairment(40 * MS, loss_p32=P32), own.inbound]
+    assert [lane.flows[0].inbound.per_packet for lane in one.envelope().lanes] == [True, True]
+
+
 def test_a_loop_begins_anew() -> None:
     one = timeline(REROUTE, "loop: 30s,")
     assert rtts(one, 45 * S, 60 * S, 70 * S) == [120, 80, 120]
@@ -72,8 +158,10 @@ def test_the_envelope_is_what_is_ever_needed() -> None:
                    lane="{rtt: 80ms, rate: 1Mbit}")  # fmt: skip
     most = one.envelope().lane("a").outbound
     assert (most.delay_ns, most.rate_bps, most.per_packet) == (150 * MS, 10**9, True)
-    unshaped = timeline("{keys: [{at: 1s, rate: none}]}", lane="{rtt: 80ms, rate: 1Mbit}")
-    assert unshaped.envelope().lane("a").outbound.rate_bps is None
+    for rate, rtt, needed in (("1Mbit", "80ms", None), ("4Gbit", "80ms", 10**10), ("1Mbit", "0ms", 10**10),
+                              ("40Gbit", "80ms", 4 * 10**10)):  # fmt: skip
+        unshaped = timeline("{keys: [{at: 1s, rate: none}]}", lane=f"{{rtt: {rtt}, rate: {rate}}}")
+        assert unshaped.envelope().lane("a").outbound.rate_bps == needed
 
 
 @given(st.lists(st.integers(1, 10**11), min_size=1, max_size=6, unique=True), st.booleans(), st.integers(0, 3 * 10**11))

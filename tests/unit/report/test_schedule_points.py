@@ -42,7 +42,9 @@ def test_a_ramp_has_the_steps_of_the_schedule_and_a_key_its_handle() -> None:
         "    - {lanes: [a], direction: inbound, keys: [{at: 3s, loss: 2% burst 4}, {at: 4s, down: yes}]}\n"
     )
     rtt = found["rtt"]
-    assert rtt.points == [(1 * S, 80_000_000), (3 * S, 90_000_000), (5 * S, 100_000_000), (7 * S, 110_000_000)]
+    assert [(at_ns // S, value) for at_ns, value in rtt.points] == [
+        (1, 80_000_000), (2, 85_000_000), (4, 95_000_000), (6, 105_000_000), (7, 110_000_000)
+    ]  # fmt: skip
     assert rtt.handles == [(1 * S, 80_000_000, False), (7 * S, 110_000_000, True)]
     assert (rtt.before, rtt.unit) == (80_000_000, "ns")
     assert [value for _, value in found["loss"].points] == [pytest.approx(0.02, rel=1e-6)]
