@@ -20,7 +20,7 @@ from emulator.model.topology import Topology
 from emulator.plan.desired_state import nothing, remembering
 from emulator.plan.ops import Step
 from emulator.plan.partial import narrow, ports_of
-from emulator.plan.preconditions import memory_reasons, refuse
+from emulator.plan.preconditions import refuse, setting_reasons
 from emulator.plan.repair import repair_plan
 from emulator.plan.scheduled_state import wanted_at
 from emulator.plan.state import State
@@ -120,7 +120,7 @@ class Transaction(Struct, frozen=True):
         pair = narrow(old, new, self.only, have)
         if not pair:
             return None
-        if reasons := memory_reasons(new, have.machine):
+        if reasons := setting_reasons(new, have.machine):
             raise RefusedError("\n".join(reasons))
         return *pair, lambda: machine.kernel.ports_of(ports)
 

@@ -45,12 +45,7 @@ def refuse(topology: Topology, have: State, sessions: Collection[str] = ()) -> N
     made = {name for name, _ in device_names.made(topology.hub, topology.kinds)}
     taken = sorted(made & have.machine.links.keys())
     reasons += [f"{name}: an interface that Longhaul does not own has this name: rename or delete it" for name in taken]
-    if not reasons:
-        engine = datapath(topology, have.machine) == "wire"
-        reasons += _wire_reasons(topology) if engine else _netem_reasons(topology, have.machine.kernel)
-    if not reasons:
-        reasons += memory_reasons(topology, have.machine)
-    if reasons:
+    if reasons := reasons or setting_reasons(topology, have.machine):
         raise RefusedError("\n".join(reasons))
 
 
@@ -130,6 +125,13 @@ def _plain(address: str) -> str:
         return address
     mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
     return str(mapped or parsed)
+
+
+def setting_reasons(topology: Topology, machine: Machine) -> list[str]:
+    """Why this machine's datapath, kernel or memory cannot hold the lanes' settings; empty when they can."""
+    engine = datapath(topology, machine) == "wire"
+    reasons = _wire_reasons(topology) if engine else _netem_reasons(topology, machine.kernel)
+    return reasons or memory_reasons(topology, machine)
 
 
 def _wire_reasons(topology: Topology) -> list[str]:

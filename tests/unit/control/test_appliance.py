@@ -102,6 +102,20 @@ def test_the_next_change_takes_back_first_what_is_overdue(machine: Machine) -> N
     assert machine.is_(ONE.with_lane(ONE.lane("japan").with_rtt(50 * MS)))
 
 
+def test_set_is_refused_for_the_same_reasons_as_up(machine: Machine) -> None:
+    lane = Lane("japan", Impairment(MS, rate_bps=10**7, aqm="codel"))
+    machine.kernel.version = (6, 12)
+    machine.appliance().up(Topology("one", "hub", (lane,)))
+    machine.kernel.log.clear()
+    newer = replace(lane, outbound=replace(lane.outbound, aqm="dualpi2"))
+    reason = "lane japan: dualpi2 needs Linux 6.17, this is 6.12: use another aqm, or a newer kernel"
+    for change in (lambda one: one.set_lane(newer), lambda one: one.up(Topology("one", "hub", (newer,)))):
+        with pytest.raises(RefusedError) as refusal:
+            change(machine.appliance())
+        assert str(refusal.value) == reason
+    assert machine.kernel.log == []
+
+
 def test_down_ends_what_waits(machine: Machine) -> None:
     machine.appliance().up(ONE, confirm_s=60)
     machine.appliance().down()
