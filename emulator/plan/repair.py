@@ -5,7 +5,7 @@ A lane whose port is gone, or which somebody else took, must not prevent the rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -85,10 +85,8 @@ def repair_plan(topology: Topology | None, have: State, of: Topology | None = No
             return RepairPlan(goal, steps)
     else:
         blocked = _blocked(topology, have)
-    goal = wanted_at(of or topology, topology, _with_all_ports(topology, have))
-    for lane in topology.lanes:
-        if lane.name in blocked:
-            goal = _ignored(lane, goal, have)
+    goal = wanted_at(of or topology, topology, with_all_ports(topology, have))
+    goal = ignoring(blocked, topology, goal, have)
     return RepairPlan(goal, plan(goal, have), blocked)
 
 
@@ -113,15 +111,27 @@ def _blocked(topology: Topology, have: State) -> dict[str, str]:
     return found
 
 
-def _with_all_ports(topology: Topology, have: State) -> State:
+def with_all_ports(topology: Topology, have: State) -> State:
+    """The observed state with something in place of every interface that the topology names and the machine lacks."""
     absent = dict.fromkeys(unknown_ports(topology, have), GONE)
     return replace(have, machine=replace(have.machine, links={**have.machine.links, **absent}))
 
 
-def _ignored(lane: Lane, goal: State, have: State) -> State:
-    """The goal with this lane's present state, even if the lane does not exist."""
-    lane = resolved_lane(lane, have)
+def ignoring(names: Collection[str], topology: Topology, goal: State, have: State) -> State:
+    """The goal with the present state of the lanes of these names, even if a lane does not exist.
+
+    What other lanes need as well stays as in the goal: the ports that VLAN lanes share.
+    """
+    lanes = [resolved_lane(lane, have) for lane in topology.lanes]
+    needed = {port for lane in lanes if lane.name not in names for port in lane.named_ports}
+    for lane in (one for one in lanes if one.name in names):
+        goal = _ignored(lane, goal, have, needed)
+    return goal
+
+
+def _ignored(lane: Lane, goal: State, have: State, needed: Collection[str]) -> State:
     names = {interface_name(role, lane.name) for role in ("", "h", "s", "x")} | {*lane_ports(lane), *lane.named_ports}
+    names.difference_update(needed)
     # A port that another lane has at present leaves that lane's bridge.
     own = {name: port for name, port in have.ports.items() if port.bridge in {None, SWITCH, *names}}
     return replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from emulator.errors import InputError, KernelError, MissingError, RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.model.impairment import Impairment
 from emulator.model.topology import Lane, Ports, Topology
+from emulator.plan.desired_state import wanted
 from emulator.plan.ops import Op
 from emulator.plan.qdisc_ops import DelEgress, SetNetem
 from emulator.plan.state import Link
@@ -384,3 +386,24 @@ def test_leased_lanes_are_returned_although_a_port_of_another_lane_is_gone(quad:
         unplug(quad, "nic3")
     assert delays_ms(quad, "nic0", "nic1", "nic2") == [1, 1, 1]
     assert (quad.appliance().topology(), quad.appliance().pending_ns()) == (QUAD, None)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_a_vlan_lane_whose_port_is_gone_leaves_the_shared_port_to_the_others(machine: Machine, names: Any) -> None:
+    link = Link(1500, up=True, ipv6=True, addrgen=0)
+    ports = {"a": Ports("nic0", "nic1", 10), "b": Ports("nic0", "nic2", 20)}
+    lanes = {name: Lane(name, Impairment(MS), Impairment(MS), ports=ports[name]) for name in names}
+    machine.kernel = FakeKernel({f"nic{n}": link for n in range(3)})
+    machine.appliance().up(Topology("star", "hub", tuple(lanes.values())))
+    machine.kernel = FakeKernel({"nic0": link, "nic2": link})
+    machine.clock.reboot()
+    gone = {"a": "port nic1: there is no such interface; 'longhaul nics' lists them"}
+    for repaired in (True, False):
+        found = machine.appliance().repair(restore=True)
+        assert (bool(found.repaired), found.drift, found.blocked) == (repaired, [], gone)
+    alone = Topology("star", "hub", (lanes["b"],))
+    have = machine.kernel.observe()
+    assert have == wanted(alone, have)
+    machine.kernel.links["nic1"] = link
+    assert machine.appliance().repair(restore=True).blocked == {}
+    assert machine.is_(Topology("star", "hub", tuple(lanes.values())))
