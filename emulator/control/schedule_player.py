@@ -19,7 +19,8 @@ from emulator.kernel.protocol import Kernel
 from emulator.model.timeline import Timeline
 from emulator.plan.desired_state import wanted
 from emulator.plan.planner import plan
-from emulator.plan.scheduled_state import held, instants, steady
+from emulator.plan.repair import ignoring, lanes_without_ports, repair_plan, with_all_ports
+from emulator.plan.scheduled_state import held, instants, steady, timeline_of
 from emulator.plan.small_frames import smallest_frame
 from emulator.plan.state import State
 from emulator.system.struct_json import from_plain, to_plain
@@ -36,6 +37,9 @@ MOST_MISSED_NS = 60_000_000_000
 
 NOTE_EVERY_NS = 10_000_000_000
 PATIENCE_NS = 10_000_000_000
+LOOK_AGAIN_NS = 10_000_000_000
+"""How often the player looks for the ports of lanes that it leaves out."""
+
 FORMAT = 1
 NOBODY = nullcontext()
 """Keeps nobody out."""
@@ -43,16 +47,17 @@ NOBODY = nullcontext()
 
 class Player:
     """Plays a timeline whose topology is up; `epoch_ns` is its time 0. The lanes must be as scheduled at the start, or
-    shortly before: then it plays the instants since."""
+    shortly before: then it plays the instants since. It leaves the lanes of `left_out` alone, whose ports are gone."""
 
     def __init__(
         self, kernel: Kernel, timeline: Timeline, epoch_ns: int, alarm: Alarm, lateness: Lateness | None = None
     ) -> None:
         self._kernel, self._timeline, self._alarm, self._epoch_ns = kernel, timeline, alarm, epoch_ns
         have = kernel.observe()
+        self._have, self._whole = have, with_all_ports(timeline.topology, have)
+        self.left_out = lanes_without_ports(timeline.topology, have)
         self._smallest = smallest_frame(timeline.envelope(), have.machine)
-        self._steady = steady(timeline, have, self._smallest)
-        self._machine = have
+        self._steady = steady(timeline, self._whole, self._smallest)
         self._at_ns = self._time_of(have, alarm.now_ns() - epoch_ns)
         self._now = self._goal(self._at_ns)
         self._next: tuple[int, State, Sequence[Callable[[], None]]] | None = None
@@ -79,8 +84,8 @@ class Player:
         return bool(sends)
 
     def read_back(self) -> None:
-        """Repair what somebody else changed meanwhile. Raises KernelError."""
-        steps = plan(self._now, self._kernel.observe())
+        """Repair what somebody else changed meanwhile, as far as it is possible. Raises KernelError."""
+        steps = repair_plan(self._timeline.at(self._at_ns), self._kernel.observe(), self._timeline.topology).steps
         for step in steps:
             self._kernel.apply(step.op)
         self.lateness.drifts += bool(steps)
@@ -109,7 +114,9 @@ class Player:
         return min(times, key=differing)
 
     def _goal(self, at_ns: int) -> State:
-        return held(wanted(self._timeline.at(at_ns), self._machine, self._smallest), self._steady)
+        topology = self._timeline.at(at_ns)
+        goal = held(wanted(topology, self._whole, self._smallest), self._steady)
+        return ignoring(self.left_out, topology, goal, self._have)
 
 
 class Follower:
@@ -123,14 +130,14 @@ class Follower:
     ) -> None:
         self._kernel, self._store, self._alarm, self._guard = kernel, store, alarm, guard
         self._player: Player | None = None
-        self._began_ns = self._noted_ns = 0
+        self._began_ns = self._noted_ns = self._looked_ns = 0
         self._stamp: object = None
 
     @property
     def due_ns(self) -> int | None:
         """When the lanes change next, in ns since 1970; None when never. After a change of the intent it waits until
         the change is complete."""
-        if self._store.stamp() != self._stamp:
+        if self._is_outdated():
             with self._guard, self._store.locked():
                 self._keep_up()
         return self._player.due_ns if self._player else None
@@ -153,15 +160,21 @@ class Follower:
                 self._play_and_look()
         if end_ns is not None:
             self._alarm.sleep_until(end_ns)
-        if self._player:
-            self._player.read_back()
+        self._read_back()
         return self.lateness
 
     def _play_and_look(self) -> None:
         before = self.lateness.changes
         self.play()
-        if self._player and self.lateness.changes // READ_BACK_EVERY > before // READ_BACK_EVERY:
-            self._player.read_back()
+        if self.lateness.changes // READ_BACK_EVERY > before // READ_BACK_EVERY:
+            self._read_back()
+
+    def _read_back(self) -> None:
+        """Repair what somebody else changed, but not what a change of the intent did."""
+        with self._guard, self._store.locked():
+            self._keep_up()
+            if self._player:
+                self._player.read_back()
 
     @property
     def lateness(self) -> Lateness:
@@ -180,17 +193,24 @@ class Follower:
                 write_json(note_of(self._store.folder), FORMAT, plain)
             self._noted_ns = self._alarm.now_ns()
 
+    def _is_outdated(self) -> bool:
+        """Whether the intent changed, or a lost port may be back."""
+        if self._player and self._player.left_out and self._alarm.now_ns() - self._looked_ns >= LOOK_AGAIN_NS:
+            return True
+        return self._store.stamp() != self._stamp
+
     def _keep_up(self) -> bool:
-        """Follow the intent, under the lock; returns whether it changed."""
-        stamp = self._store.stamp()
-        if stamp == self._stamp:
+        """Follow the intent, under the lock; returns whether it changed. After a failure, the next call tries again."""
+        if not self._is_outdated():
             return False
-        self._stamp, self._player = stamp, None
-        now = self._store.read()
-        if now.topology and now.topology.schedule and now.began_ns is not None:
-            timeline, late = Timeline(now.topology, now.topology.schedule), noted(self._store.folder, now.began_ns)
+        self._stamp = self._player = None
+        stamp, now = self._store.stamp(), self._store.read()
+        timeline = timeline_of(now.topology) if now.topology and now.began_ns is not None else None
+        if timeline and now.began_ns is not None:
+            self._began_ns, late = now.began_ns, noted(self._store.folder, now.began_ns)
             self._player = Player(self._kernel, timeline, now.began_ns, self._alarm, late)
-            self._began_ns = now.began_ns
+            self._looked_ns = self._alarm.now_ns()
+        self._stamp = stamp
         return True
 
 

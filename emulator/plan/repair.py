@@ -117,6 +117,12 @@ def with_all_ports(topology: Topology, have: State) -> State:
     return replace(have, machine=replace(have.machine, links={**have.machine.links, **absent}))
 
 
+def lanes_without_ports(topology: Topology, have: State) -> list[str]:
+    """The lanes that are not up because an interface of theirs is gone, or is none of Longhaul's ports."""
+    lanes = [resolved_lane(lane, have) for lane in topology.lanes if lane.ports]
+    return [lane.name for lane in lanes if not {*lane_ports(lane), *lane.named_ports} <= have.ports.keys()]
+
+
 def ignoring(names: Collection[str], topology: Topology, goal: State, have: State) -> State:
     """The goal with the present state of the lanes of these names, even if a lane does not exist.
 

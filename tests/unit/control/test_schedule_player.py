@@ -16,7 +16,7 @@ from emulator.control.change_log import Author
 from emulator.control.intent_store import IntentStore
 from emulator.control.schedule_player import Player, noted
 from emulator.control.watchdog_loop import WatchdogLoop
-from emulator.errors import RefusedError
+from emulator.errors import KernelError, RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.model.bottleneck import SMALLEST_FRAME_BYTES
 from emulator.model.timeline import Timeline
@@ -27,7 +27,7 @@ from emulator.plan.ops import Op
 from emulator.plan.preconditions import memory_reasons
 from emulator.plan.qdisc_ops import DelEgress, SetNetem, Together
 from emulator.plan.scheduled_state import steady
-from emulator.plan.state import Link, Nic
+from emulator.plan.state import Link, Nic, State
 from emulator.system.event_log import logger
 from emulator.system.sd_notify import Notifier
 
@@ -319,6 +319,105 @@ def test_a_port_that_is_lost_does_not_hold_up_the_others(box: Box) -> None:
     box.watch(1)
     assert box.rtts() == [120, 120]
     assert box.events[-4:] == ["watching", "failed", "repaired", "as-asked"]
+
+
+LINK = Link(1500, True, True, 0)
+BOTH = "{keys: [{at: 1s, rtt: 120ms}, {at: 15s, rtt: 40ms}, {at: 35s, rtt: 60ms}]}"
+
+
+class Nics(FakeKernel):
+    """Refuses every operation on a port that was pulled out."""
+
+    def apply(self, op: Op) -> None:
+        for one in op.ops if isinstance(op, Together) else (op,):
+            if getattr(one, "port", "nic0") not in self.links.keys() | self.ports.keys() | self.bridges.keys():
+                raise KernelError(op, 19, "No such device")
+        super().apply(op)
+
+    def pull(self, port: str) -> None:
+        """Take a port of a lane out of the machine."""
+        del self.ports[port], self.marked[port]
+
+
+def on_nics(more: str = "") -> Topology:
+    """The lanes a and b on ports of the machine, nic0 to nic3."""
+    a, b = (f"{{rtt: 80ms, ports: {{hub: nic{n}, site: nic{n + 1}}}}}" for n in (0, 2))
+    text = f"{{name: x, hub: h, {more} lanes: {{a: {a}, b: {b}}}, schedule: {{tracks: [{BOTH}]}}}}"
+    return loader.loads(text)
+
+
+def site_delays(box: Box) -> list[float | None]:
+    """The delay of each lane's site port in ms; None where the port is not up."""
+    egresses = [port and port.egress for port in map(box.kernel.ports.get, ("nic1", "nic3"))]
+    return [egress.netem.delay_ns / MS if egress else None for egress in egresses]
+
+
+def test_a_lane_whose_port_is_missing_after_a_reboot_does_not_end_the_schedule_of_the_others(box: Box) -> None:
+    box.kernel = Nics({f"nic{n}": LINK for n in range(4)})
+    box.up(on_nics("on_drift: restore,"))
+    box.kernel = Nics({f"nic{n}": LINK for n in range(3)})
+    box.watch(2)
+    assert (site_delays(box), box.events) == ([60, None], ["repaired", "blocked", "watching"])
+    box.kernel.links["nic3"] = LINK
+    box.watch(15)
+    assert site_delays(box) == [20, 20]
+
+
+@pytest.mark.parametrize("drift", ["restore", "report"])
+def test_a_port_that_is_pulled_out_does_not_end_the_schedule_of_the_others(box: Box, drift: str) -> None:
+    box.kernel = kernel = Nics({f"nic{n}": LINK for n in range(4)})
+    box.up(on_nics(f"on_drift: {drift},")).watch(2)
+    assert site_delays(box) == [60, 60]
+    waits = 0
+
+    def wait(timeout_s: float, wake_fd: int | None = None) -> bool:
+        nonlocal waits
+        waits += 1
+        if waits == 1:
+            kernel.pull("nic3")
+        elif box.clock.now_ns > 20 * S and "nic3" not in kernel.ports:
+            kernel.links["nic3"] = LINK
+            box.appliance().up(on_nics(f"on_drift: {drift},"))
+        return heard_nothing(timeout_s)
+
+    heard_nothing = box.wait
+    box.wait = wait  # type: ignore[method-assign]
+    box.watch(15)
+    assert site_delays(box) == [20, None]
+    box.watch(25)
+    assert site_delays(box) == [30, 30]
+    assert not set(box.events) & {"drift"}
+
+
+def test_a_look_that_fails_is_repeated_and_the_schedule_goes_on(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.up(scheduled(TIMES, rest="loop: 20s,"))
+    look, looks = box.kernel.observe, 0
+
+    def observe() -> State:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            raise KernelError("RTM_GETLINK", 16, "Device or resource busy")
+        return look()
+
+    monkeypatch.setattr(box.kernel, "observe", observe)
+    box.watch(21.5)
+    assert box.rtts() == [120, 120]
+    assert box.events == ["watching", "failed", "as-asked"]
+
+
+def test_what_somebody_else_asks_for_while_a_run_waits_for_its_end_stays(box: Box) -> None:
+    class Waiting(HandAlarm):
+        def sleep_until(self, at_ns: int) -> None:
+            if at_ns == end_ns:
+                box.appliance().down()
+            super().sleep_until(at_ns)
+
+    box.up(scheduled(TIMES))
+    alarm = Waiting(box.clock)
+    end_ns = alarm.now_ns() + 60 * S
+    box.appliance().follower(alarm).run(end_ns)
+    assert (box.appliance().topology(), box.kernel.observe().bridges) == (None, {})
 
 
 def test_lateness_is_told_of_the_schedule_that_it_was_measured_with(box: Box) -> None:
