@@ -13,7 +13,7 @@ from emulator.cli.impairment_options import given, impairment_options, renamed
 from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, need_up, until_confirmed
 from emulator.cli.output import count, emit_steps, json_option
 from emulator.errors import InputError, no_such
-from emulator.model import flow_match
+from emulator.model import flow_match, lane_set
 from emulator.model.lane_patch import LanePatch
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ def _changed(topology: Topology, names: Sequence[str], every: bool, patch: LaneP
             raise InputError.single(no_such("lane", name, topology.sites))
         try:
             found.append(_patched(topology.lane(name), patch))
+            lane_set.replaced(topology, found[-1])
         except ValueError as error:
             raise InputError.single(str(error), path=name) from None
     return found

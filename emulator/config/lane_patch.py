@@ -20,7 +20,7 @@ from emulator.config.field_types import Rtt, Switch
 from emulator.config.schema import DirectionForm, Form, MatchForm, said, settings_form
 from emulator.config.yaml_source import Path, Source
 from emulator.errors import InputError, Mistake, no_such
-from emulator.model import flow_match
+from emulator.model import flow_match, lane_set
 from emulator.model.flow_match import Match
 from emulator.model.impairment_keys import KEYS, at_rest, shared_keys
 from emulator.model.lane_patch import LanePatch
@@ -66,7 +66,8 @@ def patched(
 ) -> Topology:
     """The topology with a partial lane, a tree of JSON values, merged into the lane called `name`.
 
-    Raises InputError with every mistake, each at its path below `lanes.NAME`. Appends hints about old words to `hints`.
+    Raises InputError with every mistake, each at its path below `lanes.NAME`; a contradiction to the schedule is one,
+    with its time. Appends hints about old words to `hints`.
     """
     if name not in topology.sites:
         raise InputError.single(no_such("lane", name, topology.sites), where, f"lanes.{name}")
@@ -76,7 +77,7 @@ def patched(
         if one and not one.match and flow not in known:
             raise InputError.single("is missing", where, f"lanes.{name}.{FLOWS}.{flow}.{MATCH}")
     try:
-        return topology.with_lane(change.apply(lane))
+        return lane_set.replaced(topology, change.apply(lane))
     except ValueError as error:
         raise InputError.single(str(error), where, f"lanes.{name}") from None
 

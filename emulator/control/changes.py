@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import reduce
 
 from emulator.control.confirmations import Confirmations
 from emulator.control.intent_store import Pending
@@ -88,7 +87,7 @@ class Changes:
 
     def change_lanes(self, change: LaneChange, confirm_s: float | None = None) -> list[Step]:
         """Replace lanes by those that `change` returns for what is up, live, all in one. Raises InputError when there
-        is no such lane.
+        is no such lane, or when the schedule contradicts one.
 
         `change` is called under the lock and after the revert of what expired, so it sees what the new lanes replace.
         """
@@ -99,10 +98,7 @@ class Changes:
             names, sites = [lane.name for lane in lanes], old.topology.sites
             if missing := [name for name in names if name not in sites]:
                 raise InputError([Mistake("", "", no_such("lane", name, sites)) for name in missing])
-            topology, pending = (
-                reduce(Topology.with_lane, lanes, old.topology),
-                self._confirmations.waiting(old, confirm_s),
-            )
+            topology, pending = _replaced(old.topology, lanes), self._confirmations.waiting(old, confirm_s)
             steps = Transaction(topology, f"set {' '.join(names)}", pending, only=names).run(self._machine)
             for text in of_change(old.topology, topology) + self._of_small_frames(old.topology, topology):
                 self._machine.note(text)
@@ -160,3 +156,15 @@ class Changes:
         if not small_frame_warnings(new, kernel.ports_of(frozenset()), before=old):
             return []  # nearly always, and without a look at the whole machine, which says whether netem is missing
         return small_frame_warnings(new, kernel.observe(), before=old)
+
+
+def _replaced(topology: Topology, lanes: Sequence[Lane]) -> Topology:
+    wrong = []
+    for lane in lanes:
+        try:
+            topology = lane_set.replaced(topology, lane)
+        except ValueError as error:
+            wrong.append(Mistake("", lane.name, str(error)))
+    if wrong:
+        raise InputError(wrong)
+    return topology

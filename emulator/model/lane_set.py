@@ -1,4 +1,4 @@
-"""Lanes that come to a star and go from it, while every other lane stays as it is. Pure."""
+"""Lanes that come to a star, change and go from it, while every other lane stays as it is. Pure."""
 
 from __future__ import annotations
 
@@ -32,6 +32,19 @@ def taken(topology: Topology, name: str) -> str:
     if name == topology.hub:
         return f"{name} is the hub: use another name"
     return f"there is a lane {name} already: use another name" if name in topology.sites else ""
+
+
+def replaced(topology: Topology, lane: Lane) -> Topology:
+    """The topology with this lane in place of its own of the same name.
+
+    Raises ValueError when the schedule contradicts the lane at any time.
+    """
+    changed, schedule = topology.with_lane(lane), topology.schedule
+    named = [one for one in schedule.tracks if not one.lanes or lane.name in one.lanes] if schedule else []
+    if schedule and named:
+        tracks = tuple(replace(track, lanes=(lane.name,)) for track in named)
+        Timeline(changed.alone(lane), replace(schedule, tracks=tracks))
+    return changed
 
 
 def removed(topology: Topology, name: str) -> Topology:

@@ -8,11 +8,11 @@ from ipaddress import IPv6Address, ip_address
 from emulator.errors import RefusedError
 from emulator.model import device_names
 from emulator.model.impairment import AQM_SINCE
-from emulator.model.timeline import Timeline
 from emulator.model.topology import Lane, Topology
 from emulator.plan.desired_state import resolved, unresolved
 from emulator.plan.engine_lane import lane_memory_bytes, unknown
 from emulator.plan.netem_lowering import lower
+from emulator.plan.scheduled_state import timeline_of
 from emulator.plan.small_frames import FULL, MEMORY_SHARE, MOST_PACKETS, datapath, lane_queues_bytes, most_packets
 from emulator.plan.state import Machine, Nic, State
 from emulator.units import compact, format_rate
@@ -166,10 +166,8 @@ def _too_old(aqm: str, kernel: tuple[int, int]) -> str:
 
 def _at_all_times(topology: Topology) -> list[Topology]:
     """The topology, and its states under its schedule."""
-    if not topology.schedule:
-        return [topology]
-    timeline = Timeline(topology, topology.schedule)
-    return [topology, *(timeline.at(t_ns) for t_ns in timeline.breakpoints())]
+    timeline = timeline_of(topology)
+    return [topology, *(timeline.at(t_ns) for t_ns in timeline.breakpoints())] if timeline else [topology]
 
 
 def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
@@ -177,8 +175,8 @@ def memory_reasons(topology: Topology, machine: Machine) -> list[str]:
 
     Queues for full-size frames must fit; whether there is room for small ones is `smallest_frame`.
     """
-    if topology.schedule:
-        topology = Timeline(topology, topology.schedule).envelope()
+    if timeline := timeline_of(topology):
+        topology = timeline.envelope()
     if datapath(topology, machine) == "wire":
         need = sum(sum(lane_memory_bytes(lane)) for lane in topology.lanes)
     else:

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from emulator.errors import InputError
 from emulator.model.timeline import Timeline
 from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
@@ -24,8 +25,11 @@ MOST_INSTANTS = 16
 
 @lru_cache(maxsize=4)
 def timeline_of(topology: Topology) -> Timeline | None:
-    """The topology over time; None when it has no schedule."""
-    return Timeline(topology, topology.schedule) if topology.schedule else None
+    """The topology over time; None when it has no schedule. Raises InputError when the schedule contradicts a lane."""
+    try:
+        return Timeline(topology, topology.schedule) if topology.schedule else None
+    except ValueError as error:
+        raise InputError.single(str(error), path="schedule") from None
 
 
 def began(topology: Topology | None, before: Topology | None, began_ns: int | None, now_ns: int) -> int | None:

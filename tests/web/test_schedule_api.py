@@ -150,6 +150,15 @@ def test_a_patch_of_a_lane_and_a_change_of_the_schedule_do_not_overwrite_one_ano
     assert timed.schedule["schedule"]["tracks"][1]["keys"][0]["rtt"] == "250ms"
 
 
+@pytest.mark.parametrize("query", ["", "?dry_run=1"])
+def test_a_patch_that_the_schedule_contradicts_is_refused_with_its_time(timed: Timed, query: str) -> None:
+    before, text = asked(timed), "at 72600 s of the schedule: jitter 100 ms exceeds the one-way delay of 30 ms"
+    refused = timed.client.patch(f"/api/lanes/ship{query}", json={"rtt": "300ms", "jitter": "100ms"})
+    assert refused.status_code == 422
+    assert [(one["path"], one["text"]) for one in refused.json["mistakes"]] == [("lanes.ship", text)]
+    assert asked(timed) == before
+
+
 def test_leased_lanes_keep_their_schedule_and_get_the_next_one_afterwards(timed: Timed) -> None:
     wanted = edited(timed, 1, 0, rtt="250ms")
     with timed.usecases.holding():

@@ -11,6 +11,7 @@ from emulator.config import lane_patch, loader
 from emulator.errors import InputError
 from emulator.model.flow_match import Match
 from emulator.model.impairment import Buffer, Impairment
+from emulator.model.schedule import Keyframe, Schedule, Track
 from emulator.model.topology import Flow, Lane, Topology
 
 MS = 10**6
@@ -104,6 +105,26 @@ def test_mistakes(patch: dict[str, Any], path: str) -> None:
 def test_what_is_no_key_is_told_where_it_stands(patch: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="unknown key"):
         patched(patch)
+
+
+@pytest.mark.parametrize(
+    ("patch", "text"),
+    [
+        ({"jitter": "15ms"}, "at 3600 s of the schedule: jitter 15 ms exceeds the one-way delay of 10 ms"),
+        (
+            {"buffer": "8MiB"},
+            "at 7200 s of the schedule: a buffer needs a rate: without a bottleneck there is no queue",
+        ),
+    ],
+)
+def test_what_the_schedule_contradicts_is_told_with_its_time(patch: dict[str, Any], text: str) -> None:
+    keys = Keyframe(3600 * 10**9, (("rtt_ns", 20 * MS),)), Keyframe(7200 * 10**9, (("rate_bps", None),))
+    lane = Lane("a", Impairment(100 * MS, rate_bps=10**9), Impairment(100 * MS, rate_bps=10**9))
+    star = Topology("star", "hub", (lane, Lane("b")), schedule=Schedule((Track(("a",), keys),)))
+    with pytest.raises(InputError) as caught:
+        lane_patch.patched(star, "a", patch)
+    assert [(m.path, m.text) for m in caught.value.mistakes] == [("lanes.a", text)]
+    assert lane_patch.patched(star, "b", {"rate": "1Gbit", **patch, "rtt": "200ms"}).lane("b").rtt_ns == 200 * MS
 
 
 def test_a_lane_that_is_not_there() -> None:

@@ -15,6 +15,7 @@ from emulator.control.intent_store import IntentStore
 from emulator.errors import InputError, KernelError, MissingError, RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.model.impairment import Impairment
+from emulator.model.schedule import Keyframe, Schedule, Track
 from emulator.model.topology import Lane, Ports, Topology
 from emulator.plan.desired_state import wanted
 from emulator.plan.ops import Op
@@ -116,6 +117,19 @@ def test_set_is_refused_for_the_same_reasons_as_up(machine: Machine) -> None:
             change(machine.appliance())
         assert str(refusal.value) == reason
     assert machine.kernel.log == []
+
+
+def test_set_is_refused_when_the_schedule_contradicts_a_lane(machine: Machine) -> None:
+    track = Track(("japan", "london"), (Keyframe(10**9, (("delay_ns", 2 * MS),)),))
+    star = replace(TWO, schedule=Schedule((track,)))
+    machine.appliance().up(star)
+    machine.kernel.log.clear()
+    jittery = [replace(lane, outbound=replace(lane.outbound, jitter_ns=3 * MS)) for lane in star.lanes]
+    with pytest.raises(InputError) as refusal:
+        machine.appliance().set_lanes(jittery)
+    text = "at 1 s of the schedule: jitter 3 ms exceeds the one-way delay of 2 ms"
+    assert [(m.path, m.text) for m in refusal.value.mistakes] == [("japan", text), ("london", text)]
+    assert (machine.appliance().topology(), machine.kernel.log) == (star, [])
 
 
 def test_down_ends_what_waits(machine: Machine) -> None:

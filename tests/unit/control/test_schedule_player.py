@@ -16,7 +16,7 @@ from emulator.control.change_log import Author
 from emulator.control.intent_store import IntentStore
 from emulator.control.schedule_player import Player, noted
 from emulator.control.watchdog_loop import WatchdogLoop
-from emulator.errors import KernelError, RefusedError
+from emulator.errors import InputError, KernelError, RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.model.bottleneck import SMALLEST_FRAME_BYTES
 from emulator.model.timeline import Timeline
@@ -404,6 +404,21 @@ def test_a_look_that_fails_is_repeated_and_the_schedule_goes_on(box: Box, monkey
     box.watch(21.5)
     assert box.rtts() == [120, 120]
     assert box.events == ["watching", "failed", "as-asked"]
+
+
+def test_a_schedule_that_contradicts_its_lanes_does_not_end_the_daemon(box: Box) -> None:
+    """An older version may have taken it; `down` ends it."""
+    one = scheduled("{keys: [{at: 1h, rtt: 20ms}]}")
+    store, jittery = IntentStore(box.up(one).folder), replace(one.lane("a").inbound, jitter_ns=30 * MS)
+    store.write(replace(store.read(), topology=one.with_lane(replace(one.lane("a"), inbound=jittery))))
+    box.watch(20)
+    assert box.events == ["failed", "watching"]
+    reason = "schedule: at 3600 s of the schedule: jitter 30 ms exceeds the one-way delay of 10 ms"
+    assert f'kind=InputError reason="{reason}"' in box.out.getvalue()
+    with pytest.raises(InputError, match="at 3600 s of the schedule"):
+        box.appliance().status()
+    box.appliance().down()
+    assert box.kernel.bridges == {}
 
 
 def test_what_somebody_else_asks_for_while_a_run_waits_for_its_end_stays(box: Box) -> None:
