@@ -10,7 +10,9 @@ import click
 from emulator.cli.complete import lane_names
 from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, need_up, until_confirmed
 from emulator.cli.output import count, emit_lateness, emit_steps, json_option
+from emulator.cli.schedule import end_schedule
 from emulator.errors import InputError, RefusedError, no_such
+from emulator.model import lane_set
 
 if TYPE_CHECKING:
     from emulator.control.appliance import Appliance
@@ -65,9 +67,11 @@ def replay(
 
     def replayed(up: Topology) -> list[Lane]:
         try:
-            return [onto(_with_lane(up, lane).lane(lane), recorded)]
+            changed = onto(_with_lane(up, lane).lane(lane), recorded)
+            lane_set.replaced(up, changed)
         except ValueError as error:
             raise InputError.single(str(error), str(profile), lane) from None
+        return [changed]
 
     if dry_run:
         steps = appliance.plan(topology.with_lane(*replayed(topology)))
@@ -106,5 +110,5 @@ def _play(
     try:
         late = follower.run(None if lasts_ns is None else alarm.now_ns() + lasts_ns)
     finally:
-        appliance.up(topology)
+        end_schedule(appliance, played, lambda now: now.with_lane(topology.lane(lane)))
     emit_lateness(late, as_json)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 from msgspec.structs import asdict, replace
 
@@ -10,6 +13,9 @@ from emulator.cli.options import TIME, appliance_of
 from emulator.cli.output import count, emit_json, emit_lateness, emit_table, json_option
 from emulator.errors import InputError
 from emulator.model.topology import Topology
+
+if TYPE_CHECKING:
+    from emulator.control.appliance import Appliance
 
 WIDTH = 60
 
@@ -81,8 +87,9 @@ def run(ctx: click.Context, file: str, for_ns: int | None, restart: bool, as_jso
     Changes its lanes live, until --for or Ctrl-C.
 
     An interrupted schedule that is run again continues in the right phase. After --for the lanes are as FILE describes
-    them without its schedule; a schedule that ends leaves them as its last key says. At the end the command prints a
-    histogram of how late the changes were. The daemon plays the schedule of the active topology by itself.
+    them without its schedule; what somebody else changed meanwhile stays. A schedule that ends leaves the lanes as its
+    last key says. At the end the command prints a histogram of how late the changes were. The daemon plays the schedule
+    of the active topology by itself.
     """
     from emulator.control.intent_store import IntentStore
     from emulator.plan.scheduled_state import is_over
@@ -102,5 +109,19 @@ def run(ctx: click.Context, file: str, for_ns: int | None, restart: bool, as_jso
         raise
     follower.note()
     if for_ns is not None:
-        appliance.up(replace(topology, schedule=None))
+        end_schedule(appliance, topology)
     emit_lateness(late, as_json)
+
+
+def end_schedule(
+    appliance: Appliance, played: Topology, back: Callable[[Topology], Topology] = lambda now: now
+) -> None:
+    """Bring up what is up without the schedule of `played`, and as `back` changes it.
+
+    What somebody else brought up in place of the schedule stays as it is.
+    """
+    now = appliance.topology()
+    if now is None or now.schedule != played.schedule:
+        click.echo("warning: somebody else ended the schedule: the lanes stay as they are now", err=True)
+    else:
+        appliance.up(back(replace(now, schedule=None)))

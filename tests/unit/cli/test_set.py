@@ -161,6 +161,29 @@ def test_a_run_ends_with_the_lanes_of_the_file(appliance: Appliance, capsys: pyt
     assert appliance.plan(topology) == []
 
 
+@pytest.mark.parametrize("meanwhile", [["down"], ["up", STAR], ["set", "ship", "--rtt", "9ms"]])
+def test_the_end_of_a_run_keeps_what_somebody_else_changed_meanwhile(
+    appliance: Appliance, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, meanwhile: list[str]
+) -> None:
+    waits: list[int] = []
+
+    def sleep_until(_: object, at_ns: int) -> None:
+        if not waits:
+            assert main.main(meanwhile, obj=Appliance(appliance._machine.kernel, appliance.state_dir)) == 0
+        waits.append(at_ns)
+
+    monkeypatch.setattr("emulator.system.timer.RealAlarm.sleep_until", sleep_until)
+    capsys.readouterr()
+    assert main.main(["schedule", "run", DAY, "--for", "1ms"], obj=appliance) == 0
+    day, end = replace(loader.load(DAY), schedule=None), appliance.topology()
+    if meanwhile[0] == "set":
+        assert end == day.with_lane(day.lane("ship").with_rtt(9_000_000))
+    else:
+        assert end == (loader.load(STAR) if meanwhile[0] == "up" else None)
+        told = "warning: somebody else ended the schedule: the lanes stay as they are now\n"
+        assert capsys.readouterr().err.endswith(told)
+
+
 OVER = """
 name: over
 hub: hub
@@ -224,6 +247,18 @@ def test_the_old_options_are_read_with_a_hint(appliance: Appliance, capsys: pyte
     japan(appliance, *match, "--rtt", "80ms")
     japan(appliance, "--flow", "voice", "--away")
     assert "--away is now called --delete" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_value_that_the_schedule_contradicts_is_refused_with_its_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dry_run: bool
+) -> None:
+    one = Appliance(FakeKernel(), tmp_path)
+    assert main.main(["up", DAY], obj=one) == 0
+    capsys.readouterr()
+    assert main.main(["set", "ship", "--rtt", "300ms", "--jitter", "100ms", *["--dry-run"] * dry_run], obj=one) == 2
+    text = "at 72600 s of the schedule: jitter 100 ms exceeds the one-way delay of 30 ms"
+    assert capsys.readouterr().err == f"ship: {text}\n"
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
