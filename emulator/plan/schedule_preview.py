@@ -12,6 +12,7 @@ from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
 from emulator.plan.ops import Step
 from emulator.plan.planner import plan
+from emulator.plan.repair import with_all_ports
 from emulator.plan.scheduled_state import held, steady, timeline_of
 from emulator.plan.small_frames import smallest_frame
 from emulator.plan.state import State
@@ -32,6 +33,7 @@ def coming(topology: Topology, have: State, from_ns: int, count: int) -> list[Co
     """The first `count` changes after a time of the topology's schedule; fewer where nothing changes any more."""
     if (timeline := timeline_of(topology)) is None:
         return []
+    have = with_all_ports(topology, have)
     smallest = smallest_frame(timeline.envelope(), have.machine)
     still, found = steady(timeline, have, smallest), list[ComingChange]()
 

@@ -363,6 +363,14 @@ def test_a_lane_whose_port_is_missing_after_a_reboot_does_not_end_the_schedule_o
     assert site_delays(box) == [20, 20]
 
 
+def test_the_coming_changes_are_told_though_a_port_is_missing(box: Box) -> None:
+    box.kernel = Nics({f"nic{n}": LINK for n in range(3)})
+    (first,) = box.appliance().coming(on_nics(), 1)
+    assert (first.at_ns, first.words) == (S, ("a, each way: delay 40ms -> 60ms", "b, each way: delay 40ms -> 60ms"))
+    with pytest.raises(RefusedError, match="port nic3: there is no such interface"):
+        box.appliance().plan(on_nics())
+
+
 @pytest.mark.parametrize("drift", ["restore", "report"])
 def test_a_port_that_is_pulled_out_does_not_end_the_schedule_of_the_others(box: Box, drift: str) -> None:
     box.kernel = kernel = Nics({f"nic{n}": LINK for n in range(4)})
