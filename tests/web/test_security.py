@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from flask.testing import FlaskClient
+from itsdangerous import TimestampSigner
 from support.web_daemon import STAR, TOKENS, Clock, House
 
 from emulator.cli.serve import serve
@@ -156,6 +158,23 @@ def test_the_session_cookie_is_httponly_and_strict(house: House) -> None:
     assert TOKENS.write not in cookie
     house.app.config["SESSION_COOKIE_SECURE"] = True
     assert "; Secure;" in house.someone().post("/login", data={"token": TOKENS.write}).headers["Set-Cookie"]
+
+
+def test_only_login_and_logout_set_the_cookie(house: House) -> None:
+    """An answer to another page that comes after the logout would log in again."""
+    browser, csrf = log_in(house)
+    patched = browser.patch("/api/lanes/london", json={"rtt": "90ms"}, headers={"X-CSRF-Token": csrf})
+    for answer in (browser.get("/"), browser.get("/api/status"), browser.get("/api/nothing"), patched):
+        assert "Set-Cookie" not in answer.headers, answer
+    assert "Max-Age=0" in browser.post("/logout", data={"csrf": csrf}).headers["Set-Cookie"]
+
+
+def test_a_session_ends_twelve_hours_after_the_login(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser, _ = log_in(house)
+    now = int(time.time())
+    for hours, status in ((11, 200), (13, 401)):
+        monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _, late=hours * 3600: now + late)
+        assert browser.get("/api/status").status_code == status
 
 
 def test_a_session_of_other_tokens_is_worth_nothing(house: House, tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ class Guard:
         app.config.update(
             SESSION_COOKIE_NAME="longhaul", SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Strict",
             SESSION_COOKIE_SECURE=self.https, PERMANENT_SESSION_LIFETIME=SESSION_S,
+            # An answer on its way to another page would set the cookie again after the logout.
+            SESSION_REFRESH_EACH_REQUEST=False,
         )  # fmt: skip
         app.before_request(self.check)
         app.after_request(self.dress)
