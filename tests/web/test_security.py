@@ -12,11 +12,14 @@ import pytest
 from click.testing import CliRunner
 from flask.testing import FlaskClient
 from itsdangerous import TimestampSigner
+from support.folders import ROOT
 from support.web_daemon import STAR, TOKENS, Clock, House
 
 from emulator.cli.serve import serve
 from web import server
+from web.app import create_app
 from web.auth import tokens
+from web.auth.guard import Guard
 from web.auth.throttle import Throttle
 
 
@@ -214,10 +217,30 @@ def test_only_known_names_may_call_us(house: House, host: str, status: int) -> N
     assert house.client.get("/api/status", headers={"Host": host}).status_code == status
 
 
-def test_a_name_may_be_allowed(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    object.__setattr__(house.guard, "hosts", frozenset({"appliance.example"}))
-    assert house.client.get("/api/status", headers={"Host": "appliance.example:8642"}).status_code == 200
+def called(house: House, name: str) -> FlaskClient:
+    """A client with the token, of a server that answers to this name, too."""
+    client = create_app(house.daemon, Guard(TOKENS, frozenset({name}))).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKENS.write}"
+    return client
+
+
+@pytest.mark.parametrize("name", ["appliance.example", "Appliance.Example"])
+@pytest.mark.parametrize("host", ["appliance.example", "appliance.example:8642", "APPLIANCE.example"])
+def test_a_name_may_be_allowed(house: House, name: str, host: str) -> None:
+    assert called(house, name).get("/api/status", headers={"Host": host}).status_code == 200
+    assert called(house, name).get("/api/status", headers={"Host": f"{host}.evil"}).status_code == 421
+
+
+@pytest.mark.parametrize("port", ["", ":8443"])
+def test_behind_the_documented_proxy_pages_change_lanes_at_any_port(house: House, port: str) -> None:
+    """nginx replaces $host with the name alone, and $http_host with the browser's header."""
+    sent = f"appliance.example{port}"
+    documented = re.search(r"proxy_set_header Host (\S+);", (ROOT / "emulator/docs/security.md").read_text())
+    assert documented
+    passed_on = {"$host": sent.partition(":")[0], "$http_host": sent}[documented[1]]
+    headers = {"Host": passed_on, "Origin": f"https://{sent}"}
+    changed = called(house, "appliance.example").patch("/api/lanes/london", json={"rtt": "90ms"}, headers=headers)
+    assert changed.status_code == 200, changed.text
 
 
 @pytest.mark.parametrize(
@@ -227,6 +250,8 @@ def test_a_name_may_be_allowed(tmp_path: Path) -> None:
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "http://localhost:81"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
+        ({"Origin": "http://[::1"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-origin"}, 200),
     ],

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from flask import Flask, Response, g, request, session
 
@@ -49,6 +49,10 @@ class Guard:
     login: bool = True
     clock: Callable[[], float] = time.monotonic
     throttle: Throttle = field(default_factory=Throttle)
+
+    def __post_init__(self) -> None:
+        """Browsers send host names in lower case."""
+        self.hosts = frozenset(map(str.lower, self.hosts))
 
     def install(self, app: Flask) -> None:
         """Check every request of the application."""
@@ -131,26 +135,25 @@ class Guard:
 
     def _check_host(self) -> None:
         """Refuse an unknown host name: an attacker may have made it point to this server (DNS rebinding)."""
-        name = (urlsplit(f"//{request.host}").hostname or "") if _plain(request.host) else ""
+        name = _parts(f"//{request.host}").hostname or ""
         if name != "localhost" and name not in self.hosts and not _is_address(name):
             raise Denied(421, "this server does not answer to this name: start longhaul serve with --host NAME")
 
     def _check_origin(self) -> None:
         """Refuse requests that a page of another site makes the browser send."""
         origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
+        if origin is not None and _parts(origin).netloc != request.host:
             raise Denied(403, "a page of another site sent this request")
         if request.headers.get("Sec-Fetch-Site") == "cross-site" and request.method not in SAFE:
             raise Denied(403, "a page of another site sent this request")
 
 
-def _plain(host: str) -> bool:
-    """Whether the Host header can be parsed."""
+def _parts(url: str) -> SplitResult:
+    """The parts of a URL; all are empty when it cannot be parsed, such as brackets that do not match."""
     try:
-        urlsplit(f"//{host}").hostname  # noqa: B018 (raises on brackets that do not match)
+        return urlsplit(url)
     except ValueError:
-        return False
-    return True
+        return SplitResult("", "", "", "", "")
 
 
 def _is_address(name: str) -> bool:
