@@ -294,7 +294,7 @@ def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: 
         assert time.monotonic() < deadline
     site.look()
     with window(browser, site, width, scheme) as page:
-        page.context.add_cookies([{"name": "longhaul", "value": _cookie(site.house), "url": site.url}])
+        page.context.add_cookies([{"name": TOKENS.cookie, "value": _cookie(site.house), "url": site.url}])
         found = []
         for path, drawn in PAGES.items():
             page.goto(site.url + path)
@@ -345,6 +345,6 @@ def _cookie(house: House) -> str:
     """The session cookie that a login gives."""
     client = house.someone()
     client.post("/login", data={"token": TOKENS.write})
-    cookie = client.get_cookie("longhaul")
+    cookie = client.get_cookie(TOKENS.cookie)
     assert cookie
     return str(cookie.value)

@@ -157,7 +157,7 @@ def test_a_throttle_remembers_a_bounded_number_of_addresses() -> None:
 
 def test_the_session_cookie_is_httponly_and_strict(house: House) -> None:
     cookie = house.someone().post("/login", data={"token": TOKENS.write}).headers["Set-Cookie"]
-    assert re.search(r"^longhaul=.*; HttpOnly; Path=/; SameSite=Strict$", cookie)
+    assert re.search(r"^longhaul-5f933a69=.*; HttpOnly; Path=/; SameSite=Strict$", cookie)
     assert TOKENS.write not in cookie
     house.app.config["SESSION_COOKIE_SECURE"] = True
     assert "; Secure;" in house.someone().post("/login", data={"token": TOKENS.write}).headers["Set-Cookie"]
@@ -182,10 +182,20 @@ def test_a_session_ends_twelve_hours_after_the_login(house: House, monkeypatch: 
 
 def test_a_session_of_other_tokens_is_worth_nothing(house: House, tmp_path: Path) -> None:
     browser, _ = log_in(house)
-    cookie = browser.get_cookie("longhaul")
+    cookie = browser.get_cookie(TOKENS.cookie)
     assert cookie
     house.app.secret_key = tokens.Tokens("another", "one", "more").session_key
     assert browser.get("/api/status").status_code == 401
+
+
+def test_two_daemons_of_a_host_leave_each_other_logged_in(house: House) -> None:
+    """Browsers send cookies to every port of a host, so a second one of the same name would replace the first."""
+    browser, _ = log_in(house)
+    other = create_app(house.daemon, Guard(tokens.Tokens("another", "one", "more")))
+    answer = other.test_client().post("/login", data={"token": "another"})
+    name, _, value = answer.headers["Set-Cookie"].partition(";")[0].partition("=")
+    browser.set_cookie(name, value)
+    assert browser.get("/api/status").status_code == 200
 
 
 def test_a_session_changes_something_only_with_the_pages_csrf_token(house: House) -> None:

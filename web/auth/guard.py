@@ -58,7 +58,7 @@ class Guard:
         """Check every request of the application."""
         app.secret_key = self.tokens.session_key
         app.config.update(
-            SESSION_COOKIE_NAME="longhaul", SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Strict",
+            SESSION_COOKIE_NAME=self.tokens.cookie, SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Strict",
             SESSION_COOKIE_SECURE=self.https, PERMANENT_SESSION_LIFETIME=SESSION_S,
             # An answer on its way to another page would set the cookie again after the logout.
             SESSION_REFRESH_EACH_REQUEST=False,

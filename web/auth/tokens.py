@@ -44,6 +44,11 @@ class Tokens(Struct, frozen=True):
         """The key that signs session cookies: changing a token ends every session."""
         return hashlib.sha256(f"longhaul session {self.write} {self.read} {self.operator}".encode()).digest()
 
+    @property
+    def cookie(self) -> str:
+        """The name of session cookies. Browsers send them to every port of a host, so each daemon has its own name."""
+        return f"longhaul-{hashlib.sha256(self.session_key).hexdigest()[:8]}"
+
 
 def load(folder: Path) -> Tokens:
     """Read the tokens in `folder` and create those that are missing or spoilt, with mode 0600. Raises MissingError."""
