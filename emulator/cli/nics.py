@@ -159,8 +159,9 @@ def tune(ctx: click.Context, ports: tuple[str, ...], restore: bool, dry_run: boo
     """
     from emulator.kernel.sysfs_affinity import Tunables
     from emulator.system import state_dir
+    from emulator.system.clock import SystemClock
 
-    door = Tunables(Path("/"), state_dir.state_dir())
+    door = Tunables(Path("/"), state_dir.state_dir(), SystemClock().boot_id())
     if restore:
         if ports:
             raise click.UsageError("--restore restores all ports: name none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from emulator.errors import InputError, KernelError, MissingError, VerifyError
@@ -21,10 +21,14 @@ VALUES = re.compile(r"[0-9a-f,-]*")
 
 
 class Tunables:
-    """The files below `root` (/ on a real machine); `state_dir` keeps their content from before the first tune."""
+    """The files below `root` (/ on a real machine); `state_dir` keeps their content from before the first tune.
 
-    def __init__(self, root: Path, state_dir: Path) -> None:
-        self._root, self._file = root, state_dir / "tuned.json"
+    `boot_id` is Clock's: a reboot restores all values, and may give an interrupt's number to another device, so what
+    another boot saved counts as absent.
+    """
+
+    def __init__(self, root: Path, state_dir: Path, boot_id: str) -> None:
+        self._root, self._file, self._boot_id = root, state_dir / "tuned.json", boot_id
 
     def plan(self, ports: Sequence[str]) -> list[Setting]:
         """What tuning these ports would change. Raises InputError for a port that does not exist."""
@@ -42,8 +46,7 @@ class Tunables:
                 done.append(one)
                 self._write(one.path, one.after)
         except BaseException:
-            for one in reversed(done):
-                self._write(one.path, one.before)
+            self._write_each({one.path: one.before for one in reversed(done)})
             raise
 
     def saved(self) -> list[Setting]:
@@ -52,12 +55,13 @@ class Tunables:
         return [Setting(path, self._read(path), before, "as it was") for path, before in there.items()]
 
     def restore(self) -> list[Setting]:
-        """Restore the values from before the first tune. Raises InputError when nothing was tuned."""
+        """Restore the values from before the first tune, and forget them. Raises VerifyError for those refused."""
         back = self.saved()
-        for one in reversed(back):
-            if one.before != one.after:
-                self._write(one.path, one.after)
+        refused = self._write_each({one.path: one.after for one in reversed(back) if one.before != one.after})
         self._file.unlink(missing_ok=True)
+        if refused:
+            others = "all other values are restored; a restart of the machine restores these"
+            raise VerifyError("\n".join([*map(str, refused), others]))
         return back
 
     def _port(self, name: str) -> Tunable:
@@ -116,21 +120,32 @@ class Tunables:
         except (OSError, ValueError):
             return None
 
+    def _write_each(self, values: Mapping[str, str]) -> list[KernelError | VerifyError]:
+        """Write these values by path, whatever a single file refuses; returns the refusals. Raises MissingError."""
+        refused: list[KernelError | VerifyError] = []
+        for path, value in values.items():
+            try:
+                self._write(path, value)
+            except (KernelError, VerifyError) as error:
+                refused.append(error)
+        return refused
+
     def _write(self, path: str, value: str) -> None:
         """Write one value. Raises KernelError, MissingError, or VerifyError when another value reads back."""
         what = f"echo {value} > /{path}"
         try:
             (self._root / path).write_text(value)
             now = self._read(path)
-        except PermissionError as error:
-            raise MissingError(f"not permitted: {what}\nrun as root") from error
         except OSError as error:
+            # EPERM is the answer of newer kernels, to root too, for an interrupt that they manage themselves.
+            if error.errno == errno.EACCES:
+                raise MissingError(f"not permitted: {what}\nrun as root") from error
             raise KernelError(what, error.errno or errno.EIO, error.strerror or "") from error
         if _canonical(now) != _canonical(value):
             raise VerifyError(f"the kernel accepted the change, but {what} reads back as {now}")
 
     def _load(self) -> dict[str, str]:
-        """The values from before the first tune. Raises InputError for a spoilt file, which is then set aside."""
+        """The values from before this boot's first tune. Raises InputError for a spoilt file, which is set aside."""
         try:
             found = kept_file.read_json(self._file, bounded_file.SAVED)
             version, before = found.get("version"), {path: str(value) for path, value in found["before"].items()}
@@ -145,11 +160,12 @@ class Tunables:
             aside = kept_file.set_aside(self._file)
             lost = "Longhaul cannot tell the values from before the first tune; a restart of the machine restores them"
             raise InputError.single(f"is damaged ({error}), and is now {aside}: {lost}", str(self._file)) from None
-        return before
+        return before if found.get("boot_id") == self._boot_id else {}
 
     def _save(self, before: dict[str, str]) -> None:
         atomic_file.folder(self._file.parent)
-        atomic_file.write(self._file, json.dumps({"version": VERSION, "before": before}).encode(), clearing=True)
+        kept = {"version": VERSION, "boot_id": self._boot_id, "before": before}
+        atomic_file.write(self._file, json.dumps(kept).encode(), clearing=True)
 
 
 def _cores(text: str) -> list[int]:

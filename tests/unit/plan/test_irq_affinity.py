@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,11 +17,12 @@ from hypothesis import given
 from support.folders import ROOT
 from support.spoilt_files import Spoil, spoils
 
-from emulator.errors import InputError, KernelError, VerifyError
+from emulator.errors import InputError, KernelError, MissingError, VerifyError
 from emulator.kernel import sysfs_affinity
 from emulator.kernel.sysfs_affinity import Tunables
 from emulator.plan.irq_affinity import Tunable, assign, mask
 
+BOOT = "this boot"
 NODES = {0: [0, 1, 2, 3], 1: [4, 5, 6, 7]}
 
 
@@ -83,7 +86,7 @@ def contents(root: Path) -> dict[str, str]:
 
 
 def test_tune_writes_what_it_says_and_restore_gives_it_back(root: Path, tmp_path: Path) -> None:
-    door, before = Tunables(root, tmp_path / "state"), contents(root)
+    door, before = Tunables(root, tmp_path / "state", BOOT), contents(root)
     settings = door.plan(("eth1", "eth2"))
     assert contents(root) == before
     door.apply(settings)
@@ -115,12 +118,12 @@ def test_a_virtio_card_has_the_interrupts_of_its_pci_device(root: Path, tmp_path
     (card / "device").rename(tmp_path / "pci")
     (tmp_path / "pci/virtio0").mkdir()
     (card / "device").symlink_to(tmp_path / "pci/virtio0")
-    irqs = [one.path for one in Tunables(root, tmp_path).plan(("eth1",)) if "irq" in one.path]
+    irqs = [one.path for one in Tunables(root, tmp_path, BOOT).plan(("eth1",)) if "irq" in one.path]
     assert irqs == [f"proc/irq/{irq}/smp_affinity_list" for irq in range(40, 44)]
 
 
 def test_a_second_tune_remembers_the_first_state(root: Path, tmp_path: Path) -> None:
-    door, before = Tunables(root, tmp_path), contents(root)
+    door, before = Tunables(root, tmp_path, BOOT), contents(root)
     door.apply(door.plan(("eth1",)))
     door.apply(door.plan(("eth2", "eth1")))
     door.restore()
@@ -130,7 +133,7 @@ def test_a_second_tune_remembers_the_first_state(root: Path, tmp_path: Path) -> 
 def test_what_was_there_is_saved_before_anything_is_written(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door, before = Tunables(root, tmp_path), contents(root)
+    door, before = Tunables(root, tmp_path, BOOT), contents(root)
 
     def power_cut(*_: object) -> None:
         raise KeyboardInterrupt
@@ -142,7 +145,7 @@ def test_what_was_there_is_saved_before_anything_is_written(
 
 
 def test_a_file_that_refuses_leaves_all_as_it_was(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    door, before = Tunables(root, tmp_path), contents(root)
+    door, before = Tunables(root, tmp_path, BOOT), contents(root)
     settings = door.plan(("eth1", "eth2"))
     write_text = Path.write_text
 
@@ -159,10 +162,92 @@ def test_a_file_that_refuses_leaves_all_as_it_was(root: Path, tmp_path: Path, mo
     }
 
 
+def refusing(monkeypatch: pytest.MonkeyPatch, code: int, *paths: str) -> None:
+    """From now on these files refuse every value."""
+    write_text = Path.write_text
+
+    def write(path: Path, text: str) -> int:
+        if any(path.match(f"*/{one}") for one in paths):
+            raise OSError(code, os.strerror(code))
+        return write_text(path, text)
+
+    monkeypatch.setattr(Path, "write_text", write)
+
+
+def test_a_file_that_refuses_its_old_value_too_keeps_no_other_from_its_own(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door, before = Tunables(root, tmp_path, BOOT), contents(root)
+    settings = door.plan(("eth1", "eth2"))
+    refusing(monkeypatch, errno.EIO, "irq/7/smp_affinity_list")
+    with pytest.raises(KernelError, match="echo 0 > /proc/irq/7/smp_affinity_list: Input/output error"):
+        door.apply(settings)
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EPERM])
+def test_the_restore_goes_on_after_an_interrupt_that_refuses_and_tells_it(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Newer kernels answer EPERM, also to root, where older ones answer EIO."""
+    door, before = Tunables(root, tmp_path, BOOT), contents(root)
+    door.apply(door.plan(("eth1", "eth2")))
+    refusing(monkeypatch, code, "irq/40/smp_affinity_list", "irq/42/smp_affinity_list")
+    with pytest.raises(VerifyError) as error:
+        door.restore()
+    assert str(error.value).splitlines() == [
+        f"echo 0-7 > /proc/irq/42/smp_affinity_list: {os.strerror(code)} (errno {code})",
+        f"echo 0-7 > /proc/irq/40/smp_affinity_list: {os.strerror(code)} (errno {code})",
+        "all other values are restored; a restart of the machine restores these",
+    ]
+    now = contents(root)
+    assert {path: now[path] for path in now if now[path] != before[path]} == {
+        "proc/irq/40/smp_affinity_list": "4",
+        "proc/irq/42/smp_affinity_list": "6",
+    }
+    assert door.restore() == [], "a second restore, of a removal by apt, has nothing left to do"
+
+
+def test_without_the_right_to_write_the_restore_can_be_repeated(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door, before = Tunables(root, tmp_path, BOOT), contents(root)
+    door.apply(door.plan(("eth1",)))
+    with monkeypatch.context() as patched:
+        refusing(patched, errno.EACCES, "smp_affinity_list")
+        with pytest.raises(MissingError, match="run as root"):
+            door.restore()
+    door.restore()
+    assert contents(root) == before
+
+
+def test_a_reboot_ends_the_tune_and_gives_interrupts_other_numbers(root: Path, tmp_path: Path) -> None:
+    """After it interrupt 40 is a disk's, which its owner has pinned; eth1 has 44 in its place."""
+    door = Tunables(root, tmp_path, BOOT)
+    door.apply(door.plan(("eth1",)))
+    machine(root)
+    (root / "sys/class/net/eth1/device/msi_irqs/40").rename(root / "sys/class/net/eth1/device/msi_irqs/44")
+    write(root, {"proc/irq/40/smp_affinity_list": "3", "proc/irq/44/smp_affinity_list": "5"})
+    rebooted, before = Tunables(root, tmp_path, "the next boot"), contents(root)
+    assert rebooted.saved() == []
+    rebooted.apply(rebooted.plan(("eth1",)))
+    assert "proc/irq/40/smp_affinity_list" not in {one.path for one in rebooted.restore()}
+    assert contents(root) == before
+
+
+def test_values_of_an_unknown_boot_are_not_restored(root: Path, tmp_path: Path) -> None:
+    """Older versions of Longhaul saved no boot id."""
+    before = contents(root)
+    (tmp_path / "tuned.json").write_text('{"version": 1, "before": {"proc/irq/40/smp_affinity_list": "3"}}')
+    assert Tunables(root, tmp_path, BOOT).restore() == []
+    assert contents(root) == before
+    assert not (tmp_path / "tuned.json").exists()
+
+
 def test_a_file_that_says_something_else_is_an_error(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = Tunables(root, tmp_path)
+    door = Tunables(root, tmp_path, BOOT)
     settings = door.plan(("eth2",))
     monkeypatch.setattr(Path, "write_text", lambda path, text: None)
     with pytest.raises(VerifyError, match="reads back as"):
@@ -186,7 +271,7 @@ def test_a_saved_file_is_believed_only_when_it_is_ours(root: Path, tmp_path: Pat
     (tmp_path / "tuned.json").write_text(text)
     before = contents(root)
     with pytest.raises(InputError, match=reason):
-        Tunables(root, tmp_path).restore()
+        Tunables(root, tmp_path, BOOT).restore()
     assert contents(root) == before
 
 
@@ -194,7 +279,7 @@ def test_a_saved_file_is_believed_only_when_it_is_ours(root: Path, tmp_path: Pat
 def test_a_spoilt_file_is_set_aside_and_told_once(spoil: Spoil) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
-        door = Tunables(machine(folder / "root"), folder)
+        door = Tunables(machine(folder / "root"), folder, BOOT)
         door.apply(door.plan(("eth1",)))
         spoil(folder / "tuned.json")
         with contextlib.suppress(InputError):
@@ -214,7 +299,7 @@ def refusal(door: Tunables) -> str:
 
 
 def test_a_port_that_is_gone_is_left_out_of_the_restore(root: Path, tmp_path: Path) -> None:
-    door = Tunables(root, tmp_path)
+    door = Tunables(root, tmp_path, BOOT)
     door.apply(door.plan(("eth1", "eth2")))
     (root / "sys/class/net/eth1").rename(tmp_path / "gone")
     assert all("eth1" not in one.path for one in door.restore())
@@ -226,7 +311,7 @@ def test_a_port_that_is_gone_is_left_out_of_the_restore(root: Path, tmp_path: Pa
 def test_a_machine_without_numa(root: Path, tmp_path: Path, online: str) -> None:
     (root / "sys/devices/system/node").rename(tmp_path / "nodes")
     (root / "sys/devices/system/cpu/online").write_text(online)
-    cores = {one.after for one in Tunables(root, tmp_path).plan(("eth1",)) if "irq" in one.path}
+    cores = {one.after for one in Tunables(root, tmp_path, BOOT).plan(("eth1",)) if "irq" in one.path}
     assert cores == set(map(str, sysfs_affinity._cores(online)))
 
 
