@@ -14,10 +14,16 @@ from emulator.hosts.tools.process import Running
 from emulator.model.topology import Topology
 
 INTERVAL_S = 0.1
+LATE_S = 3.0
+"""An echo counts as lost when one is answered that was sent this time and the longest round trip after it."""
+SEQUENCES = 1 << 16
+"""ICMP counts echoes modulo this."""
+MOST_BEHIND = 6000
+"""A number this far behind the last one, ten minutes, is an older one; any other is a newer one."""
 
 
 class Rtts(Struct, frozen=True):
-    """The round trips since the last call: sorted, in ns, and how many echoes between them are missing."""
+    """The round trips since the last call: sorted, in ns, and how many echoes are lost as has been found since."""
 
     sorted_ns: tuple[int, ...] = ()
     lost: int = 0
@@ -33,6 +39,34 @@ class Echo(Protocol):
     def stop(self) -> None: ...
 
 
+class Numbers:
+    """The numbers of the echoes that are answered, in any order, and of those between them that are missing so far.
+
+    The first reply may be late: echoes sent before it do not count.
+    """
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._missing: set[int] = set()
+
+    def answered(self, number: int) -> None:
+        """The echo of this number is answered; ICMP's numbers begin anew after the highest one."""
+        last = number if self._last is None else self._last
+        behind = (last - number) % SEQUENCES
+        if behind <= MOST_BEHIND:
+            self._missing.discard(last - behind)
+            self._last = last
+        else:
+            self._last = last + SEQUENCES - behind
+            self._missing.update(range(last + 1, self._last))
+
+    def lost(self, late: int) -> int:
+        """How many are missing and at least `late` numbers older than the newest; each is told once."""
+        lost = {number for number in self._missing if number + late <= (self._last or 0)}
+        self._missing -= lost
+        return len(lost)
+
+
 class PingEcho:
     """An endless ping. Raises MissingError when the host does not exist.
 
@@ -41,17 +75,17 @@ class PingEcho:
 
     def __init__(self, hub: str, address: str) -> None:
         self._program: Running = NamespaceHost(hub).start(ping.endless_argv(address, INTERVAL_S))
-        self._last = 0
+        self._numbers = Numbers()
 
     def take(self) -> Rtts:
         """The echoes that came since the last call. Raises MeasureError when ping prints what is no line."""
-        rtts_ns, lost = list[int](), 0
+        rtts_ns = list[int]()
         for number, rtt_ns in filter(None, map(ping.parse_reply, self._program.lines_so_far())):
             rtts_ns.append(rtt_ns)
-            # The first reply may be late: echoes sent before it do not count as lost.
-            lost += max(0, number - self._last - 1) if self._last else 0
-            self._last = number
-        return Rtts(tuple(sorted(rtts_ns)), lost)
+            self._numbers.answered(number)
+        rtts_ns.sort()
+        late_s = LATE_S + (rtts_ns[-1] / 1e9 if rtts_ns else 0)
+        return Rtts(tuple(rtts_ns), self._numbers.lost(round(late_s / INTERVAL_S)))
 
     def alive(self) -> bool:
         """Whether ping still runs."""
