@@ -36,6 +36,8 @@ from web.api.run_form import RunForm
 from web.service import UseCases
 
 RUNNING, DONE, STOPPED = "running", "done", "stopped"
+DELETED = "deleted"
+"""The state in which watchers see a run for the last time: without cells."""
 Progress = Callable[[str, int, int], None]
 """Called with (step, done, total) while a build runs."""
 log = logging.getLogger("longhaul.web")
@@ -178,6 +180,7 @@ class Runs:
             shutil.rmtree(folder.path)
             self._ended.pop(name, None)
             self._drawn.pop(name, None)
+        self._say(Run(name, DELETED, False, (), {}))
 
     def report(self, name: str, kind: str) -> str:
         """The run as Markdown, CSV, HTML or JSON. Raises KeyError."""
@@ -278,6 +281,7 @@ class Runs:
         work, trouble = self._work, ""
         assert work
         try:
+            self._report(work.id)
             self._cells(folder, folder.asked(), work, cancelled)
             trouble = "cancelled" if cancelled.is_set() and self._has_cells_left(folder, work) else ""
         except LonghaulError as error:

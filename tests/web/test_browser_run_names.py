@@ -65,6 +65,35 @@ def test_another_users_name_arrives_and_what_is_typed_stays(page: Page, site: Si
     expect(title).to_have_value("two and a half")
 
 
+def test_what_another_user_starts_and_deletes_comes_and_goes(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/runs")
+    expect(page.locator("#none")).to_be_visible()
+    expect(page.locator("#link")).to_have_text("live")
+    first = ran(site.house, "one")
+    run = page.locator("#run")
+    expect(run.locator("option")).to_have_text([f"one ({first})"])
+    expect(page.locator("#left")).to_have_text("1 of 1 cells, done")
+    second = ran(site.house, "two")
+    expect(run.locator("option")).to_have_text([f"two ({second})", f"one ({first})"])
+    expect(run).to_have_value(first)
+    page.get_by_label("Compare with").select_option(second)
+    expect(page.locator("#comparison-table th").nth(1)).to_have_text(f"two ({second})")
+    site.house.client.delete(f"/api/runs/{second}")
+    expect(page.locator("#notes")).to_contain_text(f"Run two ({second}) is deleted.")
+    expect(run.locator("option")).to_have_text([f"one ({first})"])
+    expect(page.locator("#comparison")).to_be_hidden()
+    third = ran(site.house, "three")
+    site.house.client.delete(f"/api/runs/{first}")
+    expect(run).to_have_value(third)
+    expect(page.get_by_role("textbox", name="Name", exact=True)).to_have_value("three")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.locator("#none")).to_be_visible()
+    expect(page.locator("#shown")).to_be_hidden()
+    expect(page.locator("#notes")).to_contain_text(f"Run three ({third}) is deleted.")
+    expect(page.locator("#notes .failed")).to_have_count(0)
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark"), (1920, "light")])
 def test_the_longest_name_fits_and_is_accessible(browser: Browser, site: Site, width: int, scheme: Scheme) -> None:
     first, second = ran(site.house, "w" * 80), ran(site.house, "a name of many words " * 3)

@@ -174,6 +174,18 @@ def test_cancelled_in_its_last_cell_it_is_done_once_that_has_ended(house: House,
     assert [cell["failure"] for cell in ended["cells"] if cell["state"] == "failed"] == ["iperf3 had enough"]
 
 
+def test_watchers_hear_of_a_run_when_it_begins_and_when_it_is_deleted(house: House, gate: Gate) -> None:
+    name = begin(house)
+    deadline = time.monotonic() + PATIENCE_S
+    while not house.reported:
+        assert time.monotonic() < deadline
+    assert (house.reported[0].id, house.reported[0].state, house.reported[0].found) == (name, "running", {})
+    gate.open(4)
+    until(house, name, lambda run: run["state"] == "done")
+    assert house.client.delete(f"/api/runs/{name}").status_code == 204
+    assert (house.reported[-1].id, house.reported[-1].state, house.reported[-1].specs) == (name, "deleted", ())
+
+
 def test_a_run_at_work_is_not_deleted_and_one_that_has_ended_is_not_cancelled(house: House, gate: Gate) -> None:
     name = begin(house)
     refused = house.client.delete(f"/api/runs/{name}")

@@ -29,9 +29,16 @@ export function choose(id) {
   fill();
 }
 
+export const has = (id) => all.runs.includes(id);
+
+export function remove(id) {
+  all.runs = all.runs.filter((one) => one !== id);
+  fill();
+}
+
 // A run has this name now; tells whether that is new.
 export function renamed(id, name) {
-  if (!all.runs.includes(id) || nameOf(id) === name) return false;
+  if (!has(id) || nameOf(id) === name) return false;
   if (name) all.names[id] = name;
   else delete all.names[id];
   fill();

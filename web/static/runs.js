@@ -119,9 +119,23 @@ function told(problem) {
   return [...count, ...others.map((m) => [m.path, m.text].filter(Boolean).join(': '))].join(' ') || problem.message;
 }
 
+// An event that arrives before an answer can be newer than that: after one the answer is asked for again.
+let events = 0;
+async function newest(pathNow) {
+  let before;
+  let answer;
+  do {
+    before = events;
+    answer = await ask('GET', pathNow());
+  } while (before !== events);
+  return answer;
+}
+
+let listed = false;
 async function names(select = '') {
-  const answer = await ask('GET', '/api/runs');
+  const answer = await newest(() => '/api/runs');
   const { runs } = answer;
+  listed = true;
   $('none').hidden = runs.length > 0;
   $('pick').hidden = !runs.length;
   $('shown').hidden = runs.length === 0;
@@ -152,17 +166,7 @@ async function choose(name) {
   await refresh();
 }
 
-// An event that arrives before an answer can be newer than that: after one the answer is asked for again.
-let events = 0;
-async function refresh() {
-  let before;
-  let run;
-  do {
-    before = events;
-    run = await ask('GET', `/api/runs/${shown}`);
-  } while (before !== events);
-  await show(run);
-}
+const refresh = async () => show(await newest(() => `/api/runs/${shown}`));
 
 // The run that the shown one is compared with; null for none.
 async function compared() {
@@ -241,10 +245,10 @@ onClick('cancel', async () => {
   await refresh();
 });
 onClick('forget', async () => {
-  if (!confirm(`Delete run ${runNames.titled(shown)} and its results?`)) return;
-  await ask('DELETE', `/api/runs/${shown}`);
-  shown = '';
-  await names();
+  const id = shown;
+  if (!confirm(`Delete run ${runNames.titled(id)} and its results?`)) return;
+  await ask('DELETE', `/api/runs/${id}`);
+  await deleted(id);
 });
 onClick('resume', async () => {
   await ask('POST', `/api/runs/${shown}/resume`);
@@ -262,10 +266,26 @@ $('run').addEventListener('change', (event) => choose(event.target.value).catch(
 $('other').addEventListener('change', () => runNames.beside($('other').value));
 $('other').addEventListener('change', () => current && show(current).catch(sayFailure));
 form.addEventListener('input', predict);
-listen('run', (run) => {
-  events += 1;
+
+// Here or by another page; the event can arrive before the answer to this page's own request.
+async function deleted(id) {
+  if (!runNames.has(id)) return;
+  say(`Run ${runNames.titled(id)} is deleted.`);
+  runNames.remove(id);
+  await names();
+}
+
+function progressed(run) {
   if (runNames.renamed(run.id, run.name) && run.id !== shown && current) show(current).catch(sayFailure);
   if (run.id === shown) show(run).catch(sayFailure);
+}
+
+// A run that the list lacks was started by another page.
+listen('run', (run) => {
+  events += 1;
+  if (run.state === 'deleted') deleted(run.id).catch(sayFailure);
+  else if (runNames.has(run.id)) progressed(run);
+  else if (listed) names().catch(sayFailure);
 });
 listen('back', () => names().catch(sayFailure));
 
