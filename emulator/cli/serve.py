@@ -74,6 +74,7 @@ def _server(
 ) -> Server:
     """The server over this machine's lanes. Raises MissingError when it cannot listen."""
     web_package.provide()
+    from emulator.lab import runtime
     from web import server, wiring
     from web.auth.guard import Guard
     from web.auth.tokens import load
@@ -84,7 +85,8 @@ def _server(
             event_log.logger(sys.stderr, os.environ)(event_log.WARNING, "unencrypted", listen=listen, advice=advice)
         else:
             click.echo(f"{listen}: {advice}", err=True)
-    lab = IN_LAB not in os.environ  # a lab boots no other
+    # A lab boots no other, and the service's unit refuses what a lab needs.
+    lab = IN_LAB not in os.environ and not runtime.refused_trace() and not runtime.refused_memory()
     return wiring.server(appliance, state, Guard(load(state), hosts, https), listen, unix, lab=lab, as_json=as_json)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import re
 import shutil
@@ -74,6 +75,15 @@ def refused_trace() -> str:
     """Why a process here may not be traced, which User-mode Linux needs: in the kernel's words; "" when it may."""
     done = subprocess.run([sys.executable, "-I", "-S", "-c", TRACE_ME], check=False, capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else f"the attempt ended with {done.returncode}"
+
+
+def refused_memory() -> str:
+    """Why memory here may not be both written and executed, which User-mode Linux needs; "" when it may."""
+    try:
+        mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def free_bytes(folder: Path) -> int:

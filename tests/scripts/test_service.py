@@ -96,6 +96,8 @@ def test_the_unit_asks_for_four_capabilities_and_keeps_the_mounts_of_the_machine
     assert (service["Type"], service["StateDirectory"], service["Restart"]) == ("notify", "longhaul", "always")
     assert service["KillMode"] == "process", "the wire engines would be killed with the daemon, and the lanes with them"
     assert service["LONGHAUL_STATE"] if "LONGHAUL_STATE" in service else "LONGHAUL_STATE" in service["Environment"]
+    refused = (service["MemoryDenyWriteExecute"], "ptrace" in service["SystemCallFilter"])
+    assert refused == ("yes", False), "it has what labs need: say so in emulator/docs/security.md and lab.md"
     hiding = ("ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateMounts", "PrivateDevices", "ProtectKernelTunables")
     assert [key for key in hiding if key in service] == [], "/run/netns would be a copy that nobody else sees"
 

@@ -374,10 +374,23 @@ def test_too_many_cells(house: House) -> None:
     assert "1024 cells are too many" in house.client.post("/api/runs", json=asked).json["mistakes"][0]["text"]
 
 
-def test_where_there_is_no_lab(tmp_path: Path) -> None:
-    house = House(tmp_path, lab=False)
-    answer = house.client.post("/api/runs", json={"rtt": ["1ms"], "in_lab": True})
-    assert answer.json["mistakes"][0]["path"] == "in_lab"
+def test_where_there_is_no_lab(house: House, gate: Gate, tmp_path: Path) -> None:
+    """As in a service whose unit refuses what labs need, after a run of a server that had them."""
+    name = begin(house, in_lab=True)
+    gate.open(1)
+    house.client.post(f"/api/runs/{name}/cancel")
+    until(house, name, lambda run: run["state"] == "stopped")
+    house.runs.stop()
+    without = House(tmp_path, lab=False)
+    answer = without.client.post("/api/runs", json={"rtt": ["1ms"], "in_lab": True})
+    assert answer.json["mistakes"] == [
+        {"where": "request", "path": "in_lab", "text": "this server has no lab: omit in_lab"}
+    ]
+    refused = without.client.post(f"/api/runs/{name}/resume")
+    assert refused.status_code == 409
+    assert refused.json["detail"] == f"this server has no lab: it cannot resume run {name}"
+    page = without.client.get("/runs").text
+    assert ('name="in_lab"' in page, "longhaul sweep --in-lab" in page) == (False, True)
 
 
 def test_stopping_the_daemon_waits_for_the_cell_at_work(house: House, gate: Gate, tmp_path: Path) -> None:

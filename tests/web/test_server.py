@@ -14,11 +14,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
+from support import refused_calls
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House
 
@@ -254,15 +256,36 @@ def test_what_is_no_address(listen: str) -> None:
         split(listen)
 
 
-def test_serve_makes_its_token_and_ends_in_order(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "emulator", "serve", "--listen", "127.0.0.1:0", "--json"]
-    environment = {**os.environ, "LONGHAUL_STATE": str(tmp_path / "state")}
+@contextmanager
+def serving(state: Path, *before: str) -> Iterator[tuple[Client, Path]]:
+    """A client of `longhaul serve`, started by another program, and its token's file; at the end it ends."""
+    command = [*before, sys.executable, "-m", "emulator", "serve", "--listen", "127.0.0.1:0", "--json"]
+    environment = {**os.environ, "LONGHAUL_STATE": str(state)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         assert process.stdout
         answer = json.loads("".join(process.stdout.readline() for _ in range(4)))
         token = Path(answer["token"])
-        assert stat.S_IMODE(token.stat().st_mode) == 0o600
-        client = Client(answer["url"], token.read_text().strip())
-        assert client.ask("GET", "/api/status").json()["topology"] is None
-        process.send_signal(signal.SIGTERM)
+        try:
+            yield Client(answer["url"], token.read_text().strip()), token
+        finally:
+            process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
+
+
+def test_serve_makes_its_token_and_ends_in_order(tmp_path: Path) -> None:
+    with serving(tmp_path / "state") as (client, token):
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600
+        assert client.ask("GET", "/api/status").json()["topology"] is None
+
+
+@pytest.mark.parametrize(("refused", "offered"), [("", True), ("ptrace", False), ("memory", False)])
+def test_labs_are_offered_where_the_kernel_permits_what_they_need(tmp_path: Path, refused: str, offered: bool) -> None:
+    before = [sys.executable, refused_calls.__file__, refused] if refused else []
+    with serving(tmp_path, *before) as (client, _):
+        try:
+            asked = '{"rtt": ["1ms"], "in_lab": true}'
+            client.ask("POST", "/api/runs?dry_run=1", asked, Content_Type="application/json")
+        except InputError as error:
+            assert (offered, [one.path for one in error.mistakes]) == (False, ["in_lab"])
+        else:
+            assert offered

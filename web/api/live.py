@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, send_file
 from werkzeug.exceptions import NotFound, ServiceUnavailable
 
-from emulator.errors import InputError, no_such
+from emulator.errors import InputError, RefusedError, no_such
 from emulator.experiment import cell_captures, grid
 from emulator.experiment.cell_spec import CellSpec
 from emulator.model import run_name
@@ -31,6 +31,7 @@ REPORTS = {
 }
 PCAPNG = "application/x-pcapng"
 LARGEST_RUN_BYTES = 64 << 20
+NO_LAB = "this server has no lab"
 REPORT_CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
 """A report is one file with its styles and figures. It may run no script and cannot act as one of our pages."""
 
@@ -101,7 +102,7 @@ def start_run(dry_run: bool = False) -> RunAnswer:
         raise InputError.single(f"{combinations} cells are too many: a run has at most {MOST_CELLS}", "request")
     programs.check_allowed(form.loads[0], in_lab=form.in_lab)
     if form.in_lab and not daemon.lab:
-        raise InputError.single("this server has no lab: omit in_lab", "request", "in_lab")
+        raise InputError.single(f"{NO_LAB}: omit in_lab", "request", "in_lab")
     specs = daemon.runs.grid(form)
     if len(specs) > MOST_CELLS:
         raise InputError.single(f"{len(specs)} cells are too many: a run has at most {MOST_CELLS}", "request")
@@ -188,6 +189,8 @@ def delete_run(name: str) -> str:
 def resume_run(name: str) -> RunAnswer:
     """Resume a stopped test run; finished cells are kept."""
     run = _found(name)
+    if run.in_lab and not here().lab:
+        raise RefusedError(f"{NO_LAB}: it cannot resume run {name}")
     programs.check_allowed(run.specs[0].workload, in_lab=run.in_lab)
     return run_answer(here().runs.resume(name))
 
