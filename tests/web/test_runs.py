@@ -82,7 +82,7 @@ def test_a_run_from_its_start_to_its_tables(house: House, gate: Gate) -> None:
     table = house.client.get(f"/api/runs/{name}/report")
     assert (table.content_type, "| 32 ms | 87.5 (0.734) | - |" in table.text) == ("text/markdown; charset=utf-8", True)
     rows = house.client.get(f"/api/runs/{name}/report?format=csv").text.splitlines()
-    assert (len(rows), rows[0].split(",")[0]) == (4, "lane")
+    assert (len(rows), rows[0].split(",")[0]) == (4, "cell")
     results = house.client.get(f"/api/runs/{name}/report?format=json").json
     assert [CellResult.from_json(cell).spec.id for cell in results["cells"]] == CELLS[:3]
     assert house.client.get(f"/api/runs/{name}/report?format=pdf").status_code == 422
