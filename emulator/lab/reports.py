@@ -25,8 +25,8 @@ NO_MAPPING = re.compile(r"Error flushing stub syscalls: -?12\b")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def give_back(fd: int, end: int) -> None:
-    """Give back what a file takes up to a place (fallocate(2)); it stays as long, with zeros there. A file system that
+def release(fd: int, end: int) -> None:
+    """Release the blocks of a file up to a place (fallocate(2)); it stays as long, with zeros there. A file system that
     cannot do it keeps all."""
     _libc.fallocate(fd, PUNCH_HOLE | KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(end))
 
@@ -50,12 +50,14 @@ class Reports:
             os.close(fd)
 
     def news(self, name: str) -> Iterator[bytes]:
-        """What was appended to a report since the last call. What was read gives its memory back: it may be more than
-        the guest's."""
+        """What was appended to a report since the last call.
+
+        The blocks of what was read are released: a command may print more than its lab has memory.
+        """
         while data := os.pread(self._fds[name], CHUNK_BYTES, self._offsets[name]):
             yield data
             self._offsets[name] += len(data)
-            give_back(self._fds[name], self._offsets[name])
+            release(self._fds[name], self._offsets[name])
 
     def exit_code(self) -> int | None:
         """What init.py reported; None when it did not come so far."""

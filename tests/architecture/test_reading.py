@@ -26,7 +26,6 @@ OWN_WAYS = {
     "emulator.kernel.netlink": KERNEL,
     "emulator.kernel.nic_facts": KERNEL,
     "emulator.kernel.sysfs_affinity": KERNEL,
-    "emulator.lab.boot": LAB,
     "emulator.lab.build_image": PACKAGE,
     "emulator.lab.build_layer": CACHE,
     "emulator.lab.build_kernel": f"{PACKAGE}, and {KERNEL}",
