@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from emulator.analysis.latency_histogram import AnsweredProbe
+from emulator.analysis.latency_histogram import Probe
 from emulator.errors import MeasureError
 
 PORT = 2112
@@ -52,15 +52,13 @@ class IrttProbe(Struct, frozen=True):
     back_ns: int | None = None
 
 
-def parse(text: str) -> tuple[list[AnsweredProbe], int]:
-    """The answered probes in the order of sending, and the number of unanswered ones. Raises MeasureError."""
-    trips = parse_trips(text)
-    probes = [AnsweredProbe(t.sent_ns, t.rtt_ns, t.there_ns, t.back_ns) for t in trips if t.rtt_ns is not None]
-    return probes, len(trips) - len(probes)
+def parse(text: str) -> list[Probe]:
+    """Every probe's delays in the order of sending. Raises MeasureError."""
+    return [Probe(trip.sent_ns, trip.rtt_ns, trip.there_ns, trip.back_ns) for trip in parse_trips(text)]
 
 
 def parse_trips(text: str) -> list[IrttProbe]:
-    """Every probe in the order of sending. Raises MeasureError."""
+    """Every probe, and where it was lost, in the order of sending. Raises MeasureError."""
     try:
         return [_trip(trip) for trip in json.loads(text)["round_trips"]]
     except (ValueError, KeyError, TypeError) as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from emulator.analysis import latency_histogram
-from emulator.analysis.latency_histogram import AnsweredProbe, Latency
+from emulator.analysis.latency_histogram import Latency, Probe
 from emulator.errors import MeasureError, MissingError
 from emulator.hosts.tools import irtt, ping
 from emulator.hosts.tools.process import Completed, ProgramHost
@@ -98,15 +98,17 @@ class Prober(Struct, frozen=True):
         every_ns = round(interval_s * 1e9)
         if not self.by_irtt:
             found = ping.parse(done.stdout)
-            probes = [AnsweredProbe(number * every_ns, rtt_ns) for number, rtt_ns in enumerate(found.rtts_ns)]
-            return latency_histogram.summarize("ping", probes, found.lost, every_ns)
+            # Without -D ping prints no send times: no gap can be seen, so the place of the lost echoes has no effect.
+            answers = (*found.rtts_ns, *(None,) * found.lost)
+            probes = [Probe(number * every_ns, rtt_ns) for number, rtt_ns in enumerate(answers)]
+            return latency_histogram.summarize("ping", probes, every_ns)
         if done.exit_code:
             words = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[-1]
             raise MeasureError(f"irtt got no answer from its server: {words}")
-        probes, lost = irtt.parse(done.stdout)
-        if not probes:
-            raise MeasureError(f"none of irtt's {lost} probes was answered")
-        return latency_histogram.summarize("irtt", probes, lost, every_ns)
+        probes = irtt.parse(done.stdout)
+        if all(probe.rtt_ns is None for probe in probes):
+            raise MeasureError(f"none of irtt's {len(probes)} probes was answered")
+        return latency_histogram.summarize("irtt", probes, every_ns)
 
 
 @contextlib.contextmanager
