@@ -106,7 +106,7 @@ def traffic(direction: DirectionStatus, before: Reading, now_ns: int, flow: str 
     old = before.counters.get((direction.port, flow), new)
     if new.packets < old.packets:
         old = DirectionCounters()
-    lasted_ns = max(1, now_ns - before.at_ns)
+    dropped, lasted_ns = new.dropped_since(old), max(1, now_ns - before.at_ns)
     shaper = direction.shaper
     return Traffic(
         rate_bps=(new.bytes - old.bytes) * 8 * NS // lasted_ns,
@@ -115,14 +115,14 @@ def traffic(direction: DirectionStatus, before: Reading, now_ns: int, flow: str 
         limit_packets=new.limit_packets,
         queued_bytes=new.queued_bytes,
         buffer_bytes=shaper.limit_bytes if shaper else None,
-        drops_limit_per_s=_per_s(old.drops_limit, new.drops_limit, lasted_ns),
-        drops_buffer_per_s=max(0, new.drops_buffer - old.drops_buffer) * NS / lasted_ns,
-        drops_loss_per_s=_per_s(old.drops_loss, new.drops_loss, lasted_ns),
+        drops_limit_per_s=_per_s(dropped.limit, lasted_ns),
+        drops_buffer_per_s=max(0, dropped.buffer) * NS / lasted_ns,
+        drops_loss_per_s=_per_s(dropped.loss, lasted_ns),
     )
 
 
-def _per_s(old: int | None, new: int | None, lasted_ns: int) -> float | None:
-    return None if old is None or new is None else max(0, new - old) * NS / lasted_ns
+def _per_s(count: int | None, lasted_ns: int) -> float | None:
+    return None if count is None else max(0, count) * NS / lasted_ns
 
 
 def quantile(sorted_values: Sequence[int], share: float) -> int | None:

@@ -17,7 +17,7 @@ from emulator.control.schedule_lateness import Lateness
 from emulator.errors import LonghaulError, MissingError
 from emulator.kernel.protocol import Kernel
 from emulator.model.timeline import Timeline
-from emulator.plan.desired_state import wanted
+from emulator.plan.desired_state import remembering_loss, wanted
 from emulator.plan.planner import plan
 from emulator.plan.repair import ignoring, lanes_without_ports, repair_plan, with_all_ports
 from emulator.plan.scheduled_state import held, instants, steady, timeline_of
@@ -59,7 +59,7 @@ class Player:
         self._smallest = smallest_frame(timeline.envelope(), have.machine)
         self._steady = steady(timeline, self._whole, self._smallest)
         self._at_ns = self._time_of(have, alarm.now_ns() - epoch_ns)
-        self._now = self._goal(self._at_ns)
+        self._now = remembering_loss(self._goal(self._at_ns), have)
         self._next: tuple[int, State, Sequence[Callable[[], None]]] | None = None
         self.lateness = lateness or Lateness()
 
@@ -72,7 +72,7 @@ class Player:
     def play(self) -> bool:
         """Wait for the next instant and apply it; returns whether anything changed. Raises KernelError."""
         due_ns = self._newest()
-        goal = self._goal(due_ns)
+        goal = remembering_loss(self._goal(due_ns), self._now)
         sends = [self._kernel.prepare(step.op) for step in plan(goal, self._now)]
         self._alarm.sleep_until(self._epoch_ns + due_ns)
         for send in sends:

@@ -23,10 +23,11 @@ class DirectionCounters(Struct, frozen=True):
     """The counters of one direction. Drops by limit are the emulator's fault, drops by buffer the bottleneck's, drops
     by loss are configured.
 
-    Netem has one counter for its limit, its loss and its ECN marks. With any loss drops_limit and drops_loss are
-    therefore None (unknown); the wire engine counts them separately. drops_limit is also None where the shaper dropped
-    more packets than netem saw: it then segmented super-frames larger than its burst. Drops by buffer include those of
-    an active queue. Packets are skbs.
+    Netem has one counter for its limit, its loss and its ECN marks. From the first loss on, until the queue is created
+    again, drops_limit and drops_loss are therefore None (unknown); the wire engine counts them separately.
+    `drops_since_loss` is that counter while there is no loss any more: it grows by drops by limit alone. drops_limit is
+    also None where the shaper dropped more packets than netem saw: it then segmented super-frames larger than its
+    burst. Drops by buffer include those of an active queue. Packets are skbs.
     """
 
     packets: int = 0
@@ -37,6 +38,30 @@ class DirectionCounters(Struct, frozen=True):
     drops_limit: int | None = 0
     drops_buffer: int = 0
     drops_loss: int | None = 0
+    drops_since_loss: int | None = None
+
+    def dropped_since(self, old: DirectionCounters) -> Dropped:
+        """What these counters hold more than the earlier ones of the same queue."""
+        if self.drops_since_loss is not None and old.drops_since_loss is not None:
+            limit, loss = self.drops_since_loss - old.drops_since_loss, 0
+            return Dropped(limit, self.drops_buffer - old.drops_buffer, loss)
+        return Dropped(
+            _grown(old.drops_limit, self.drops_limit),
+            self.drops_buffer - old.drops_buffer,
+            _grown(old.drops_loss, self.drops_loss),
+        )
+
+
+class Dropped(Struct, frozen=True):
+    """How many packets one direction dropped between two readings, by cause; None is unknown."""
+
+    limit: int | None
+    buffer: int
+    loss: int | None
+
+
+def _grown(old: int | None, new: int | None) -> int | None:
+    return None if old is None or new is None else new - old
 
 
 class DirectionStatus(Struct, frozen=True):
@@ -190,8 +215,8 @@ def _part(port: str, egress: Egress, count: QueueCounters) -> DirectionStatus:
 
 
 def _counters(netem: Netem, count: QueueCounters) -> DirectionCounters:
-    other, lossless = count.drops - count.shaper_drops, not netem.lossy
-    lost = 0 if lossless else count.lost
+    other = count.drops - count.shaper_drops
+    lost = 0 if count.lost is None and not (netem.lossy or netem.lost_before) else count.lost
     return DirectionCounters(
         count.packets,
         count.bytes,
@@ -201,4 +226,5 @@ def _counters(netem: Netem, count: QueueCounters) -> DirectionCounters:
         other - lost if lost is not None and other >= lost else None,
         count.shaper_drops,
         lost,
+        other if lost is None and netem.lost_before else None,
     )

@@ -130,6 +130,12 @@ def _lane_status(lane: Lane, answer: Mapping[str, Any]) -> LaneStatus:
     return LaneStatus(lane, outbound, inbound)
 
 
+def _counters(answer: Mapping[str, Any]) -> DirectionCounters:
+    """The counters; the daemon there may be of the release before, which lacks the last of them."""
+    names = DirectionCounters.__struct_fields__
+    return from_plain(DirectionCounters, {name: answer[name] for name in names if name in answer})
+
+
 def _direction_status(answer: Mapping[str, Any], flows: tuple[DirectionStatus, ...] = ()) -> DirectionStatus:
     """A direction from the reported attributes of its qdiscs."""
     return DirectionStatus(
@@ -137,7 +143,7 @@ def _direction_status(answer: Mapping[str, Any], flows: tuple[DirectionStatus, .
         from_plain(Netem, answer["netem"]) if answer["netem"] else None,
         from_plain(Shaper, answer["tbf"]) if answer["tbf"] else None,
         from_plain(cast(type[Aqm], Aqm), answer["aqm"]) if answer["aqm"] else None,
-        DirectionCounters(**{name: answer[name] for name in DirectionCounters.__struct_fields__}),
+        _counters(answer),
         flows=flows,
         not_permitted=tuple(answer.get("not_permitted", ())),
         drop_rates=DropRates(answer.get("drops_above_pps"), answer.get("drops_above_pps_buffer_full")),

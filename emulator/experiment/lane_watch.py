@@ -83,21 +83,13 @@ def _late(spec: CellSpec, before: Status, after: Status) -> tuple[Late, ...]:
 def _drops(before: Status, after: Status, lane: str, way: str) -> Queues:
     """What one direction's queues dropped in between."""
     old, new = (_counters(status, lane, way) for status in (before, after))
-    return Queues(
-        _grown(old.drops_limit, new.drops_limit),
-        new.drops_buffer - old.drops_buffer,
-        _grown(old.drops_loss, new.drops_loss),
-        after.datapath,
-    )
+    dropped = new.dropped_since(old)
+    return Queues(dropped.limit, dropped.buffer, dropped.loss, after.datapath)
 
 
 def _counters(status: Status, lane: str, way: str) -> DirectionCounters:
     both = status.lane(lane)
     return (both.outbound if way == OUTBOUND else both.inbound).counters
-
-
-def _grown(before: int | None, after: int | None) -> int | None:
-    return None if before is None or after is None else after - before
 
 
 def _together(there: Queues, back: Queues) -> Queues:

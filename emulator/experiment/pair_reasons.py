@@ -61,11 +61,12 @@ def _counted(lanes: Sequence[LaneStatus], before: Status) -> Iterator[str]:
 
 
 def _of_direction(where: str, was: DirectionStatus, now: DirectionStatus) -> Iterator[str]:
-    if (dropped := now.counters.drops_buffer - was.counters.drops_buffer) > 0:
+    dropped = now.counters.dropped_since(was.counters)
+    if dropped.buffer > 0:
         depth = f" of {format_size(now.shaper.limit_bytes)}" if now.shaper else ""
-        yield f"{where}: other traffic filled the bottleneck, whose buffer{depth} dropped {dropped} packets meanwhile."
-    limited = (now.counters.drops_limit or 0) - (was.counters.drops_limit or 0)
-    if limited > 0:
+        filled = f"{where}: other traffic filled the bottleneck, whose buffer{depth}"
+        yield f"{filled} dropped {dropped.buffer} packets meanwhile."
+    if (limited := dropped.limit or 0) > 0:
         yield f"{where}: the emulator's own queue was too short for the traffic and dropped {limited} packets."
 
 

@@ -261,3 +261,15 @@ def lane_ports(lane: Lane) -> tuple[str, str]:
         return lane.ports.site, lane.ports.hub
     shared = "v" if lane.ports else ""
     return interface_name(f"{shared}s", lane.name), interface_name(f"{shared}h", lane.name)
+
+
+def remembering_loss(goal: State, before: State) -> State:
+    """The goal after the state `before`: its netems remember earlier loss."""
+    ports = {name: _remembering_loss(port, before.ports.get(name)) for name, port in goal.ports.items()}
+    return replace(goal, ports=ports)
+
+
+def _remembering_loss(port: Port, before: Port | None) -> Port:
+    if port.egress is None or before is None or before.egress is None:
+        return port
+    return replace(port, egress=port.egress.remembering(before.egress))

@@ -27,6 +27,7 @@ Changed = tuple[str, int | None, Egress, Egress]
 
 def change_live(changed: list[Changed]) -> Iterator[Step]:
     """All live changes in one message; then the clean-up that a smaller queue needs."""
+    changed = [(port, band, now, goal.remembering(now)) for port, band, now, goal in changed]
     ops = [
         op for port, band, now, goal in changed for op in _queue_ops(port, band, now, holding(goal, now.netem.limit))
     ]
@@ -79,7 +80,7 @@ def _netem_differences(now: Netem, goal: Netem) -> Iterator[str]:
         old, new = (getattr(netem, setting) for netem in (now, goal))
         if setting == "cell_overhead" and old != new:
             yield f"distribution {_shape(now)} -> {_shape(goal)}"
-        elif old != new:
+        elif old != new and not (setting == "loss_corr" and (now.lost_before or goal.lost_before)):
             yield f"{setting} {old} -> {new}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from emulator.model.topology import Lane, Topology
-from emulator.plan.desired_state import lane_ports, wanted
+from emulator.plan.desired_state import lane_ports, remembering_loss, wanted
 from emulator.plan.small_frames import datapath, smallest_frame
 from emulator.plan.state import State
 
@@ -45,7 +45,7 @@ def narrow(old: Topology, new: Topology, names: Sequence[str], have: State) -> t
     if _less_queues(before) != _less_queues(after):
         return None
     want, asked = (replace(have, ports={n: p for n, p in s.ports.items() if n in ports}) for s in (after, before))
-    return (want, asked) if asked == have else None
+    return (want, remembering_loss(asked, have)) if asked == have else None
 
 
 def _less_queues(state: State) -> State:

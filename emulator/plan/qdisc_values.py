@@ -31,7 +31,8 @@ class Netem(Struct, frozen=True):
     `slot` is (min_ns, max_ns, packets, bytes, dist_delay_ns, dist_jitter_ns); `gemodel` is (p, r, h, k1) in the
     kernel's sense of h and k1, `four_state` (p13, p31, p32, p23, p14). `seed` None: the kernel has no seed (before
     6.6). The kernel does not dump `distribution`, so it is not compared: `cell_overhead` holds its fingerprint, which
-    netem keeps, dumps and, without `cell_size`, never uses.
+    netem keeps, dumps and, without `cell_size`, never uses. Without `loss_p32` it never uses `loss_corr` either, which
+    is then not compared: it remembers earlier loss (`lost_before`).
     """
 
     delay_ns: int = 0
@@ -100,10 +101,28 @@ class Netem(Struct, frozen=True):
         """Whether it drops or marks packets at random."""
         return bool(self.loss_p32 or self.gemodel or self.four_state)
 
+    @property
+    def lost_before(self) -> bool:
+        """Whether it does not drop or mark packets at random now, but did: its counter of drops holds those, too."""
+        return not self.lossy and self.loss_corr != 0
 
+    def remembering(self, before: Netem) -> Netem:
+        """The same netem after `before`; it remembers whether that dropped or marked packets at random."""
+        if self.lossy or not (before.lossy or before.lost_before):
+            return self
+        return replace(self, loss_corr=LOST_BEFORE)
+
+
+LOST_BEFORE = 1
+"""The correlation of no loss that remembers earlier loss."""
 TOLD_BY_NETEM = tuple(name for name in Netem.__struct_fields__ if name != "distribution")
 """The settings that the kernel dumps."""
-_told = attrgetter(*TOLD_BY_NETEM)
+_settings = attrgetter(*(name for name in TOLD_BY_NETEM if name != "loss_corr"))
+
+
+def _told(netem: Netem) -> tuple[object, ...]:
+    """What two netems are compared by."""
+    return (*_settings(netem), netem.loss_corr if netem.loss_p32 else 0)
 
 
 class Shaper(Struct, frozen=True):
@@ -157,6 +176,14 @@ class Egress(Struct, frozen=True):
     def form(self) -> tuple[int, tuple[tuple[Filter, ...], ...]]:
         """What cannot change while packets are in flight."""
         return self.queues, tuple(band.filters for band in self.bands)
+
+    def remembering(self, before: Egress) -> Egress:
+        """The same queues after `before`; each netem remembers earlier loss. Queues of another form are new."""
+        if self.form != before.form:
+            return self
+        pairs = zip(self.bands, before.bands, strict=True)
+        bands = tuple(Band(band.filters, band.egress.remembering(old.egress)) for band, old in pairs)
+        return replace(self, netem=self.netem.remembering(before.netem), bands=bands)
 
 
 class Band(Struct, frozen=True):

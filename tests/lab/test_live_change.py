@@ -11,8 +11,11 @@ from statistics import median
 import pytest
 
 from emulator.control.appliance import Appliance
+from emulator.control.status import Dropped
 from emulator.kernel import netns
 from emulator.model.impairment import Impairment
+from emulator.model.lane_patch import LanePatch
+from emulator.model.loss_model import P32
 from emulator.model.topology import Lane, Topology
 
 EVERY_S = 0.001
@@ -97,3 +100,24 @@ def delays_ns(arrivals: list[Arrival], begin_ns: int, end_ns: int) -> list[int]:
     chosen = [a.received_ns - a.sent_ns for a in arrivals[500:] if begin_ns < a.sent_ns < end_ns]
     assert len(chosen) > 100
     return chosen
+
+
+def test_losses_that_were_asked_for_are_never_blamed_on_the_limit(appliance: Appliance) -> None:
+    lane = Lane("site", Impairment(), Impairment()).with_rtt(20 * 10**6)
+    topology = Topology("live", "hub", (lane,))
+    appliance.up(topology)
+    appliance.set_lane(LanePatch(outbound={"loss_p32": P32 // 2}).apply(lane))
+    arrivals: list[Arrival] = []
+    stream(topology, "hub", "site", seconds=0.5, arrivals=arrivals).join()
+    assert len(arrivals) < 400
+    appliance.set_lane(lane)
+    appliance.set_lane(lane.with_rtt(30 * 10**6))
+    before = appliance.status()
+    assert not before.drift
+    stream(topology, "hub", "site", seconds=0.5, arrivals=arrivals).join()
+    was, now = (status.lane("site").outbound.counters for status in (before, appliance.status()))
+    assert (was.drops_limit, was.drops_loss, now.drops_limit) == (None, None, None)
+    assert now.dropped_since(was) == Dropped(0, 0, 0)
+    appliance.down()
+    appliance.up(topology)
+    assert appliance.status().lane("site").outbound.counters.drops_limit == 0

@@ -56,6 +56,10 @@ class DirectionAnswer(Answer):
     drops_limit: int | None
     drops_buffer: int
     drops_loss: int | None
+    drops_since_loss: int | None = Field(
+        description="netem's counter of a direction that lost packets at random and no longer does: "
+        "it grows by drops by limit alone; null with any other"
+    )
     not_permitted: list[str] = Field(
         description="rights that the kernel refused the wire engine's thread; empty with netem"
     )

@@ -172,7 +172,7 @@ def test_the_status_in_json(star: Terminal) -> None:
     assert outbound == {
         "port": "lhs-japan", "packets": 9, "bytes": 99, "queued_packets": 0, "queued_bytes": 0,
         "limit_packets": 14417668, "drops_limit": 3, "drops_buffer": 45, "drops_loss": 0, "not_permitted": [],
-        "drops_above_pps": None, "drops_above_pps_buffer_full": None,
+        "drops_above_pps": None, "drops_above_pps_buffer_full": None, "drops_since_loss": None,
     }  # fmt: skip
 
 
