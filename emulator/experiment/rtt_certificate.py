@@ -56,11 +56,14 @@ class Pair:
     allowed_ns: int
 
     @property
+    def near(self) -> bool:
+        """Whether minimum, median and 99th percentile are within tolerance."""
+        return all(abs(ns - self.asked_ns) <= self.allowed_ns for ns in (self.min_ns, self.median_ns, self.p99_ns))
+
+    @property
     def passed(self) -> bool:
-        """Whether minimum, median and 99th percentile are within tolerance, and no echo was lost without reason."""
-        measured = (self.min_ns, self.median_ns, self.p99_ns)
-        near = all(abs(value - self.asked_ns) <= self.allowed_ns for value in measured)
-        return near and (self.lossy or not self.lost)
+        """Whether it is `near`, and no echo was lost without reason."""
+        return self.near and (self.lossy or not self.lost)
 
 
 @dataclass(frozen=True)
