@@ -168,7 +168,7 @@ def _show(profile: PathProfile, rows: list[Likeness]) -> None:
     )
     cells = [_cells(name, getattr(profile, name)) for name in ("outbound", "inbound")]
     emit_table(FOUND, cells, left=("direction", "loss model"))
-    click.echo("\n± is half of the interval that holds the true figure with 99.9 %.")
+    click.echo("\nIn parentheses: the interval that holds the true figure with 99.9 %.")
     if rows:
         click.echo()
         emit_table(LIKE, [_like(row) for row in rows], left=("direction", "figure", "verdict"))
@@ -197,5 +197,5 @@ def _ms(ns: float) -> str:
 
 
 def _sure(one: Estimate, scale: float, unit: str) -> str:
-    half = max(one.high - one.value, one.value - one.low) * scale
-    return f"{one.value * scale:.4g} ± {half:.2g} {unit}".rstrip()
+    value, low, high = (f"{figure * scale:.4g}" for figure in (one.value, one.low, one.high))
+    return f"{value} ({low} .. {high}) {unit}".rstrip()

@@ -12,12 +12,14 @@ from support.folders import CAPTURES, TOPOLOGIES
 from support.made_recordings import MS, Ended, folder, one_way
 
 from emulator.cli import main
+from emulator.cli.record import _sure
 from emulator.control.appliance import Appliance
 from emulator.errors import MeasureError
 from emulator.hosts.tools.process import Completed
 from emulator.kernel.fake import FakeKernel
 from emulator.model.topology import Lane
 from emulator.record import file, recording
+from emulator.record.path_profile import Estimate
 from emulator.record.probes import BACK, THERE
 from emulator.record.recorder import Task, by_irtt, by_ping
 from emulator.record.replay import onto
@@ -81,6 +83,11 @@ def test_a_path_is_recorded(tools: Tools, tmp_path: Path, capsys: pytest.Capture
     assert (profile.outbound.found.packets, profile.outbound.found.bursts) == (500, 2)
     assert profile.outbound.found.lost.value == pytest.approx(4 / 500)
     assert (profile.source.tool, profile.source.ways) == ("ping", "assumed")
+
+
+def test_an_interval_is_told_by_both_its_ends() -> None:
+    assert _sure(Estimate(0.022, 0.0085, 0.0558), 100, "%") == "2.2 (0.85 .. 5.58) %"
+    assert _sure(Estimate(1, 1, 1.98), 1, "") == "1 (1 .. 1.98)"
 
 
 def test_ctrl_c_keeps_what_was_recorded(tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
