@@ -12,7 +12,7 @@ from emulator import units
 from emulator.analysis.observed import LaneEvidence, MachineUse, Queues
 from emulator.analysis.tcp_path import TcpPath, window_bytes_per_s
 from emulator.analysis.transfer import Caveat
-from emulator.analysis.verdict import Evidence, busy
+from emulator.analysis.verdict import RECEIVE_WINDOW, SEND_BUFFER, Evidence, busy, judge
 
 CEILING_TOLERANCE = 1.01
 SENDER_EXCESS = 0.02
@@ -131,13 +131,15 @@ def _cpu(_: TcpPath, seen: Evidence) -> str:
     return f"{reason}: the CPU may be the limit" if reason else ""
 
 
-def _one_end(_: TcpPath, seen: Evidence) -> str:
-    """Data flows from the sender's send buffer into the receiver's receive buffer: the smaller one limits."""
-    low, high = sorted((seen.sender.send_bytes, seen.receiver.receive_bytes))
-    if high <= UNEVEN_BUFFERS * low:
+def _one_end(path: TcpPath, seen: Evidence) -> str:
+    """Data flows from the sender's send buffer into the receiver's receive buffer. A much smaller one is told where it
+    limits the streams; in other cells it does no harm."""
+    send, receive = seen.sender.send_bytes, seen.receiver.receive_bytes
+    smaller = SEND_BUFFER if send < receive else RECEIVE_WINDOW
+    if max(send, receive) <= UNEVEN_BUFFERS * min(send, receive) or judge(path, seen).kind != smaller:
         return ""
-    send, receive = map(units.mib_text, (seen.sender.send_bytes, seen.receiver.receive_bytes))
-    return f"only one end is tuned: {send} to send, {receive} to receive; the smaller buffer limits"
+    texts = map(units.mib_text, (send, receive))
+    return "the two ends are tuned differently: {} to send, {} to receive; the smaller buffer limits".format(*texts)
 
 
 def _sender_figure(_: TcpPath, seen: Evidence) -> str:
