@@ -32,9 +32,9 @@ def lane_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 def kernel_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """The kernels that are built here."""
-    from emulator.lab import kernel_store
+    from emulator.lab import build_kernel, kernel_store
 
-    return _listed(kernel_store.names(), incomplete)
+    return _listed([build_kernel.STANDARD, *kernel_store.names()], incomplete)
 
 
 def _listed(names: Iterable[str], incomplete: str) -> list[str]:

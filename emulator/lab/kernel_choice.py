@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from emulator.lab import congestion_source, kernel_config, kernel_source, kernel_store, named_kernel
 from emulator.lab.build_cache import Progress
-from emulator.lab.build_kernel import PACKAGE
+from emulator.lab.build_kernel import FULL, PACKAGE, STANDARD
 from emulator.lab.congestion_source import CongestionSource
 from emulator.lab.kernel_source import KernelOrigin
 from emulator.lab.kernel_store import ID
@@ -28,6 +28,10 @@ STANDARD_SERIES = PACKAGE.rpartition("-")[2]
 def parse_kernel(text: str) -> str:
     """A kernel as `RootChoice` holds it: a name, an id, a series, or an absolute path (of a commit with @ID). Raises
     ValueError."""
+    if text == STANDARD:
+        return STANDARD_SERIES
+    if text == FULL:
+        raise ValueError(f"{FULL!r} is a configuration of the standard kernel: use --kernel-config {FULL}")
     if kernel_source.SERIES.fullmatch(text):
         return text
     if "/" in text or "@" in text or Path(text).exists():

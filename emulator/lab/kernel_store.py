@@ -122,7 +122,7 @@ def find(text: str) -> str:
         return known[text]
     if ID.fullmatch(text) and (build_cache.folder() / text / "linux").exists():
         return text
-    raise ValueError(no_such("kernel", text, [*known]))
+    raise ValueError(no_such("kernel", text, [STANDARD, *known]))
 
 
 def every() -> list[StoredKernel]:

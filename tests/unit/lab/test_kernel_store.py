@@ -41,7 +41,7 @@ def test_a_name_moves_to_the_kernel_that_was_built_last() -> None:
     assert [kernel.names for kernel in kernel_store.every()] == [("also",), ("mine",)]
     (other / "linux").unlink()
     assert kernel_store.names() == {"also": one.name}, "a kernel that was removed has no name"
-    with pytest.raises(ValueError, match="there is no kernel 'mine': use also"):
+    with pytest.raises(ValueError, match="there is no kernel 'mine': use standard or also"):
         kernel_store.find("mine")
     with pytest.raises(LabError, match="is not there any more"):
         kernel_store.folder_of(other.name)
@@ -114,6 +114,18 @@ def test_a_name_and_the_series_of_the_standard_kernel_need_no_build() -> None:
         assert settled == RootChoice(kernel=id)
         assert kernel_choice.is_settled(settled)
     assert not kernel_choice.is_settled(RootChoice(kernel="seven"))
+
+
+def test_the_standard_kernel_is_chosen_by_the_name_that_the_list_gives_it() -> None:
+    store("kernel-0123456789ab", RECORD, "seven")
+    assert kernel_choice.parse_kernel("standard") == kernel_choice.STANDARD_SERIES
+    assert kernel_choice.parse_kernels("standard,seven") == (("6.12", "6.12"), ("seven", "seven"))
+    with pytest.raises(ValueError, match=r"6\.12 is named twice"):
+        kernel_choice.parse_kernels("standard,6.12")
+    with pytest.raises(ValueError, match="'full' is a configuration of the standard kernel: use --kernel-config full"):
+        kernel_choice.parse_kernel("full")
+    with pytest.raises(ValueError, match="there is no kernel 'nine': use standard or seven"):
+        kernel_choice.parse_kernel("nine")
 
 
 @pytest.fixture
