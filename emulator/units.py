@@ -18,7 +18,7 @@ _AMOUNT = re.compile(r"\s*(\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})\s*([a-zA-Zµμ/%]
 _WITH_COMMA = re.compile(r"(\d{1,30}),(\d{1,30})\s*([a-zA-Zµμ/%]*)")
 _ONE_P32 = 2**32 - 1
 
-MIB_BYTES = 2**20
+KIB_BYTES, MIB_BYTES = 2**10, 2**20
 
 _DURATIONS = {
     "ns": 1,

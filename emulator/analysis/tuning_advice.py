@@ -12,7 +12,7 @@ from emulator.analysis.tcp_path import NS, TcpPath
 from emulator.analysis.throughput_models import CUBIC, MATHIS, Prediction, Windows
 from emulator.analysis.verdict import Buffers, Evidence, Verdict
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
-from emulator.units import MIB_BYTES
+from emulator.units import KIB_BYTES, MIB_BYTES
 
 WINDOW_SHARE = 0.75
 """The share of a receive buffer that the kernel offers as window in the long run (half before Linux 6.6)."""
@@ -108,8 +108,9 @@ def _loss(path: TcpPath, seen: Evidence, prediction: Prediction) -> Advice:
     rest = [law for law in prediction.laws if law.name not in (MATHIS, CUBIC)]
     buffer = path.buffer_bytes
     if not path.loss and buffer is not None and buffer < tcp_path.bdp_bytes(path.rate_bps, PACING_BURST_NS):
-        now, wanted = map(units.mib_text, (buffer, max(path.bdp_bytes, 2 * buffer)))
-        return Advice("the lane's buffer", now, wanted, rest[0].bytes_per_s, rest[0].name)
+        # Whole KiB can be typed (`--buffer 2202KiB`), a rounded fraction of a MiB cannot.
+        wanted = units.format_size(-(-max(path.bdp_bytes, 2 * buffer) // KIB_BYTES) * KIB_BYTES)
+        return Advice("the lane's buffer", units.mib_text(buffer), wanted, rest[0].bytes_per_s, rest[0].name)
     if not path.congestion_control.startswith("bbr"):
         return Advice("congestion control", path.congestion_control, "bbr", rest[0].bytes_per_s, rest[0].name)
     streams = path.streams * math.ceil(rest[0].bytes_per_s / max(1.0, seen.throughput.steady_bytes_per_s))

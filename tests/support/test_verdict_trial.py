@@ -29,7 +29,7 @@ def test_following_advice_changes_the_one_setting_that_it_names() -> None:
     assert as_advised(planted, "streams", "4")[0] == replace(planted.spec, streams=4)
     assert as_advised(planted, "duration", "33 s")[0] == replace(planted.spec, duration_s=33)
     small = draw(7, list(PLANTS).index(BUFFER))
-    assert as_advised(small, "the lane's buffer", "1.5 MiB")[0].path.buffer_bytes == 3 * 2**19
+    assert as_advised(small, "the lane's buffer", "1536 KiB")[0].path.buffer_bytes == 3 * 2**19
     short = draw(7, list(PLANTS).index(MEMORY))
     spec, spoil = as_advised(short, "tcp_mem", "24576 pages")
     assert (spec.profile.tcp_mem, spoil) == ((24576,) * 3, None)

@@ -13,6 +13,7 @@ from string import ascii_lowercase
 
 from msgspec.structs import replace
 
+from emulator import units
 from emulator.analysis import verdict
 from emulator.experiment.cell_result import CellResult
 from emulator.experiment.cell_spec import CellSpec
@@ -130,7 +131,7 @@ def as_advised(planted: Planted, setting: str, wanted: str) -> tuple[CellSpec, S
         case "congestion control":
             return replace(spec, congestion_control=wanted), planted.spoil
         case "the lane's buffer":
-            larger = LanePatch.both({"buffer": Buffer(bytes=round(amount * MIB_BYTES))}).apply(spec.lane)
+            larger = LanePatch.both({"buffer": Buffer(bytes=units.parse_size_bytes(wanted))}).apply(spec.lane)
             return replace(spec, topology=spec.topology.with_lane(larger)), planted.spoil
         case "streams":
             return replace(spec, streams=round(amount)), planted.spoil

@@ -10,6 +10,8 @@ from emulator.analysis import throughput_models, tuning_advice
 from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.verdict import Buffers, Evidence, judge
 from emulator.experiment import path_calculator
+from emulator.model.buffer_depth import BufferDepth
+from emulator.model.impairment import Buffer
 
 MIB, MS = 2**20, 10**6
 
@@ -58,8 +60,9 @@ def test_a_buffer_below_a_paced_burst_is_enlarged_and_any_other_wants_bbr() -> N
     seen = changed(SEEN, drops_buffer=9, receiver=large, sender=large)
     # 1 ms at 10 Gbit/s is 1.25 MB; rate x RTT is 40 MB.
     small = replace(PATH, buffer_bytes=1_240_000)
-    lifted = "the lane's buffer from 1.18 MiB to 38.1 MiB: 1140 MiB/s (9.564 Gbit/s), then line"
+    lifted = "the lane's buffer from 1.18 MiB to 39063 KiB: 1140 MiB/s (9.564 Gbit/s), then line"
     assert [given(replace(small, congestion_control=name), seen) for name in ("cubic", "bbr")] == [lifted] * 2
+    assert BufferDepth.parse("39063 KiB").fixed == Buffer(bytes=39063 * 1024), "the advice can be typed"
     for path in (PATH, replace(small, buffer_bytes=1_260_000)):
         assert given(path, seen).startswith("congestion control from cubic to bbr: 1140 MiB/s")
 
