@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, ip_interface
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -67,7 +67,16 @@ def _rtt(value: object) -> int:
     return way + (geography.access_ns(str(value["access"])) if "access" in value else 0)
 
 
+def _is_ipv6(text: str) -> bool:
+    try:
+        return ip_interface(text).version == 6
+    except ValueError:
+        return False
+
+
 def _subnet(text: str) -> IPv4Network:
+    if _is_ipv6(text):
+        raise ValueError(f"{text} is of IPv6, but hosts have addresses of IPv4: use a network such as 10.77.0.0/24")
     try:
         return IPv4Network(text)
     except ValueError as error:
@@ -75,6 +84,8 @@ def _subnet(text: str) -> IPv4Network:
 
 
 def _address(text: str) -> IPv4Address:
+    if _is_ipv6(text):
+        raise ValueError(f"{text} is of IPv6, but hosts have addresses of IPv4: use an address such as 10.77.0.4")
     try:
         return IPv4Address(text)
     except ValueError as error:
