@@ -302,7 +302,7 @@ def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequ
     from emulator.report import remarks, table_kinds
 
     tables = table_kinds.tables_of(specs)
-    for table in (tables.overview(specs, found), *tables.details(specs, found)):
+    for table in (tables.overview(specs, found), *tables.details(specs, found)) if found else ():
         click.echo(f"{table.title}\n")
         emit_table(table.header, table.rows, left=table.left, most=width())
         click.echo()
@@ -315,7 +315,8 @@ def _emit_tables(specs: Sequence[CellSpec], found: dict[str, Result], said: Sequ
         click.echo(f"kernel {kernel} against {specs[0].kernel}\n")
         emit_table(compared.header, compared.rows, left=compared.left)
         click.echo()
-    click.echo(tables.LEGEND)
+    if found:
+        click.echo(tables.LEGEND)
     for heading, lines in (
         (tables.ADVICE, tables.advice(specs, found)),
         ("to know:", remarks.findings(found)),

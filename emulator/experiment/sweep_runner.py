@@ -236,11 +236,16 @@ def _outcome(spec: CellSpec, future: Future[Result]) -> Outcome | None:
     except Stopped:
         return None
     except (LabTimeout, LabStalled) as error:
-        return Outcome(spec, None, str(error))
+        return _failed(spec, error)
     except (LabError, MissingError, InputError):
         raise
     except LonghaulError as error:
-        return Outcome(spec, None, str(error))
+        return _failed(spec, error)
+
+
+def _failed(spec: CellSpec, error: LonghaulError) -> Outcome:
+    """The outcome of a cell that failed; whoever tells of it names the cell."""
+    return Outcome(spec, None, str(error).removeprefix(f"{spec.id}: "))
 
 
 def cpus() -> list[int]:

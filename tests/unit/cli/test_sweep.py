@@ -14,6 +14,7 @@ from support.golden import golden
 from support.made_results import MIB, execution
 
 from emulator.cli import main
+from emulator.errors import MeasureError
 from emulator.experiment import sweep_runner
 from emulator.experiment.cell_captures import CellCaptures
 from emulator.experiment.cell_spec import CellSpec
@@ -130,6 +131,20 @@ def test_a_sweep_leaves_a_whole_run_folder(longhaul: Said, tmp_path: Path) -> No
     }  # fmt: skip
     assert json.loads((run / "run.json").read_text())["order_seed"] == 7
     assert len(list((run / "cells").iterdir())) == 6
+
+
+def test_a_sweep_whose_only_cell_fails_shows_no_table_and_names_it_once(
+    longhaul: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(spec: CellSpec) -> Execution:
+        raise MeasureError(f"{spec.id}: the server was not ready (tcp:99) within 60 s")
+
+    monkeypatch.setitem(globals(), "execution", lambda spec, _: failing(spec))
+    code, out, _ = longhaul("sweep", "--in-lab", "--rtt", "32", "--tcp-profile", "default", "--rate", "1Gbit")
+    assert code == 8
+    first, last = out.splitlines()
+    assert first == "lane-32ms-default-1-1Gbit failed: the server was not ready (tcp:99) within 60 s"
+    assert last.startswith("results: runs/")
 
 
 def test_what_is_there_is_not_measured_again(longhaul: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_a_killed_sweep_goes_on_without_losing_a_repeat(folder: RunFolder) -> No
 def test_a_cell_that_fails_does_not_stop_the_others(folder: RunFolder) -> None:
     def runner(spec: CellSpec) -> Execution:
         if spec == SPECS[1]:
-            raise MeasureError("iperf3: unable to connect")
+            raise MeasureError(f"{spec.id}: iperf3: unable to connect")
         if spec == SPECS[2]:
             raise LabStalled("the clock stood still")
         return execution(spec)
