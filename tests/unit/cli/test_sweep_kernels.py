@@ -138,7 +138,7 @@ def test_a_cells_lab_boots_its_kernel(longhaul: Said, tmp_path: Path, monkeypatc
     ("options", "why"),
     [
         (["--kernel", "6.12,seven,seven"], "seven is named twice"),
-        (["--kernel", "nine,seven"], "there is no kernel 'nine': use other or seven"),
+        (["--kernel", "nine,seven"], "there is no kernel 'nine': use standard, other or seven"),
         (["--kernel", "seven", "--cc", "cubic"], "there is no congestion control 'cubic': use bbr or reno"),
         (["--kernel", "6.12,seven", "--cc", "htcp"], "there is no congestion control 'htcp': use bbr or reno"),
         (["--cc-source", "mine.c", "--cc", "nine"], "veno, westwood, yeah or mine"),
