@@ -27,6 +27,7 @@ from emulator.analysis.program_time import (
 from emulator.analysis.tcp_path import NS
 from emulator.analysis.transfer import Caveat, reasons
 from emulator.analysis.tuning_advice import IN_FLIGHT_SHARE, WINDOW_SHARE
+from emulator.analysis.verdict import Buffers
 from emulator.model.tcp_profile import LARGEST_BUFFER_BYTES
 from emulator.units import MIB_BYTES
 
@@ -144,10 +145,15 @@ def _evidence(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> s
     return f"{said}; no frames were seen, so the program's own waiting is in it" if unseen else said
 
 
-def _buffer_bytes(facts: ProgramFacts, kind: str) -> int:
-    """The largest buffer that autotuning gives at the end that limits."""
+def _buffers(facts: ProgramFacts, kind: str) -> Buffers:
+    """The largest buffers that autotuning gives at the end that limits."""
     end = program_time.receiver(facts, kind) if kind == RECEIVE_WINDOW else program_time.sender(facts, kind)
-    buffers = facts.client if end == program_time.CLIENT else facts.server
+    return facts.client if end == program_time.CLIENT else facts.server
+
+
+def _buffer_bytes(facts: ProgramFacts, kind: str) -> int:
+    """The one of them that limits."""
+    buffers = _buffers(facts, kind)
     return buffers.receive_bytes if kind == RECEIVE_WINDOW else buffers.send_bytes
 
 
@@ -211,6 +217,8 @@ def _larger_buffer(facts: ProgramFacts, saves: Saves, kind: str, window_ns: int)
     wanted = math.ceil(facts.path.bdp_bytes / share / MIB_BYTES) * MIB_BYTES
     now = _buffer_bytes(facts, kind)
     need = f"rate x RTT is {units.mib_text(facts.path.bdp_bytes)}"
+    if kind == RECEIVE_WINDOW and (window := _buffers(facts, kind).window_bytes):
+        return saves(f"a window of more than {units.format_size(window)}, {need}", window_ns)
     if now >= wanted or now * share >= facts.streamed_bytes:
         option = "SO_RCVBUF" if kind == RECEIVE_WINDOW else "SO_SNDBUF"
         text = f"let the kernel size the {end}'s buffer: the program sets a smaller one ({option}), {need}"

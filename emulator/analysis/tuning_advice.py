@@ -41,7 +41,8 @@ class Advice(Struct, frozen=True):
 
 def windows(sender: Buffers, receiver: Buffers) -> Windows:
     """What the hosts' settings let one stream have in flight."""
-    return Windows(int(receiver.receive_bytes * WINDOW_SHARE), int(sender.send_bytes * IN_FLIGHT_SHARE))
+    window = int(receiver.receive_bytes * WINDOW_SHARE) if receiver.window_bytes is None else receiver.window_bytes
+    return Windows(window, int(sender.send_bytes * IN_FLIGHT_SHARE))
 
 
 def measured_windows(seen: Evidence) -> Windows:
@@ -73,6 +74,8 @@ def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction
         case verdict.RECEIVE_WINDOW if seen.sockets:
             law = prediction.after(verdict.RECEIVE_WINDOW)
             now, window = seen.receiver.receive_bytes, seen.sockets.peer_window_bytes
+            if limit := seen.receiver.window_bytes:
+                return _buffer(path, "window", limit, limit, law.bytes_per_s, law.name)
             return _buffer(path, "tcp_rmem max", now, window, law.bytes_per_s, law.name)
         case verdict.CONGESTION_WINDOW:
             return _loss(path, seen, prediction)

@@ -20,6 +20,7 @@ SPURIOUS_SHARE = 0.25
 FIRST_TIMEOUT_NS = 1_000_000_000
 """TCP's initial retransmission timeout on an unknown path (RFC 6298; TCP_TIMEOUT_INIT)."""
 UNEVEN_BUFFERS = 2
+WINDOW_TOLERANCE = 0.05
 
 
 def of_lane(path: TcpPath, seen: LaneEvidence) -> list[Caveat]:
@@ -133,13 +134,26 @@ def _cpu(_: TcpPath, seen: Evidence) -> str:
 
 def _one_end(path: TcpPath, seen: Evidence) -> str:
     """Data flows from the sender's send buffer into the receiver's receive buffer. A much smaller one is told where it
-    limits the streams; in other cells it does no harm."""
+    limits the streams; in other cells it does no harm, nor where a window was asked for."""
     send, receive = seen.sender.send_bytes, seen.receiver.receive_bytes
     smaller = SEND_BUFFER if send < receive else RECEIVE_WINDOW
-    if max(send, receive) <= UNEVEN_BUFFERS * min(send, receive) or judge(path, seen).kind != smaller:
+    even = max(send, receive) <= UNEVEN_BUFFERS * min(send, receive)
+    if even or seen.receiver.window_bytes is not None or judge(path, seen).kind != smaller:
         return ""
     texts = map(units.mib_text, (send, receive))
     return "the two ends are tuned differently: {} to send, {} to receive; the smaller buffer limits".format(*texts)
+
+
+def _window(path: TcpPath, seen: Evidence) -> str:
+    """The receive window that limits the streams should be the one that was asked for."""
+    asked_bytes = seen.receiver.window_bytes
+    if asked_bytes is None or seen.sockets is None or judge(path, seen).kind != RECEIVE_WINDOW:
+        return ""
+    found_bytes = seen.sockets.peer_window_bytes
+    if abs(found_bytes - asked_bytes) <= WINDOW_TOLERANCE * asked_bytes:
+        return ""
+    found, asked = units.mib_text(found_bytes), units.format_size(asked_bytes)
+    return f"the receiver offered {found} instead of {asked}: only 64 KiB, 128 KiB, 256 KiB and so on are exact"
 
 
 def _sender_figure(_: TcpPath, seen: Evidence) -> str:
@@ -175,6 +189,7 @@ DETECTORS: tuple[tuple[str, bool, Callable[[TcpPath, Evidence], str]], ...] = (
     *LANE_DETECTORS[3:],
     ("cpu", False, _cpu),
     ("one-end-tuned", False, _one_end),
+    ("window-not-as-asked", False, _window),
     ("sender-figure", False, _sender_figure),
     ("short-run", False, _short),
 )

@@ -35,10 +35,14 @@ KINDS = (LINE, RECEIVE_WINDOW, SEND_BUFFER, CONGESTION_WINDOW, SLOW_START, CPU, 
 
 
 class Buffers(Struct, frozen=True):
-    """The largest buffers that autotuning gives a socket at one host, in bytes (third value of tcp_rmem, tcp_wmem)."""
+    """The largest buffers that autotuning gives a socket at one host, in bytes (third value of tcp_rmem, tcp_wmem).
+
+    `window_bytes` is the most that it offers, where its routes limit that.
+    """
 
     receive_bytes: int
     send_bytes: int
+    window_bytes: int | None = None
 
 
 class Throughput(Struct, frozen=True):

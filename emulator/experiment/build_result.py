@@ -42,7 +42,8 @@ def wanted_duration_s(spec: CellSpec) -> float:
 
     The kernel's default buffers do not matter: autotuning takes longer than a slow start to reach them.
     """
-    window = min(2 * spec.path.bdp_bytes, spec.profile.tcp_rmem[2] if spec.profile.tcp_rmem else 2**62)
+    most = spec.profile.window or (spec.profile.tcp_rmem[2] if spec.profile.tcp_rmem else 2**62)
+    window = min(2 * spec.path.bdp_bytes, most)
     return tuning_advice.wanted_duration_s(spec.path, window, spec.profile.initcwnd or tcp_path.INITCWND_SEGMENTS)
 
 

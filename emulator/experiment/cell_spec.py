@@ -32,7 +32,9 @@ def buffers_of(profile: Profile) -> Buffers:
     """The largest socket buffers of a host under a profile."""
     receive, send = profile.tcp_rmem, profile.tcp_wmem
     return Buffers(
-        receive[2] if receive else KERNEL_BUFFERS.receive_bytes, send[2] if send else KERNEL_BUFFERS.send_bytes
+        receive[2] if receive else KERNEL_BUFFERS.receive_bytes,
+        send[2] if send else KERNEL_BUFFERS.send_bytes,
+        profile.window,
     )
 
 
@@ -101,7 +103,8 @@ class CellSpec(Struct, frozen=True):
     @property
     def expected_bytes_per_s(self) -> float:
         """The throughput that full buffers allow, to estimate block sizes and the cell's duration."""
-        full = throughput_models.Windows(self.buffers.receive_bytes, self.buffers.send_bytes)
+        receive = self.buffers.window_bytes or self.buffers.receive_bytes
+        full = throughput_models.Windows(receive, self.buffers.send_bytes)
         return throughput_models.predict(self.path, full).bytes_per_s
 
     @property

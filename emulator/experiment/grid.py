@@ -42,6 +42,8 @@ ECHOES_S = 6.0
 DEFAULT_PROFILES = (tcp_profiles.DEFAULT.name, tcp_profiles.MAXIMUM)
 WINDOW_SHARE = 0.72
 """The window's share of a receive buffer that has its full size from the start; measured at MTU 1500 on Linux 6.12."""
+LEAST_EXACT_WINDOW_BYTES, EXACT_WINDOWS = 1 << 16, 3
+"""A window of 64 KiB or of a power of two above is exact: its route limits it, in a buffer that holds three."""
 SEND_WINDOWS = 4
 _CALLED = {"lane": "lane", "tcp_profile": "TCP profile", "cc": "congestion control"}
 
@@ -197,11 +199,17 @@ def _of_lane(base: Topology, axes: Axes, known: Mapping[str, Profile]) -> list[C
 
 
 def of_window(window_bytes: int) -> Profile:
-    """A profile with which the receiver offers this window from the start, and the sender can fill it."""
+    """A profile with which the receiver offers this window, and the sender can fill it.
+
+    A window that is not exact depends on the kernel: the buffer limits it, or the route.
+    """
     receive = round(window_bytes / WINDOW_SHARE)
+    if window_bytes >= LEAST_EXACT_WINDOW_BYTES and window_bytes.bit_count() == 1:
+        receive = min(EXACT_WINDOWS * window_bytes, LARGEST_BUFFER_BYTES)
     send = min(max(SEND_WINDOWS * window_bytes, KERNEL_BUFFERS.send_bytes), LARGEST_BUFFER_BYTES)
     name = f"window-{units.compact(units.format_size(window_bytes))}"
-    return Profile(name, (4096, receive, receive), (4096, 131072, send), no_metrics_save=True)
+    triples = (4096, receive, receive), (4096, 131072, send)
+    return Profile(name, *triples, no_metrics_save=True, window=window_bytes)
 
 
 def duration_s(spec: CellSpec) -> int:

@@ -11,6 +11,7 @@ from emulator.experiment.attempts import Attempts
 from emulator.experiment.cell_spec import CellSpec
 from emulator.hosts.host import Host
 from emulator.hosts.tools import nstat, ping
+from emulator.model.tcp_profile import Profile
 
 PING_COUNT = 3
 _TIMEOUT_S = 30.0
@@ -34,10 +35,10 @@ def idle_rtt_ns(spec: CellSpec, sender: Host, receiver: Host, attempts: Attempts
     return min(echo.rtts_ns)
 
 
-def buffers(host: Host) -> Buffers:
-    """The largest socket buffers that the host's kernel gives now."""
+def buffers(host: Host, profile: Profile) -> Buffers:
+    """The largest socket buffers that the host's kernel gives now, under this profile."""
     receive, send = (int(host.read_sysctl(f"net.ipv4.{name}").split()[2]) for name in ("tcp_rmem", "tcp_wmem"))
-    return Buffers(receive, send)
+    return Buffers(receive, send, profile.window)
 
 
 def counters(hub: Host, site: Host) -> dict[str, int]:

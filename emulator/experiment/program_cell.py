@@ -56,8 +56,8 @@ def measure(spec: CellSpec, appliance: Appliance, hub: Host, site: Host, unset: 
         **asdict(lane.evidence),
         program=program,
         path=busier_path(spec, program),
-        client=observe_cell.buffers(client),
-        server=observe_cell.buffers(server),
+        client=observe_cell.buffers(client, spec.profile),
+        server=observe_cell.buffers(server, spec.profile),
         initcwnd=spec.profile.initcwnd or INITCWND_SEGMENTS,
     )
     judgement = program_verdict.judge(facts)

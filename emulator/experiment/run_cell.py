@@ -161,8 +161,8 @@ def _measure(
         sockets=sockets[0],
         lane=replace(lane.evidence, queues=lane.queues[0]),
         delays=Delays(rtt_ns, idle, loaded.latency),
-        sender=observe_cell.buffers(sender),
-        receiver=observe_cell.buffers(receiver),
+        sender=observe_cell.buffers(sender, spec.profile),
+        receiver=observe_cell.buffers(receiver, spec.profile),
         late=lane.late,
         unset=unset,
         caveats=tuple(attempts.caveats),
@@ -174,8 +174,8 @@ def _measure(
             transfer=transfers[1],
             sockets=sockets[1],
             lane=replace(lane.evidence, queues=lane.queues[1], cached_metrics=cached[1]),
-            sender=observe_cell.buffers(receiver),
-            receiver=observe_cell.buffers(sender),
+            sender=observe_cell.buffers(receiver, spec.profile),
+            receiver=observe_cell.buffers(sender, spec.profile),
         )
         results.append(conclude(spec.ways[1], back))
     raw = machine_facts.beside(sender, {spec.workload.kind: answer})

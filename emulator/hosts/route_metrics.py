@@ -1,4 +1,4 @@
-"""Metrics of a host's connected routes: sets and restores initcwnd and initrwnd with `ip route change`.
+"""Metrics of a host's connected routes: sets and restores initcwnd, initrwnd and window with `ip route change`.
 
 Each change repeats all other attributes of the route: `ip` would reset an omitted proto, scope or src.
 """
@@ -17,14 +17,15 @@ _TIMEOUT_S = 30.0
 
 
 class Metrics(Struct, frozen=True):
-    """A route's initial windows in segments; None keeps the kernel's default."""
+    """A route's initial windows in segments, and the most bytes that a host offers; None keeps the kernel's default."""
 
     initcwnd: int | None = None
     initrwnd: int | None = None
+    window: int | None = None
 
     def words(self) -> list[str]:
         """The metrics as arguments of `ip route`."""
-        given = (("initcwnd", self.initcwnd), ("initrwnd", self.initrwnd))
+        given = (("initcwnd", self.initcwnd), ("initrwnd", self.initrwnd), ("window", self.window))
         return [word for name, value in given if value is not None for word in (name, str(value))]
 
 
@@ -58,7 +59,7 @@ def parse(text: str, device: str) -> list[Route]:
 
 def _route(entry: dict[str, Any], device: str) -> Route:
     metrics = dict((entry.get("metrics") or [{}])[0])
-    found = Metrics(metrics.pop("initcwnd", None), metrics.pop("initrwnd", None))
+    found = Metrics(*(metrics.pop(name, None) for name in Metrics.__struct_fields__))
     priority = {"metric": entry["metric"]} if "metric" in entry else {}
     others = tuple(str(word) for pair in (priority | metrics).items() for word in pair)
     return Route(entry["dst"], device, entry["prefsrc"], found, others)

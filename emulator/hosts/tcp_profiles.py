@@ -112,7 +112,7 @@ def _profile(source: yaml_source.Source, name: str, values: yaml_source.Tree) ->
     if not isinstance(values, dict):
         source.wrong((name,), "use a mapping such as 'tcp_rmem: 4KiB 8MiB 32MiB'")
         return None
-    known = [name for name in Profile.__struct_fields__ if name != "name"]
+    known = [name for name in Profile.__struct_fields__ if name not in ("name", "window")]
     read: dict[str, object] = {}
     for key, value in values.items():
         if key not in known:
@@ -180,11 +180,22 @@ def put_on(profile: Profile, host: Host) -> None:
     """Apply a profile to a host. Raises MissingError, MeasureError; part of the profile may then be applied."""
     for name, value in sysctls_of(profile).items():
         host.write_sysctl(name, value)
-    metrics = route_metrics.Metrics(profile.initcwnd, profile.initrwnd)
+    metrics = _metrics(profile)
     for one in route_metrics.connected(host) if metrics != route_metrics.NONE else ():
-        route_metrics.change(host, one, metrics)
+        route_metrics.change(host, one, replace(metrics, window=metrics.window or one.metrics.window))
     if profile.qdisc:
         root_qdisc.put_on(host, profile.qdisc)
+
+
+def _metrics(profile: Profile) -> route_metrics.Metrics:
+    """The metrics of the hosts' routes under a profile.
+
+    A route's `window` is the most that its host offers. From Linux 6.7 on the window outgrows it when the first
+    segments arrive, up to what its scale allows: 65535 << N bytes, where N comes from the size of the route's `window`.
+    Just below a power of two that is all but the same figure.
+    """
+    window = None if profile.window is None else profile.window - 1
+    return route_metrics.Metrics(profile.initcwnd, profile.initrwnd, window)
 
 
 @contextlib.contextmanager
@@ -194,7 +205,7 @@ def applied(profile: Profile, *hosts: Host) -> Iterator[tuple[str, ...]]:
     Yields what could not be set and what to do about it, for the user to read: tcp_mem is global to the machine, and a
     container does not show it. Any other setting that a host lacks is an error.
     """
-    routes, qdisc = (profile.initcwnd, profile.initrwnd) != (None, None), profile.qdisc is not None
+    routes, qdisc = _metrics(profile) != route_metrics.NONE, profile.qdisc is not None
     fitting = [(host, _fitting(profile, host)) for host in hosts]
     with contextlib.ExitStack() as undo:
         # Save every host before changing any: they may share the machine's settings.

@@ -159,7 +159,8 @@ AXES: tuple[SweepAxis, ...] = (
     ),
     SweepAxis(
         "window", units.parse_size_bytes, "a size such as 1MiB", "SIZE,...", "Receive windows",
-        "Receive windows, each a TCP profile of its own.", ("256KiB", "1MiB"), "those of the TCP profiles",
+        "Receive windows, each a TCP profile of its own; 64KiB and its doubles are exact.", ("256KiB", "1MiB"),
+        "those of the TCP profiles",
         (SMALLEST_WINDOW_BYTES, LARGEST_WINDOW_BYTES, units.format_size, "what socket buffers can offer"),
     ),
     SweepAxis(
@@ -264,7 +265,7 @@ OLD_WORDS = {"profile": "tcp_profile"}
 class Axes(Struct, frozen=True):
     """The values of every axis (ns, bit/s, p32, bytes, s); an empty axis keeps the lane's, profile's or kernel's value.
 
-    `window` makes profiles whose receive buffer offers a window of that many bytes; without it and `tcp_profile` there
+    `window` makes profiles with which a receiver offers a window of that many bytes; without it and `tcp_profile` there
     are default and max. The fields are called as in `AXES`.
     """
 

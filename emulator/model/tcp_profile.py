@@ -21,7 +21,8 @@ class Profile(Struct, frozen=True):
 
     `tcp_rmem`, `tcp_wmem`: min, default, max in bytes (Documentation/networking/ip-sysctl.rst); `tcp_mem`: low,
     pressure, high in pages, global to the machine. `initcwnd`, `initrwnd`: segments, per route. `tcp_ecn`: 0 none,
-    1 asked for and granted, 2 granted. `qdisc`: the root qdisc of the interface, one of HOST_QDISCS.
+    1 asked for and granted, 2 granted. `qdisc`: the root qdisc of the interface, one of HOST_QDISCS. `window`: the
+    receive window in bytes, per route; only an experiment sets it, no profile of a file.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Profile(Struct, frozen=True):
     initrwnd: int | None = None
     tcp_ecn: int | None = None
     qdisc: str | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         for field in ("tcp_rmem", "tcp_wmem", "tcp_mem"):

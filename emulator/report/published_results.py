@@ -47,7 +47,7 @@ FOUNDING_WORDS = (
 TRANSCONTINENTAL_WORDS = (
     "The effective window decides. iperf3 -w 256K sets a socket buffer of twice that size here, and the kernel offers "
     "three quarters of it or more: 5.1 MiB/s (0.0425 Gbit/s), and 19.6 MiB/s (0.165 Gbit/s) for -w 1M. This run's "
-    "profiles set the buffer such that the window equals the published one.",
+    "profiles limit the window to the published one.",
 )
 
 

@@ -25,6 +25,7 @@ def test_following_advice_changes_the_one_setting_that_it_names() -> None:
     planted = draw(7, list(PLANTS).index(verdict.RECEIVE_WINDOW))
     spec, _ = as_advised(planted, "tcp_rmem max", "3 MiB")
     assert spec.profile == replace(planted.spec.profile, tcp_rmem=(*spec.profile.tcp_rmem[:2], 3 * 2**20))
+    assert as_advised(planted, "window", "2 MiB")[0].profile.window == 2 * 2**20
     assert as_advised(planted, "congestion control", "bbr")[0] == replace(planted.spec, congestion_control="bbr")
     assert as_advised(planted, "streams", "4")[0] == replace(planted.spec, streams=4)
     assert as_advised(planted, "duration", "33 s")[0] == replace(planted.spec, duration_s=33)

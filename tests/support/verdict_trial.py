@@ -17,6 +17,7 @@ from emulator import units
 from emulator.analysis import verdict
 from emulator.experiment.cell_result import CellResult
 from emulator.experiment.cell_spec import CellSpec
+from emulator.experiment.grid import of_window
 from emulator.model.impairment import Buffer
 from emulator.model.lane_patch import LanePatch
 from emulator.units import MIB_BYTES
@@ -128,6 +129,8 @@ def as_advised(planted: Planted, setting: str, wanted: str) -> tuple[CellSpec, S
             key = setting.split()[0]
             buffers = (*getattr(profile, key)[:2], round(amount * MIB_BYTES))
             return replace(spec, profile=replace(profile, **{key: buffers})), planted.spoil
+        case "window":
+            return replace(spec, profile=of_window(units.parse_size_bytes(wanted))), planted.spoil
         case "congestion control":
             return replace(spec, congestion_control=wanted), planted.spoil
         case "the lane's buffer":

@@ -67,6 +67,13 @@ def test_a_buffer_below_a_paced_burst_is_enlarged_and_any_other_wants_bbr() -> N
         assert given(path, seen).startswith("congestion control from cubic to bbr: 1140 MiB/s")
 
 
+def test_a_window_that_a_route_limits_is_what_must_be_larger() -> None:
+    window = Buffers(3 * MIB, 4 * MIB, MIB)
+    asked = changed(SEEN, receiver=window, sender=Buffers(6 * MIB, 64 * MIB), rwnd_share=0.9, peer_window_bytes=MIB)
+    assert tuning_advice.windows(asked.sender, window).receive_bytes == MIB
+    assert given(PATH, asked).startswith("window from 1 MiB to 37 MiB: ")
+
+
 def test_a_slow_start_wants_time() -> None:
     seen = changed(SEEN, settled=False, wanted_duration_s=40, receiver=Buffers(2**29, 2**29))
     assert given(PATH, seen).startswith("duration from 10 s to 40 s: ")

@@ -52,6 +52,11 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         "the two ends are tuned differently: 4 MiB to send, 32 MiB to receive; the smaller buffer limits",
     ),
     (
+        "window-not-as-asked",
+        {"receiver": Buffers(6 * MIB, 4 * MIB, 5 * MIB), "rwnd_share": 0.9},
+        "the receiver offered 3 MiB instead of 5 MiB: only 64 KiB, 128 KiB, 256 KiB and so on are exact",
+    ),
+    (
         "sender-figure",
         {"sent_bytes": 997 * MIB},
         "the sender counted 148 MiB more than arrived: only the receiver's figure is valid",
@@ -77,13 +82,14 @@ def test_each_speaks_alone(name: str, changes: dict[str, Any], text: str) -> Non
     [
         {},
         {"rwnd_share": 0.9},
+        {"sender": Buffers(64 * MIB, 64 * MIB), "receiver": Buffers(9 * MIB, 4 * MIB, 3 * MIB), "rwnd_share": 0.9},
         {"steady_bytes_per_s": 1139 * MIB, "peer_window_bytes": 64 * MIB, "sndbuf_share": 0.9},
     ],
-    ids=["neither", "the-larger", "line"],
+    ids=["neither", "the-larger", "asked", "line"],
 )
 def test_ends_of_different_buffers_do_no_harm_where_the_smaller_does_not_limit(changes: dict[str, Any]) -> None:
     """Linux 7.2 lets the receive buffer grow to 32 MiB by itself, the send buffer to 4 MiB."""
-    assert validity_checks.find(PATH, seen(receiver=Buffers(32 * MIB, 4 * MIB), **changes)) == []
+    assert validity_checks.find(PATH, seen(**{"receiver": Buffers(32 * MIB, 4 * MIB), **changes})) == []
 
 
 def test_loss_per_super_frame() -> None:

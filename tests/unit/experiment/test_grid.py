@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from support.folders import TOPOLOGIES
 
+from emulator.analysis import tcp_path
 from emulator.config import loader
 from emulator.errors import InputError
 from emulator.experiment import grid
@@ -85,8 +87,13 @@ def test_windows_are_profiles() -> None:
     (spec,) = cells(rtt=(71 * MS,), window=(MIB,))
     assert spec.profile.name == "window-1MiB"
     assert spec.profile.tcp_rmem is not None
-    assert spec.profile.tcp_rmem[2] * grid.WINDOW_SHARE == pytest.approx(MIB, rel=1e-6)
+    assert (spec.profile.window, spec.profile.tcp_rmem[2]) == (MIB, 3 * MIB)
     assert spec.prediction.limit == "receive window"
+    assert spec.prediction.bytes_per_s == pytest.approx(tcp_path.window_bytes_per_s(MIB, 71 * MS))
+    (odd,) = cells(rtt=(71 * MS,), window=(300 * 1024,))
+    assert odd.profile.tcp_rmem is not None
+    assert odd.profile.tcp_rmem[2] * grid.WINDOW_SHARE == pytest.approx(300 * 1024, rel=1e-6)
+    assert CellSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,12 @@ def test_a_route_with_metrics() -> None:
     assert route_metrics.parse(SHOWN, "eth0") == [Route("10.77.0.0/24", "eth0", "10.77.0.1", Metrics(40, None))]
 
 
+def test_a_window_is_a_metric_that_is_set_and_put_back() -> None:
+    (one,) = route_metrics.parse(SHOWN.replace('"initcwnd":40', '"initcwnd":40,"window":65535,"rtt":100'), "eth0")
+    assert (one.metrics, one.others) == (Metrics(40, None, 65535), ("rtt", "100"))
+    assert one.change_argv(one.metrics)[-6:] == ["rtt", "100", "initcwnd", "40", "window", "65535"]
+
+
 def test_no_routes() -> None:
     assert route_metrics.parse("", "eth0") == []
 
