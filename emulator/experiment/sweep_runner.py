@@ -244,7 +244,7 @@ def _outcome(spec: CellSpec, future: Future[Result]) -> Outcome | None:
 
 
 def _failed(spec: CellSpec, error: LonghaulError) -> Outcome:
-    """The outcome of a cell that failed; whoever tells of it names the cell."""
+    """The outcome of a cell that failed, with the reason alone: those who read it know the cell."""
     return Outcome(spec, None, str(error).removeprefix(f"{spec.id}: "))
 
 
