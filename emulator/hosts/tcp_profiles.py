@@ -190,7 +190,7 @@ def put_on(profile: Profile, host: Host) -> None:
 def _metrics(profile: Profile) -> route_metrics.Metrics:
     """The metrics of the hosts' routes under a profile.
 
-    A route's `window` is the most that its host offers. From Linux 6.7 on the window outgrows it when the first
+    A route's `window` is the most that its host offers. On Linux 6.12 and 7.2 the window outgrows it when the first
     segments arrive, up to what its scale allows: 65535 << N bytes, where N comes from the size of the route's `window`.
     Just below a power of two that is all but the same figure.
     """
