@@ -1,6 +1,7 @@
 //! One direction at work, a thread of its own: frames in at one port, through their bands, out at the other.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -263,9 +264,7 @@ impl Direction {
             match unsafe { self.egress.send(&records) } {
                 Ok(count) => self.sent(count, now),
                 Err(error) => {
-                    let busy = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS));
-                    let late = self.outbox.front().map_or(0, |(_, f)| now.saturating_sub(f.due));
-                    if busy && late < STUCK_NS {
+                    if self.is_busy(&error, now) {
                         return true;
                     }
                     if let Some((slot, _)) = self.forget_first() {
@@ -274,6 +273,18 @@ impl Direction {
                 }
             }
         }
+    }
+
+    /// Whether the first frame may go when it is sent again: where the port is full, the kernel says the same as where it
+    /// cannot cut a super-frame.
+    fn is_busy(&mut self, error: &io::Error, now: Ns) -> bool {
+        let first = match self.outbox.front() {
+            Some((_, frame)) => *frame,
+            None => return false,
+        };
+        matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS))
+            && now.saturating_sub(first.due) < STUCK_NS
+            && !packet::is_opaque(self.arena.bytes(first.place, first.record_bytes as usize))
     }
 
     fn sent(&mut self, count: usize, now: Ns) {

@@ -49,7 +49,12 @@ impl MemoryPort {
 
     /// A frame comes in, stamped, and with a tag that the kernel has taken off.
     pub fn arrives(&self, frame: &[u8], stamp: Ns, tag: Tag) {
-        self.with(|state| state.coming.push_back((frame.to_vec(), stamp, tag)));
+        self.record_arrives(&[&[0; VNET][..], frame].concat(), stamp, tag);
+    }
+
+    /// The same of a record: the virtio_net header and the frame.
+    pub fn record_arrives(&self, record: &[u8], stamp: Ns, tag: Tag) {
+        self.with(|state| state.coming.push_back((record.to_vec(), stamp, tag)));
     }
 
     /// All frames that were sent, with no virtio_net header.
@@ -113,8 +118,7 @@ impl Port for MemoryPort {
             }
             let mut count = 0;
             while count < messages.len() && !state.coming.is_empty() {
-                let (frame, stamp, tag) = state.coming.pop_front().unwrap();
-                let record = [&[0; VNET][..], &frame].concat();
+                let (record, stamp, tag) = state.coming.pop_front().unwrap();
                 let message = &mut messages[count];
                 let kept = fill(message, &record);
                 message.msg_len = kept as u32;

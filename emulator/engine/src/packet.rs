@@ -10,6 +10,8 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
 const GSO_ECN: u8 = 0x80;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 const ETHERNET: usize = 14;
 const VLAN: usize = 4;
 const FIN_PSH: u8 = 0x09;
@@ -83,6 +85,20 @@ fn network(frame: &[u8]) -> Option<(usize, bool)> {
     (frame.get(start)? >> 4 == version && frame.len() >= start + shortest).then_some((start, v6))
 }
 
+/// The protocol behind the outermost IP header and its extension headers, and where its header begins.
+fn outer_protocol(frame: &[u8], network: usize, v6: bool) -> Option<(u8, usize)> {
+    if !v6 {
+        return Some((frame[network + 9], network + usize::from(frame[network] & 15) * 4));
+    }
+    let (mut protocol, mut at) = (frame[network + 6], network + 40);
+    // Hop by hop, routing, destination options.
+    while matches!(protocol, 0 | 43 | 60) {
+        (protocol, at) = (*frame.get(at)?, at + 8 + usize::from(*frame.get(at + 1)?) * 8);
+    }
+    Some((protocol, at))
+}
+
+/// Of a tunnel's super-frame the virtio_net header names the inner transport header: nobody but its sender can cut it.
 fn super_frame(record: &[u8]) -> Option<Super> {
     let frame = &record[VNET..];
     let udp = match record[1] & !GSO_ECN {
@@ -95,7 +111,7 @@ fn super_frame(record: &[u8]) -> Option<Super> {
     let header = if udp { 8 } else { usize::from(frame.get(transport + 12)? >> 4) * 4 };
     let payload = transport + header;
     let fits = record[0] & NEEDS_CSUM != 0
-        && transport >= network + if v6 { 40 } else { 20 }
+        && outer_protocol(frame, network, v6)? == (if udp { UDP } else { TCP }, transport)
         && header >= if udp { 8 } else { 20 }
         && payload < frame.len();
     (fits && gso_size > 0).then_some(Super { udp, gso_size, network, transport, payload })
@@ -104,6 +120,11 @@ fn super_frame(record: &[u8]) -> Option<Super> {
 /// Whether `piece` can cut this record.
 pub fn splits(record: &[u8]) -> bool {
     super_frame(record).is_some()
+}
+
+/// Whether this record is a super-frame that `piece` cannot cut, and perhaps the kernel neither.
+pub fn is_opaque(record: &[u8]) -> bool {
+    record[1] & !GSO_ECN != GSO_NONE && !splits(record)
 }
 
 /// Writes the packets first..first + count of a super-frame to `out`, as a record of its own; its length.
@@ -116,6 +137,9 @@ pub fn piece(record: &[u8], first: usize, count: usize, out: &mut [u8]) -> Optio
     let out = out.get_mut(..len)?;
     out[..VNET + parts.payload].copy_from_slice(&record[..VNET + parts.payload]);
     out[VNET + parts.payload..].copy_from_slice(&frame[from..to]);
+    // The kernel's length of what it had in one piece of memory, which is more than the headers where a frame was short. The
+    // kernel refuses a record that is shorter.
+    out[2..4].copy_from_slice(&(parts.payload as u16).to_ne_bytes());
     if to - from <= parts.gso_size {
         out[1] = GSO_NONE;
         out[4..6].copy_from_slice(&[0, 0]);
@@ -155,9 +179,9 @@ fn lengths(frame: &mut [u8], parts: &Super, first: usize) {
     let addresses = &frame[network + addresses.start..network + addresses.end];
     let protocol = if v6 {
         if parts.udp {
-            17
+            UDP
         } else {
-            6
+            TCP
         }
     } else {
         protocol

@@ -109,6 +109,37 @@ fn pieces_are_sound_and_together_they_are_the_whole() {
 }
 
 #[test]
+fn a_piece_says_how_long_its_own_headers_are() {
+    // A short super-frame stands in one piece of the kernel's memory, all of which it calls headers.
+    let mut whole = super_frame(false, false, 2 * SIZE);
+    let len = whole.len() - VNET;
+    whole[2..4].copy_from_slice(&(len as u16).to_ne_bytes());
+    for (first, count) in [(0, 1), (1, 1), (0, 2)] {
+        let part = cut(&whole, first, count);
+        assert_eq!(usize::from(u16::from_ne_bytes([part[2], part[3]])), 14 + 20 + 32);
+    }
+}
+
+#[test]
+fn only_what_is_transported_by_the_outer_header_is_cut() {
+    let whole = super_frame(true, false, 3000);
+    assert!(splits(&whole) && !is_opaque(&whole));
+    let mut tunnel = whole.clone();
+    tunnel[VNET + 14 + 6] = 4;
+    assert!(is_opaque(&tunnel) && piece(&tunnel, 0, 1, &mut [0; 9000]).is_none());
+    // Behind a header of destination options it is the outer header's still.
+    let mut optional = whole.clone();
+    optional.splice(VNET + 54..VNET + 54, [6, 0, 1, 4, 0, 0, 0, 0]);
+    optional[VNET + 14 + 6] = 60;
+    for (at, value) in [(2, 54 + 8 + 32), (6, 54 + 8)] {
+        optional[at..at + 2].copy_from_slice(&(value as u16).to_ne_bytes());
+    }
+    assert!(splits(&optional));
+    optional[VNET + 54] = 4;
+    assert!(is_opaque(&optional));
+}
+
+#[test]
 fn a_mark_is_put_and_the_checksum_stays_right() {
     for v6 in [false, true] {
         let mut record = cut(&super_frame(v6, true, 3000), 0, 1);

@@ -212,6 +212,50 @@ fn a_port_that_is_busy_is_waited_for_and_one_that_is_down_is_not() {
     assert_eq!(bench.stats[0].refused.get(), 2);
 }
 
+/// A tunnel's super-frame as a record: a TCP segment of 2000 bytes behind VXLAN, which the kernel calls plain TCP.
+fn tunnelled(number: u8) -> Vec<u8> {
+    let (outer, inner) = (14, 14 + 20 + 8 + 8 + 14);
+    let mut whole = vec![number; inner + 20 + 20 + 2000];
+    whole[12..14].copy_from_slice(&[8, 0]);
+    for (at, protocol) in [(outer, 17), (inner, 6)] {
+        whole[at..at + 12].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0]);
+    }
+    whole[inner + 20 + 12] = 0x50;
+    let mut record = vec![1, 1];
+    for field in [inner + 40, 1000, inner + 20, 16] {
+        record.extend_from_slice(&(field as u16).to_ne_bytes());
+    }
+    record.extend_from_slice(&whole);
+    record
+}
+
+#[test]
+fn a_tunnels_super_frame_that_is_refused_keeps_no_other_frame_waiting() {
+    let mut bench = Bench::new(plain(1));
+    bench.coming.record_arrives(&tunnelled(9), STAMP, None);
+    assert_eq!(bench.run(2 * MS), [9], "a kernel that can send it does");
+    bench.coming.record_arrives(&tunnelled(9), bench.clock.moment().real, None);
+    bench.step();
+    bench.going.refuses_with(Some(libc::ENOBUFS));
+    bench.clock.pass(MS);
+    assert_ne!(bench.step(), Wait::Blocked(-1));
+    assert_eq!((bench.stats[0].refused.get(), bench.stats[0].to_json()["queued"].clone()), (1, 0.into()));
+}
+
+#[test]
+fn a_tunnels_super_frame_is_not_cut() {
+    let half = Settings { loss_p32: P32 / 2, seed: Some(1), ..settings(1) };
+    let mut bench = Bench::new(DirectionSettings { settings: half, ..plain(1) });
+    (0..20).for_each(|_| bench.coming.record_arrives(&tunnelled(9), STAMP, None));
+    let whole = tunnelled(9).len() - packet::VNET;
+    bench.run(0);
+    bench.clock.pass(2 * MS);
+    bench.step();
+    let sent = bench.going.sent();
+    assert!(sent.iter().all(|frame| frame.len() == whole) && (4..17).contains(&sent.len()));
+    assert_eq!(bench.stats[0].lost.get() + sent.len() as u64, 20);
+}
+
 #[test]
 fn what_meets_a_full_buffer_is_counted_where_it_belongs() {
     let slow = Rate { bytes_per_s: 100_000, buffer_bytes: 300, burst_bytes: 0, ..Rate::default() };
