@@ -15,6 +15,13 @@ SS_FEATURES = 4
 STRING_BYTES = 32
 BLOCK_BITS = 32
 
+TUNNEL_SEGMENTATION = (
+    "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation", "tx-gre-segmentation", "tx-gre-csum-segmentation",
+    "tx-ipxip4-segmentation", "tx-ipxip6-segmentation",
+)  # fmt: skip
+"""What hands a tunnel's super-frames over whole. A packet socket calls such a frame plain TCP, and sends none
+(virtio_net_hdr_from_skb knows no tunnels): where these are off, the sender's kernel cuts it."""
+
 
 def offloads(name: str, wanted: tuple[str, ...]) -> frozenset[str]:
     """The features of `wanted` that are on, or that the driver turns on as soon as the hardware can. Raises OSError.

@@ -173,6 +173,7 @@ class NetlinkKernel:
         with _socket_in(v.namespace) as ip:
             index = ip.link_lookup(ifname=v.peer)[0]
             _quiet(v.peer)
+            ethtool.set_offloads(v.peer, dict.fromkeys(ethtool.TUNNEL_SEGMENTATION, False))
             ip.addr("replace", index=index, address=address, prefixlen=int(prefix))
             ip.link("set", index=1, state="up")
             ip.link("set", index=index, state="up")

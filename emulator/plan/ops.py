@@ -96,7 +96,7 @@ class DelVeth(Struct, frozen=True):
 
 
 class HostUp(Struct, frozen=True):
-    """Give a host its address and bring its interface and loopback up."""
+    """Give a host its address and bring its interface and loopback up; it sends no super-frames of tunnels."""
 
     veth: Veth
 
