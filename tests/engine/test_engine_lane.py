@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from emulator.kernel import engine_client
 from emulator.kernel.fake import FakeKernel
 from emulator.kernel.protocol import QueueCounters
 from emulator.model.flow_match import Match, filters
-from emulator.model.impairment import Buffer, Impairment
+from emulator.model.impairment import LONGEST_DELAY_NS, Buffer, Impairment
 from emulator.model.jitter_distribution import named
 from emulator.model.topology import Flow, Lane, Topology
 from emulator.plan.aqm import Codel
@@ -72,6 +73,13 @@ def test_jitter_by_a_table_needs_room_as_far_as_the_table_goes() -> None:
     even = Impairment(100 * MS, jitter_ns=10 * MS, rate_bps=10**9, buffer=Buffer(bytes=10**6))
     far = replace(even, distribution=(-100, 0, 3 * 8192))
     assert lane_memory_bytes(Lane("a", even, far)) == (16_500_000 + 10**6 + 2**26, 19_500_000 + 10**6 + 2**26)
+
+
+def test_the_engine_takes_the_longest_delay_of_a_topology() -> None:
+    settings = (engine_client.ENGINE / "src/settings.rs").read_text()
+    found = re.search(r"^pub const MAX_DELAY_NS: Ns = ([0-9_]+);$", settings, re.MULTILINE)
+    assert found
+    assert int(found[1]) == LONGEST_DELAY_NS
 
 
 def test_what_the_engine_cannot_do_is_named() -> None:

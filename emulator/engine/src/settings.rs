@@ -107,8 +107,8 @@ pub struct Settings {
     pub distribution: Arc<Vec<i16>>,
 }
 
-/// The longest accepted delay: an hour. A longer one is most likely a typing error.
-pub const MAX_DELAY_NS: Ns = 3_600_000_000_000;
+/// The longest accepted delay: a day, as of a topology (emulator/model/impairment.py, LONGEST_DELAY_NS).
+pub const MAX_DELAY_NS: Ns = 86_400_000_000_000;
 
 /// The longest table of a distribution (NETEM_DIST_MAX).
 pub const MAX_TABLE: usize = 16384;
@@ -347,8 +347,8 @@ mod tests {
         assert_eq!(wrong("[]"), "an object was expected, not []");
         assert_eq!(wrong(r#"{"delay_ns":1}"#), "limit: missing");
         assert_eq!(wrong(r#"{"delay":1}"#), "delay: unknown");
-        assert_eq!(wrong(r#"{"delay_ns":-1}"#), "delay_ns: -1 is not a whole number within 0..3600000000000");
-        assert_eq!(wrong(r#"{"delay_ns":"1ms"}"#), "delay_ns: \"1ms\" is not a whole number within 0..3600000000000");
+        assert_eq!(wrong(r#"{"delay_ns":-1}"#), "delay_ns: -1 is not a whole number within 0..86400000000000");
+        assert_eq!(wrong(r#"{"delay_ns":"1ms"}"#), "delay_ns: \"1ms\" is not a whole number within 0..86400000000000");
         let rate = r#"{"delay_ns":1,"limit":1,"rate":{"bytes_per_s":0}}"#;
         assert_eq!(wrong(rate), "rate.bytes_per_s: 0 is not a whole number of bytes per second, above 0");
         let model = r#"{"gemodel":[1,2,3]}"#;
