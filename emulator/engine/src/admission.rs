@@ -87,15 +87,18 @@ impl Direction {
         self.push(slot, &arrival, shape);
     }
 
-    /// Puts a copy of a frame on its way, if there is room for it.
+    /// Lets a copy of a frame meet a fate of its own, if there is room for it.
     fn duplicate(&mut self, slot: usize, arrival: &Arrival, shape: Shape) {
         if let Some(place) = self.arena.reserve() {
             let from = self.arena.pointer(arrival.place);
             let copy = self.arena.bytes(place, arrival.len);
             // SAFETY: both are as long as the record, and the reserved place overlaps no record.
             unsafe { std::ptr::copy_nonoverlapping(from, copy.as_mut_ptr(), arrival.len) };
+            let markable = packet::markable(copy);
             self.arena.commit(arrival.len);
-            self.push(slot, &Arrival { place, ..*arrival }, shape);
+            let band = self.bands.at(slot);
+            let fate = band.fates.fate_of_duplicate(&band.settings, markable);
+            self.meet(slot, Arrival { place, ..*arrival }, shape, fate);
         }
     }
 }

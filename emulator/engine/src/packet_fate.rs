@@ -29,7 +29,17 @@ impl PacketFates {
 
     /// The next packet's fate; `markable` says whether its sender speaks ECN.
     pub fn fate(&mut self, s: &Settings, markable: bool) -> Fate {
-        let mut fate = Fate { duplicated: self.random.chance(s.duplicate_p32), ..Fate::default() };
+        let duplicated = self.random.chance(s.duplicate_p32);
+        self.draw(s, markable, duplicated)
+    }
+
+    /// The fate of a duplicate, which netem puts through everything once more but for the duplication.
+    pub fn fate_of_duplicate(&mut self, s: &Settings, markable: bool) -> Fate {
+        self.draw(s, markable, false)
+    }
+
+    fn draw(&mut self, s: &Settings, markable: bool, duplicated: bool) -> Fate {
+        let mut fate = Fate { duplicated, ..Fate::default() };
         if self.loss.loses(s, &mut self.random) {
             if s.ecn && markable {
                 fate.marked = true;

@@ -131,6 +131,27 @@ fn duplicates_and_flows_go_together() {
 }
 
 #[test]
+fn a_duplicate_is_lost_and_corrupted_as_any_packet() {
+    let s = Settings { duplicate_p32: P32, loss_p32: P32 / 2, seed: Some(7), limit: 1 << 20, ..settings(1) };
+    let mut bench = Bench::new(DirectionSettings { settings: s.clone(), memory_bytes: 64 << 20, ..plain(1) });
+    let mut sent = 0;
+    for _ in 0..200 {
+        bench.arrive(0, 0..50);
+        sent += bench.run(0).len();
+    }
+    sent += bench.run(2 * MS).len();
+    // Where the packet was drawn to be lost its duplicate takes its place; else the duplicate is lost as often. As in netem:
+    // 1/2 + 1/2 (1 + 1/2).
+    assert!((12_300..12_700).contains(&sent), "{sent}");
+    assert_eq!(10_000 + bench.stats[0].duplicated.get() - bench.stats[0].lost.get(), sent as u64);
+    let s = Settings { loss_p32: 0, corrupt_p32: P32, ..s };
+    let mut bench = Bench::new(DirectionSettings { settings: s, ..plain(1) });
+    bench.arrive(0, 0..100);
+    bench.run(2 * MS);
+    assert_eq!((bench.stats[0].duplicated.get(), bench.stats[0].corrupted.get()), (100, 200));
+}
+
+#[test]
 fn a_live_change_of_flows_loses_and_reorders_nothing() {
     let mut bench =
         Bench::new(DirectionSettings { flows: vec![flow(5, settings(20)), flow(6, settings(8))], ..plain(10) });
