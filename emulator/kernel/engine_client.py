@@ -119,6 +119,8 @@ def start(op: engine_ops.StartWire) -> None:
             f"the wire engine is not built ({binary}): run scripts/install in a clone; for an installed package, "
             f"{BUILD}, and set LONGHAUL_WIRE to the binary"
         ) from None
+    except subprocess.TimeoutExpired:
+        raise KernelError(op, errno.ETIMEDOUT, f"the wire engine did not work within {ANSWER_S:g} s") from None
     if done.returncode:
         raise KernelError(op, errno.EIO, done.stderr.strip() or "the wire engine printed nothing")
 

@@ -1,12 +1,12 @@
 //! The control socket: one JSON object a line, one answer a line. Bounded: a line is at most MAX_LINE long and must
-//! come within TIMEOUT; requests are handled one after the other.
+//! come within TIMEOUT, as must whoever reads the answer; requests are handled one after the other.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Take, Write};
 use std::os::unix::io::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 
@@ -20,6 +20,8 @@ use crate::sys;
 /// Room for the longest table of a distribution in every flow of both directions.
 pub const MAX_LINE: u64 = 4 << 20;
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// Within one call to write, the kernel begins its timeout again with every 32 KiB.
+const MOST_WRITE: usize = 64 << 10;
 /// How often the ports are looked after.
 const LOOK_NS: u64 = 500_000_000;
 
@@ -82,25 +84,17 @@ impl Control {
     /// Answers one caller; whether the engine is to end.
     fn talk(&self, stream: UnixStream, engine: &mut Engine) -> io::Result<bool> {
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        let mut reader = BufReader::new(stream.try_clone()?.take(MAX_LINE));
-        let mut stream = stream;
-        let mut line = Vec::new();
-        while reader.read_until(b'\n', &mut line)? > 0 {
-            if line.last() != Some(&b'\n') {
-                return Ok(false);
-            }
-            reader.get_mut().set_limit(MAX_LINE);
-            let asked = request(&line);
+        let mut lines = Lines::new(&stream, TIMEOUT);
+        while let Some(line) = lines.next()? {
+            let asked = request(line);
             if let Ok(Request::Stop(drain)) = asked {
                 self.end(engine, drain);
                 let done = if drain { json!({ "ok": true, "drained": true }) } else { json!({ "ok": true }) };
-                tell(&mut stream, &done)?;
+                tell(&mut Timely::new(&stream, TIMEOUT), &done)?;
                 return Ok(true);
             }
-            tell(&mut stream, &answer(asked, engine))?;
-            line.clear();
+            let answer = answer(asked, engine);
+            tell(&mut Timely::new(&stream, TIMEOUT), &answer)?;
         }
         Ok(false)
     }
@@ -117,6 +111,70 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A stream of which all that is read or written has one deadline, however many calls that takes.
+struct Timely<'a> {
+    stream: &'a UnixStream,
+    end: Instant,
+}
+
+impl Timely<'_> {
+    fn new(stream: &UnixStream, timeout: Duration) -> Timely<'_> {
+        Timely { stream, end: Instant::now() + timeout }
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(Some(left))
+    }
+}
+
+impl Read for Timely<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        let mut stream = self.stream;
+        stream.read(bytes)
+    }
+}
+
+impl Write for Timely<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        let mut stream = self.stream;
+        stream.write(&bytes[..bytes.len().min(MOST_WRITE)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A caller's lines, of which each must come within `timeout` of being waited for.
+struct Lines<'a> {
+    reader: BufReader<Take<Timely<'a>>>,
+    timeout: Duration,
+    line: Vec<u8>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(stream: &'a UnixStream, timeout: Duration) -> Lines<'a> {
+        let reader = BufReader::new(Timely::new(stream, timeout).take(MAX_LINE));
+        Lines { reader, timeout, line: Vec::new() }
+    }
+
+    /// The next line; None when there is none, or none that is whole and short enough.
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        let rest = self.reader.get_mut();
+        rest.set_limit(MAX_LINE);
+        rest.get_mut().end = Instant::now() + self.timeout;
+        self.line.clear();
+        self.reader.read_until(b'\n', &mut self.line)?;
+        Ok(if self.line.last() == Some(&b'\n') { Some(&self.line) } else { None })
     }
 }
 
@@ -189,6 +247,52 @@ mod tests {
         let mut calls = Calls(Vec::new());
         tell(&mut calls, &json!({ "ok": true, "stats": [1, 2, 3] })).unwrap();
         assert_eq!(calls.0, [b"{\"ok\":true,\"stats\":[1,2,3]}\n".to_vec()]);
+    }
+
+    #[test]
+    fn a_line_has_one_deadline_however_slowly_it_comes() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"one\ntwo\n").unwrap();
+        let mut lines = Lines::new(&ours, Duration::from_millis(100));
+        assert_eq!(lines.next().unwrap(), Some(&b"one\n"[..]));
+        assert_eq!(lines.next().unwrap(), Some(&b"two\n"[..]));
+        let slow = std::thread::spawn(move || {
+            let send = |_: &u32| {
+                std::thread::sleep(Duration::from_millis(10));
+                theirs.write_all(b" ").is_ok()
+            };
+            (0..300).take_while(send).count()
+        });
+        assert!(lines.next().is_err());
+        drop(lines);
+        drop(ours);
+        assert!(slow.join().unwrap() < 200);
+    }
+
+    #[test]
+    fn whoever_does_not_read_the_answer_is_not_waited_for_longer() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let slow = std::thread::spawn(move || {
+            let mut some = [0; 100_000];
+            (0..300)
+                .take_while(|_| {
+                    std::thread::sleep(Duration::from_millis(10));
+                    theirs.read(&mut some).map_or(false, |count| count > 0)
+                })
+                .count()
+        });
+        let long = json!("x".repeat(20_000_000));
+        assert!(tell(&mut Timely::new(&ours, Duration::from_millis(100)), &long).is_err());
+        drop(ours);
+        assert!(slow.join().unwrap() < 200);
+    }
+
+    #[test]
+    fn a_line_that_is_not_whole_is_none() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"half").unwrap();
+        drop(theirs);
+        assert_eq!(Lines::new(&ours, TIMEOUT).next().unwrap(), None);
     }
 
     #[test]
