@@ -34,8 +34,8 @@ impl Band {
         }
     }
 
-    fn set(&mut self, settings: &Settings, seed: u64) {
-        self.pipeline.set(settings);
+    fn set(&mut self, settings: &Settings, seed: u64, now: Ns) {
+        self.pipeline.set(settings, now);
         if settings.seed != self.settings.seed {
             self.fates = PacketFates::new(settings.seed.unwrap_or(seed));
         }
@@ -59,20 +59,20 @@ impl Bands {
     /// none.
     pub fn new(settings: &DirectionSettings, stats: &[Arc<Stats>], seed: u64) -> Bands {
         let mut bands = Bands { slots: Vec::new(), order: Vec::new() };
-        bands.set(settings, stats, seed);
+        bands.set(settings, stats, seed, 0);
         bands
     }
 
-    /// From here on so. A band whose counters are among `stats` goes on with them; one whose are not takes no more frames,
+    /// From `now` on so. A band whose counters are among `stats` goes on with them; one whose are not takes no more frames,
     /// and goes when the last of it has left.
-    pub fn set(&mut self, settings: &DirectionSettings, stats: &[Arc<Stats>], seed: u64) {
+    pub fn set(&mut self, settings: &DirectionSettings, stats: &[Arc<Stats>], seed: u64, now: Ns) {
         let filters = std::iter::once(&[][..]).chain(settings.flows.iter().map(|flow| &flow.filters[..]));
         self.order.clear();
         for ((filters, settings), stats) in filters.zip(settings.all()).zip(stats) {
             let known = |slot: &Option<Band>| slot.as_ref().map_or(false, |band| Arc::ptr_eq(&band.stats, stats));
             let slot = match self.slots.iter().position(known) {
                 Some(slot) => {
-                    self.at(slot).set(settings, seed);
+                    self.at(slot).set(settings, seed, now);
                     slot
                 }
                 None => self.add(Band::new(filters, settings, stats, seed)),
@@ -225,7 +225,7 @@ mod tests {
         let mut bands = Bands::new(&direction(vec![flow(5, 100), flow(6, 500)]), &stats[..3], 1);
         let (gone, kept) = (push(&mut bands, 5, 0), push(&mut bands, 6, 0));
         let next = [stats[0].clone(), stats[2].clone(), stats[3].clone()];
-        bands.set(&direction(vec![flow(6, 50), flow(7, 70)]), &next, 1);
+        bands.set(&direction(vec![flow(6, 50), flow(7, 70)]), &next, 1, 0);
         assert_eq!(bands.classify(&tagged(5)), bands.classify(&tagged(0)));
         assert_eq!(push(&mut bands, 6, 10), kept);
         bands.forget_left();

@@ -25,18 +25,35 @@ impl Bottleneck {
         Bottleneck { rate, queue: VecDeque::new(), queued_bytes: 0, head: 0, empty: 0 }
     }
 
-    /// From the next frame on the link has this rate; None: none at all. What waits is not lost.
-    pub fn set(&mut self, rate: Option<Rate>) {
+    /// From `now` on the link has this rate; None: none at all. What waits is not lost, and leaves at the new rate: the
+    /// tokens that were there stay. What was due until `now` must have been taken before.
+    pub fn set(&mut self, rate: Option<Rate>, now: Ns) {
         let (old, new) = (self.speed(), rate.map_or(1, |r| u128::from(r.bytes_per_s)));
-        if new != old {
+        let waits = self.next_due().map_or(false, |due| due > now);
+        if waits {
+            let tokens = (u128::from(now) * old).saturating_sub(self.empty - self.cost());
+            self.head = u128::from(now) * new;
+            self.empty = self.head.saturating_sub(tokens);
+        } else if new != old {
             self.empty = self.empty / old * new;
             self.head = (self.head + old - 1) / old * new;
         }
         self.rate = rate;
+        if waits {
+            self.start();
+        }
     }
 
     fn speed(&self) -> u128 {
         self.rate.map_or(1, |r| u128::from(r.bytes_per_s))
+    }
+
+    /// The tokens that the first of the queue takes.
+    fn cost(&self) -> u128 {
+        match (self.rate, self.queue.front()) {
+            (Some(rate), Some(frame)) => u128::from(link_bytes(&rate, frame)) * SECOND,
+            _ => 0,
+        }
     }
 
     /// Finds out when the first of the queue leaves, and takes its tokens.
@@ -47,7 +64,7 @@ impl Bottleneck {
         };
         self.head = self.head.max(u128::from(frame.due) * self.speed());
         if let Some(rate) = self.rate {
-            let cost = u128::from(link_bytes(&rate, frame)) * SECOND;
+            let cost = self.cost();
             self.head = self.head.max(self.empty + cost);
             // A frame longer than the burst leaves as soon as there are tokens for it.
             let most = (u128::from(rate.link_bytes(rate.burst_bytes)) * SECOND).max(cost);
@@ -156,11 +173,12 @@ mod tests {
         let mut link = Bottleneck::new(rate(1000, 1 << 20, 0));
         (0..4).for_each(|n| link.push(frame(n, 1000), 5_000_000_000).unwrap());
         assert_eq!(drain(&mut link, 5_500_000_000), [(0, 5_000_000_000)]);
-        link.set(rate(2000, 1 << 20, 0));
-        assert_eq!(drain(&mut link, 6_500_000_000), [(1, 6_000_000_000), (2, 6_500_000_000)]);
-        link.set(None);
+        // Half of the next one's tokens are there; the other half comes twice as fast.
+        link.set(rate(2000, 1 << 20, 0), 5_500_000_000);
+        assert_eq!(drain(&mut link, 6_300_000_000), [(1, 5_750_000_000), (2, 6_250_000_000)]);
+        link.set(None, 6_300_000_000);
         link.push(frame(4, 1000), 6_600_000_000).unwrap();
-        assert_eq!(drain(&mut link, u64::MAX), [(3, 7_000_000_000), (4, 7_000_000_000)]);
+        assert_eq!(drain(&mut link, u64::MAX), [(3, 6_300_000_000), (4, 6_600_000_000)]);
         assert!(link.done());
     }
 
@@ -187,6 +205,42 @@ mod tests {
                 tokens = have.max(need) - need;
                 assert_eq!(u128::from(*due), (at + rate - 1) / rate, "{place}");
             }
+        }
+    }
+
+    #[test]
+    fn a_rate_that_rises_lets_the_first_go_and_one_that_falls_keeps_it_longer() {
+        let mut link = Bottleneck::new(rate(125, 1 << 20, 0));
+        (0..3).for_each(|n| link.push(frame(n, 1000), 0).unwrap());
+        assert_eq!(drain(&mut link, 9 * SECOND as Ns), [(0, 8_000_000_000)]);
+        link.set(rate(125_000_000, 1 << 20, 0), 9_000_000_000);
+        assert_eq!(link.next_due(), Some(9_000_007_000));
+        link.set(rate(875, 1 << 20, 0), 9_000_000_000);
+        assert_eq!(drain(&mut link, u64::MAX), [(1, 10_000_000_000), (2, 11_142_857_143)]);
+    }
+
+    #[test]
+    fn however_often_the_rate_changes_all_bytes_are_paid_for_and_none_twice() {
+        let mut dice = Random::new(8);
+        for _ in 0..50 {
+            let mut link = Bottleneck::new(rate(1000, u64::MAX, 0));
+            let (mut speed, mut now, mut paid, mut out) = (1000, SECOND as Ns, 0_u128, Vec::new());
+            (0..200).for_each(|n| link.push(frame(n, 1000), now).unwrap());
+            out.extend(drain(&mut link, now));
+            while !link.done() {
+                let (until, next) = (now + dice.below(3_000_000_000), 1 + dice.below(100_000));
+                let left = drain(&mut link, until);
+                let last = if link.done() { left.last().unwrap().1 } else { until };
+                paid += u128::from(last - now) * u128::from(speed);
+                assert!(left.iter().all(|(_, due)| (now..=until).contains(due)));
+                out.extend(left);
+                link.set(rate(next, u64::MAX, 0), until);
+                (now, speed) = (until, next);
+            }
+            assert!(out.iter().map(|(place, _)| *place).eq(0..200));
+            // The first left at once. Each time is rounded up to a nanosecond.
+            let cost = 199_000 * SECOND;
+            assert!((cost..cost + 200 * 100_000).contains(&paid), "{paid}");
         }
     }
 

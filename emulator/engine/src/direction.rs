@@ -178,9 +178,7 @@ impl Direction {
     fn take_orders(&mut self, clock: &dyn Clock) {
         let given = self.shared.given.load(SeqCst);
         while self.seen < given && !self.receiver.is_changing() {
-            if let Some(order) = self.next.take() {
-                self.apply(&order);
-            }
+            self.apply_next(clock);
             self.next = self.shared.orders.lock().expect("no thread panics").pop_front();
             if let Some(ingress) = self.next.as_mut().and_then(|order| order.ingress.take()) {
                 self.receiver.change(ingress, &mut self.arena, clock.moment());
@@ -189,29 +187,43 @@ impl Direction {
         }
     }
 
-    fn apply(&mut self, order: &Order) {
-        self.bands.set(&order.settings, &order.stats, order.from);
+    /// Carries out the order that waits. What is due until now has left by what was in force.
+    fn apply_next(&mut self, clock: &dyn Clock) {
+        let (order, now) = match self.next.take() {
+            Some(order) => (order, clock.now()),
+            None => return,
+        };
+        while let Some(frame) = self.bands.pop_due(now) {
+            self.outbox.push_back(frame);
+        }
+        self.bands.set(&order.settings, &order.stats, order.from, now);
         self.arena.resize(order.settings.memory_bytes);
         self.shortest_delay_ns = order.settings.shortest_delay_ns();
         self.earliest_ns = Demand::of(&order.settings).earliest_ns;
     }
 
+    /// When all frames from before the order that waits have been seen; None where none waits, or not for that.
+    fn next_order_due(&mut self) -> Option<Ns> {
+        let order = self.next.as_ref().filter(|_| !self.receiver.is_changing())?;
+        Some(order.from + self.receiver.settle_ns(&mut self.arena))
+    }
+
     /// Takes what came in; whether there was anything.
     fn receive(&mut self, clock: &dyn Clock) -> bool {
-        let received = match self.receiver.receive(&mut self.arena, clock.moment()) {
-            Ok(received) => received,
-            // The port went down: a pending error is told once. Whether it is gone is for the control thread to see.
-            Err(_) => return false,
-        };
+        let moment = clock.moment();
+        // Where the port went down, a pending error is told once. Whether it is gone is for the control thread to see.
+        let received = self.receiver.receive(&mut self.arena, moment).unwrap_or_default();
         self.bands.rest_stats().limit.add(received.no_room);
         let busy = received.more || !received.arrivals.is_empty();
         for arrival in received.arrivals {
             if self.next.as_ref().map_or(false, |order| arrival.at >= order.from) {
-                if let Some(order) = self.next.take() {
-                    self.apply(&order);
-                }
+                self.apply_next(clock);
             }
             self.admit(arrival);
+        }
+        // It is for what waits, too, when no frame comes.
+        if !busy && self.next_order_due().map_or(false, |due| moment.now >= due) {
+            self.apply_next(clock);
         }
         busy
     }
@@ -342,10 +354,13 @@ impl Direction {
                 _ => Wait::Spin(ns),
             },
             Pause::Sleep(ns) => Wait::Sleep(ns),
-            Pause::Listen(ns) => match self.receiver.descriptor(&mut self.arena) {
-                Some(fd) => Wait::Listen(fd, ns),
-                None => Wait::Sleep(ns.min(self.receiver.look_ns(self.earliest_ns, &mut self.arena))),
-            },
+            Pause::Listen(ns) => {
+                let ns = self.next_order_due().map_or(ns, |due| ns.min(due.saturating_sub(clock.now())));
+                match self.receiver.descriptor(&mut self.arena) {
+                    Some(fd) => Wait::Listen(fd, ns),
+                    None => Wait::Sleep(ns.min(self.receiver.look_ns(self.earliest_ns, &mut self.arena))),
+                }
+            }
         }
     }
 }

@@ -26,14 +26,15 @@ impl Pipeline {
             easing: 0,
             dropped: Vec::new(),
         };
-        pipeline.set(settings);
+        pipeline.set(settings, 0);
         pipeline
     }
 
-    /// From here on so; no frame inside is lost or overtaken, and none that comes meets a limit that they fill.
-    pub fn set(&mut self, settings: &Settings) {
+    /// From `now` on so; no frame inside is lost or overtaken, and none that comes meets a limit that they fill. What was due
+    /// until `now` must have been taken before.
+    pub fn set(&mut self, settings: &Settings, now: Ns) {
         self.delay.set(settings);
-        self.bottleneck.set(settings.rate);
+        self.bottleneck.set(settings.rate, now);
         self.shaped = settings.rate.is_some();
         let before = self.limit.max(self.easing);
         self.limit = settings.limit as usize;
@@ -152,7 +153,7 @@ mod tests {
     fn a_smaller_limit_waits_until_what_is_inside_fits() {
         let mut pipe = Pipeline::new(&Settings { limit: 5, rate: None, ..settings(1, 1) }, 1);
         (0..4).for_each(|n| pipe.push(frame(n), 0).unwrap());
-        pipe.set(&Settings { limit: 2, rate: None, ..settings(1, 1) });
+        pipe.set(&Settings { limit: 2, rate: None, ..settings(1, 1) }, 0);
         assert!(pipe.push(frame(4), 0).is_ok() && pipe.push(frame(5), 0).is_err());
         assert_eq!(drain(&mut pipe, 1_000_000).len(), 5);
         assert!(pipe.push(frame(6), 0).is_ok() && pipe.push(frame(7), 0).is_ok());

@@ -11,7 +11,7 @@ use crate::socket_ingress::SocketIngress;
 
 /// How often we look while one ingress takes over from another.
 const CHANGING_LOOK_NS: Ns = 500_000;
-/// With calls, the last frame that came before a change is seen within this.
+/// With calls, a frame that came is seen within this.
 const SETTLE_NS: Ns = 1_000_000;
 /// A frame that a new ingress received before its time is found within this; the clock by which that is told may be set
 /// later.
@@ -171,12 +171,17 @@ impl Receiver {
         Ok(out)
     }
 
-    /// The other ingress takes over if, when we looked last, all that came before it must have been shown.
-    fn take_over(&mut self, arena: &mut Arena, looked: Ns) {
-        let settle = match self.source {
+    /// Within this time of its coming a frame is seen.
+    pub fn settle_ns(&self, arena: &mut Arena) -> Ns {
+        match self.source {
             Source::Socket(_) => SETTLE_NS,
             Source::Ring(number) => arena.ring(number).geometry().shown_ns(self.tick_ns),
-        };
+        }
+    }
+
+    /// The other ingress takes over if, when we looked last, all that came before it must have been shown.
+    fn take_over(&mut self, arena: &mut Arena, looked: Ns) {
+        let settle = self.settle_ns(arena);
         if self.change.as_ref().map_or(true, |change| looked < change.since + settle) {
             return;
         }

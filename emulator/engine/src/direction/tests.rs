@@ -195,6 +195,26 @@ fn an_order_is_for_the_frames_that_come_after_it() {
 }
 
 #[test]
+fn what_waits_leaves_at_a_rate_that_was_raised_also_when_no_frame_comes() {
+    let rated = |bytes_per_s: u64| {
+        let rate = Rate { bytes_per_s, buffer_bytes: 1 << 20, ..Rate::default() };
+        DirectionSettings { settings: Settings { rate: Some(rate), ..settings(1) }, ..plain(1) }
+    };
+    let mut bench = Bench::new(rated(1));
+    bench.arrive(0, 1..5);
+    assert!(bench.run(IDLE_NS).is_empty(), "each takes 100 s");
+    bench.order(rated(1_000_000), &bench.stats, None);
+    assert_eq!(bench.run(3 * MS), [1, 2, 3, 4]);
+    let stats = bench.stats[0].to_json();
+    assert!(stats["lateness_max_ns"].as_u64().unwrap() <= MS / 10, "none was due before the change: {stats:?}");
+    // One that falls is for what waits as well.
+    bench.arrive(0, 5..7);
+    bench.run(MS + MS / 10);
+    bench.order(rated(1), &bench.stats, None);
+    assert!(bench.run(IDLE_NS).len() < 2);
+}
+
+#[test]
 fn a_ring_takes_over_at_once_and_nothing_is_lost() {
     let mut bench = Bench::new(plain(40));
     let (ring, mut kernel) = MemoryRing::pair(4);
