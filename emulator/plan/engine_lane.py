@@ -24,6 +24,9 @@ from emulator.plan.qdisc_values import ORDER_RATE_BYTES_PER_S, TOLD_BY_NETEM, Ba
 SPARE_BYTES = 64 * 1024 * 1024
 """Memory of each direction besides the delay line, for the overhead of small packets and for bursts."""
 
+QUEUE_BYTES = 4 * 1024 * 1024
+"""What a bottleneck's queue with memory of its own takes besides its frames: the engine hands out 2 MiB at a time."""
+
 _PLAIN = ("delay_ns", "jitter_ns", "loss_p32", "duplicate_p32", "corrupt_p32", "reorder_p32", "gap", "ecn", "limit")
 """The fields of Netem that the engine knows by the same name."""
 
@@ -60,17 +63,18 @@ def lane_memory_bytes(lane: Lane) -> tuple[int, int]:
 
 
 def _direction_memory(lane: Lane, impairments: list[Impairment]) -> int:
-    """The memory of one direction: `impairments` are those of no flow, then the flows'; all share the line."""
-    flight = sum(_flight_bytes(impairment.rate_bps or lane.line_rate_bps, impairment) for impairment in impairments)
-    if len(impairments) > 1:
-        flight = min(flight, max(_flight_bytes(lane.line_rate_bps, impairment) for impairment in impairments))
-    buffers = sum(buffer_bytes(lane, impairment) for impairment in impairments if impairment.rate_bps)
-    return flight * 6 // 5 + buffers + SPARE_BYTES
+    """The memory of one direction: `impairments` are those of no flow, then the flows'; all share the line.
 
-
-def _flight_bytes(rate_bps: int, impairment: Impairment) -> int:
-    flight = rate_bps * (impairment.delay_ns + jitter_reach_ns(impairment)) // 8_000_000_000
-    return flight + flight * impairment.duplicate_p32 // P32
+    Frames of all flows are delayed in the same memory, which is used again in the order in which it was filled: each
+    frame keeps it as long as one with the longest delay. What waits before a flow's bottleneck has memory of its own.
+    """
+    rates = [one.rate_bps or lane.line_rate_bps for one in impairments]
+    delay_ns = max(one.delay_ns + jitter_reach_ns(one) for one in impairments)
+    flight = min(sum(rates), max(lane.line_rate_bps, *rates)) * delay_ns // 8_000_000_000
+    flight += flight * max(one.duplicate_p32 for one in impairments) // P32
+    queues = [buffer_bytes(lane, one) for one in impairments if one.rate_bps]
+    apart = QUEUE_BYTES * len(queues) if len(impairments) > 1 else 0
+    return flight * 6 // 5 + sum(queues) + apart + SPARE_BYTES
 
 
 def unknown(egress: Egress) -> list[str]:

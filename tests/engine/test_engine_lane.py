@@ -63,10 +63,18 @@ def test_room_is_shared_by_the_flows_as_far_as_the_line_goes() -> None:
     fast, slow = Impairment(100 * MS), Impairment(300 * MS, rate_bps=10**9, buffer=Buffer(bytes=10**6))
     match = Match(protocol=6)
     lane = Lane("a", slow, slow, flows=(Flow("one", match, slow, fast), Flow("two", match, slow, fast)))
-    three_slow, line = 3 * 45_000_000, 3 * 150_000_000
-    assert lane_memory_bytes(lane) == (three_slow + 3 * 10**6 + 2**26, 345_000_000 + 10**6 + 2**26)
+    three_slow, line = 3 * 45_000_000, 450_000_000
+    queue = 10**6 + 2**22
+    assert lane_memory_bytes(lane) == (three_slow + 3 * queue + 2**26, line + queue + 2**26)
     wide = Lane("a", fast, fast, flows=(Flow("one", match, Impairment(300 * MS), fast),))
     assert lane_memory_bytes(wide)[0] == line + 2**26
+
+
+def test_a_flow_with_the_longest_delay_keeps_the_memory_of_all_that_long() -> None:
+    quick, far = Impairment(10 * MS), Impairment(300 * MS, rate_bps=10**6, buffer=Buffer(ns=4000 * MS))
+    lane = Lane("a", quick, quick, line_rate_bps=10**9, flows=(Flow("one", Match(protocol=17), far, quick),))
+    # The queue of four seconds is the flow's own.
+    assert lane_memory_bytes(lane)[0] == 45_000_000 + 500_000 + 2**22 + 2**26
 
 
 def test_jitter_by_a_table_needs_room_as_far_as_the_table_goes() -> None:

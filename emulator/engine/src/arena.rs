@@ -1,5 +1,6 @@
 //! Where frames wait: records in chunks of memory. A chunk is used again when its last record is gone; the one freed
-//! last is used first, so that a short delay line stays in the processor's cache.
+//! last is used first, so that a short delay line stays in the processor's cache. Records that leave in their own order
+//! have chunks of their own, a row of them: one that waits long would keep all the chunk from being used again.
 
 use std::io;
 use std::sync::Arc;
@@ -16,6 +17,16 @@ const SPAN: usize = 64 << 30;
 /// A place from here on is in a ring: the ring's number, from 1 on, and the offset in it.
 const RING_BITS: u32 = 40;
 
+/// The row of what comes in.
+const INCOMING: usize = 0;
+
+/// Where the next record of a row goes.
+#[derive(Clone, Copy)]
+struct Row {
+    chunk: usize,
+    used: usize,
+}
+
 /// The memory of one direction; with it the rings that frames of it are in.
 pub struct Arena {
     map: Arc<Mapping>,
@@ -23,8 +34,8 @@ pub struct Arena {
     /// Records in each chunk that was ever used.
     live: Vec<u32>,
     free: Vec<usize>,
-    current: usize,
-    used: usize,
+    /// None: it has no chunk yet.
+    rows: Vec<Option<Row>>,
     chunks: usize,
     in_use: usize,
 }
@@ -33,8 +44,15 @@ impl Arena {
     /// Memory for `bytes`, at least four chunks.
     pub fn new(bytes: u64) -> io::Result<Arena> {
         let map = Arc::new(Mapping::new(SPAN)?);
-        let (rings, free) = (Vec::new(), Vec::new());
-        let mut arena = Arena { map, rings, live: vec![0], free, current: 0, used: 0, chunks: 0, in_use: 1 };
+        let mut arena = Arena {
+            map,
+            rings: Vec::new(),
+            live: Vec::new(),
+            free: Vec::new(),
+            rows: Vec::new(),
+            chunks: 0,
+            in_use: 0,
+        };
         arena.resize(bytes);
         Ok(arena)
     }
@@ -49,35 +67,72 @@ impl Arena {
         self.chunks = (bytes as usize / CHUNK + 1).clamp(4, SPAN / CHUNK);
     }
 
-    /// The place of the next record, with MAX_RECORD bytes to write to; None when all is in use.
+    /// The place of the next record that comes in, with MAX_RECORD bytes to write to; None when all is in use.
     pub fn reserve(&mut self) -> Option<u64> {
-        if self.used + MAX_RECORD > CHUNK {
-            self.next_chunk()?;
-        }
-        Some((self.current * CHUNK + self.used) as u64)
-    }
-
-    fn next_chunk(&mut self) -> Option<()> {
-        if self.live[self.current] == 0 {
-            self.used = 0;
-            return Some(());
-        }
-        if self.in_use >= self.chunks {
-            return None;
-        }
-        self.current = self.free.pop().unwrap_or_else(|| {
-            self.live.push(0);
-            self.live.len() - 1
-        });
-        self.in_use += 1;
-        self.used = 0;
-        Some(())
+        self.reserve_in(INCOMING)
     }
 
     /// Keeps the first `len` bytes of the place that was reserved last.
     pub fn commit(&mut self, len: usize) {
-        self.live[self.current] += 1;
-        self.used += (len + ALIGN - 1) / ALIGN * ALIGN;
+        self.commit_in(INCOMING, len);
+    }
+
+    /// Moves a record to the row of a queue; its new place. None where there is no room: it stays where it is.
+    pub fn move_to_queue(&mut self, queue: usize, place: u64, len: usize) -> Option<u64> {
+        let row = INCOMING + 1 + queue;
+        let to = self.reserve_in(row)?;
+        let from = self.pointer(place);
+        // SAFETY: both are as long as the record, and the reserved place overlaps no record.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.pointer(to), len) };
+        self.commit_in(row, len);
+        self.release(place);
+        Some(to)
+    }
+
+    /// The chunk of a queue's row is for others again once its last record is gone.
+    pub fn forget_queue(&mut self, queue: usize) {
+        let row = self.rows.get_mut(INCOMING + 1 + queue).and_then(Option::take);
+        if let Some(row) = row.filter(|row| self.live[row.chunk] == 0) {
+            self.give_back(row.chunk);
+        }
+    }
+
+    fn reserve_in(&mut self, row: usize) -> Option<u64> {
+        if row >= self.rows.len() {
+            self.rows.resize(row + 1, None);
+        }
+        let here = match self.rows[row] {
+            Some(here) if here.used + MAX_RECORD <= CHUNK => here,
+            Some(here) if self.live[here.chunk] == 0 => Row { used: 0, ..here },
+            _ => Row { chunk: self.take_chunk()?, used: 0 },
+        };
+        self.rows[row] = Some(here);
+        Some((here.chunk * CHUNK + here.used) as u64)
+    }
+
+    fn commit_in(&mut self, row: usize, len: usize) {
+        let here = self.rows[row].as_mut().expect("it was reserved");
+        here.used += (len + ALIGN - 1) / ALIGN * ALIGN;
+        self.live[here.chunk] += 1;
+    }
+
+    fn take_chunk(&mut self) -> Option<usize> {
+        if self.in_use >= self.chunks {
+            return None;
+        }
+        self.in_use += 1;
+        Some(self.free.pop().unwrap_or_else(|| {
+            self.live.push(0);
+            self.live.len() - 1
+        }))
+    }
+
+    fn give_back(&mut self, chunk: usize) {
+        self.in_use -= 1;
+        if self.in_use >= self.chunks {
+            self.map.forget(chunk * CHUNK, CHUNK);
+        }
+        self.free.push(chunk);
     }
 
     /// Keeps a ring until `take_empty_ring`; its number.
@@ -114,14 +169,9 @@ impl Arena {
         }
         let chunk = place as usize / CHUNK;
         self.live[chunk] -= 1;
-        if self.live[chunk] > 0 || chunk == self.current {
-            return;
+        if self.live[chunk] == 0 && !self.rows.iter().flatten().any(|row| row.chunk == chunk) {
+            self.give_back(chunk);
         }
-        self.in_use -= 1;
-        if self.in_use >= self.chunks {
-            self.map.forget(chunk * CHUNK, CHUNK);
-        }
-        self.free.push(chunk);
     }
 
     pub fn pointer(&self, place: u64) -> *mut u8 {
@@ -191,6 +241,41 @@ mod tests {
         arena.resize(16 << 20);
         assert!(fill(&mut arena).len() >= 4 * 30);
         first.iter().for_each(|&place| arena.release(place));
+        assert!(arena.reserve().is_some());
+    }
+
+    #[test]
+    fn what_waits_long_in_a_row_of_its_own_keeps_no_room_from_others() {
+        let mut arena = Arena::new(8 << 20).unwrap();
+        let mut waiting = Vec::new();
+        for n in 0..2000_u64 {
+            let place = arena.reserve().expect("there is room");
+            arena.bytes(place, 60_000).fill(n as u8);
+            arena.commit(60_000);
+            if n % 10 > 0 {
+                arena.release(place);
+                continue;
+            }
+            let moved = arena.move_to_queue((n % 2) as usize, place, 1000).expect("there is room");
+            waiting.push((moved, n as u8));
+        }
+        assert_eq!(waiting.len(), 200);
+        assert!(waiting.iter().all(|&(place, byte)| arena.bytes(place, 1000).iter().all(|&b| b == byte)));
+        waiting.iter().for_each(|&(place, _)| arena.release(place));
+        (0..2).for_each(|queue| arena.forget_queue(queue));
+        assert_eq!(arena.in_use, 1);
+    }
+
+    #[test]
+    fn a_queue_that_finds_no_room_leaves_the_record_where_it_is() {
+        let mut arena = Arena::new(1).unwrap();
+        let mut places = Vec::new();
+        while let Some(place) = arena.reserve() {
+            arena.commit(60_000);
+            places.push(place);
+        }
+        assert_eq!(arena.move_to_queue(0, places[0], 60_000), None);
+        places.iter().for_each(|&place| arena.release(place));
         assert!(arena.reserve().is_some());
     }
 

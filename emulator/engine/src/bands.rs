@@ -90,13 +90,21 @@ impl Bands {
         free
     }
 
-    /// Forgets the bands that take no more frames and have none; only while no frame of any is elsewhere.
-    pub fn forget_left(&mut self) {
+    /// Forgets the bands that take no more frames and have none; only while no frame of any is elsewhere. Their slots.
+    pub fn forget_left(&mut self) -> Vec<usize> {
+        let mut left = Vec::new();
         for (slot, band) in self.slots.iter_mut().enumerate() {
             if !self.order.contains(&slot) && band.as_ref().map_or(false, |band| band.pipeline.done()) {
                 *band = None;
+                left.push(slot);
             }
         }
+        left
+    }
+
+    /// Whether frames of several bands wait in the same memory.
+    pub fn are_several(&self) -> bool {
+        self.slots.iter().flatten().count() > 1
     }
 
     /// The slot of the band that a frame belongs to.

@@ -44,6 +44,12 @@ impl Bottleneck {
         }
     }
 
+    /// Those that came last, so many of them.
+    pub fn newest(&mut self, count: usize) -> impl Iterator<Item = &mut Frame> {
+        let others = self.queue.len().saturating_sub(count);
+        self.queue.iter_mut().skip(others)
+    }
+
     fn speed(&self) -> u128 {
         self.rate.map_or(1, |r| u128::from(r.bytes_per_s))
     }

@@ -267,6 +267,7 @@ impl Direction {
             for (slot, dropped) in self.bands.take_dropped() {
                 self.drop_frame(slot, dropped);
             }
+            self.move_queued();
             if self.outbox.is_empty() {
                 return false;
             }
@@ -283,6 +284,20 @@ impl Direction {
                         self.bands.at(slot).stats.refused.add(1);
                     }
                 }
+            }
+        }
+    }
+
+    /// Frames that begin to wait before a band's bottleneck go to a row of its own: a slow band would keep what others have
+    /// left from being used again, a ring's blocks most of all, which go back in their order.
+    fn move_queued(&mut self) {
+        if !self.bands.are_several() {
+            return;
+        }
+        for (slot, band) in self.bands.all() {
+            for frame in band.pipeline.take_queued() {
+                let moved = self.arena.move_to_queue(slot, frame.place, frame.record_bytes as usize);
+                frame.place = moved.unwrap_or(frame.place);
             }
         }
     }
@@ -330,7 +345,8 @@ impl Direction {
             let drops = self.receiver.kernel_drops(&mut self.arena);
             self.bands.rest_stats().limit.add(drops);
             if self.outbox.is_empty() {
-                self.bands.forget_left();
+                let left = self.bands.forget_left();
+                left.into_iter().for_each(|slot| self.arena.forget_queue(slot));
             }
             if !self.receiver.done.is_empty() {
                 self.shared.done.lock().expect("no thread panics").append(&mut self.receiver.done);

@@ -14,6 +14,8 @@ pub struct Pipeline {
     /// The limit before it was cut, for as long as more is inside than now may be; else 0.
     easing: usize,
     dropped: Vec<Dropped>,
+    /// How many frames of the bottleneck's queue, the newest, `take_queued` has not told yet.
+    untold: usize,
 }
 
 impl Pipeline {
@@ -25,6 +27,7 @@ impl Pipeline {
             limit: 0,
             easing: 0,
             dropped: Vec::new(),
+            untold: 0,
         };
         pipeline.set(settings, 0);
         pipeline
@@ -39,6 +42,12 @@ impl Pipeline {
         let before = self.limit.max(self.easing);
         self.limit = settings.limit as usize;
         self.easing = if self.pending() >= self.limit { before } else { 0 };
+    }
+
+    /// The frames that began to wait before the bottleneck since the last call, and wait still.
+    pub fn take_queued(&mut self) -> impl Iterator<Item = &mut Frame> {
+        let count = std::mem::take(&mut self.untold);
+        self.bottleneck.newest(count)
     }
 
     /// The frames that met a full buffer since the last call.
@@ -76,8 +85,9 @@ impl Impairment for Pipeline {
                     if !self.shaped && self.bottleneck.done() {
                         return Some(frame);
                     }
-                    if let Err(dropped) = self.bottleneck.push(frame, a) {
-                        self.dropped.push(dropped);
+                    match self.bottleneck.push(frame, a) {
+                        Ok(()) => self.untold += 1,
+                        Err(dropped) => self.dropped.push(dropped),
                     }
                 }
                 (None, Some(_)) => return self.bottleneck.pop_due(now),
@@ -140,6 +150,20 @@ mod tests {
         assert_eq!(a, b);
         assert!(!a.is_empty() && a.iter().all(|d| d.cause == Cause::Buffer));
         assert_eq!(seen.len() + a.len(), 50);
+    }
+
+    #[test]
+    fn what_waits_before_the_bottleneck_is_told_once() {
+        let mut pipe = Pipeline::new(&settings(1_000_000_000, 10_000), 1);
+        (0..4).for_each(|n| pipe.push(frame(n), n * 10).unwrap());
+        let queued = |pipe: &mut Pipeline| pipe.take_queued().map(|f| f.place).collect::<Vec<_>>();
+        assert_eq!((drain(&mut pipe, 999_999), queued(&mut pipe)), (vec![], vec![]));
+        assert_eq!(drain(&mut pipe, 1_000_020), [(0, 1_000_000)]);
+        assert_eq!((queued(&mut pipe), queued(&mut pipe)), (vec![1, 2], vec![]));
+        assert_eq!(drain(&mut pipe, 1_001_000), [(1, 1_001_000)]);
+        assert_eq!((queued(&mut pipe), queued(&mut pipe)), (vec![3], vec![]));
+        drain(&mut pipe, u64::MAX);
+        assert!(queued(&mut pipe).is_empty());
     }
 
     #[test]

@@ -21,10 +21,11 @@ const WASTEFUL: u64 = 4;
 /// What a direction asks of the memory that its frames wait in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// How many bytes all frames may take, and the part of it that is the bottlenecks' buffers.
+    /// How many bytes all frames may take, and the part of it that is the bottleneck's buffer. With flows, frames leave
+    /// this memory when they begin to wait before a bottleneck.
     pub memory_bytes: u64,
     pub buffer_bytes: u64,
-    /// No frame leaves earlier, and none later, whichever flow it belongs to.
+    /// No frame leaves it earlier, and none later, whichever flow it belongs to.
     pub earliest_ns: Ns,
     pub latest_ns: Ns,
 }
@@ -33,12 +34,18 @@ impl Demand {
     /// Of a direction and all its flows.
     pub fn of(settings: &DirectionSettings) -> Demand {
         let buffers = settings.all().map(|one| one.rate.map_or(0, |rate| rate.buffer_bytes));
-        Demand {
+        let buffer_bytes = buffers.fold(0, u64::saturating_add);
+        let line = Demand {
             memory_bytes: settings.memory_bytes,
-            buffer_bytes: buffers.fold(0, u64::saturating_add),
+            buffer_bytes,
             earliest_ns: settings.all().map(|one| one.earliest_ns()).min().unwrap_or(0),
-            latest_ns: settings.all().map(|one| one.latest_ns()).max().unwrap_or(0),
+            latest_ns: settings.settings.latest_ns(),
+        };
+        if settings.flows.is_empty() {
+            return line;
         }
+        let latest_ns = settings.all().map(|one| one.line_ns()).max().unwrap_or(0);
+        Demand { memory_bytes: line.memory_bytes.saturating_sub(buffer_bytes), buffer_bytes: 0, latest_ns, ..line }
     }
 }
 
@@ -151,6 +158,17 @@ mod tests {
         assert!(slow.blocks * slow.retire_ms >= 16 + 1000 + 250, "{slow:?}");
         let slower = Rate { bytes_per_s: 1000, buffer_bytes: 1_000_000, burst_bytes: 1, ..Rate::default() };
         assert_eq!(RingGeometry::of(&demand(Settings { rate: Some(slower), ..delay(16) }, 66), TICK), None);
+    }
+
+    #[test]
+    fn with_flows_no_frame_waits_in_the_ring_for_a_bottleneck() {
+        let rate = Rate { bytes_per_s: 25_000, buffer_bytes: 50_000, burst_bytes: 1, ..Rate::default() };
+        let flow = Flow { filters: Vec::new(), settings: Settings { rate: Some(rate), ..delay(20) } };
+        let asked = DirectionSettings { memory_bytes: 90 << 20, settings: delay(16), flows: vec![flow] };
+        let (memory_bytes, latest_ns) = ((90 << 20) - 50_000, 20 * MS);
+        assert_eq!(Demand::of(&asked), Demand { memory_bytes, buffer_bytes: 0, earliest_ns: 16 * MS, latest_ns });
+        let alone = DirectionSettings { settings: asked.flows[0].settings.clone(), flows: Vec::new(), ..asked };
+        assert_eq!((Demand::of(&alone).buffer_bytes, Demand::of(&alone).latest_ns), (50_000, 2020 * MS));
     }
 
     #[test]

@@ -156,12 +156,16 @@ impl Settings {
         self.delay_ns.saturating_sub(self.jitter_ns.saturating_mul(4))
     }
 
+    /// The longest time that a frame may be in the delay line.
+    pub fn line_ns(&self) -> Ns {
+        self.delay_ns.saturating_add(self.jitter_ns.saturating_mul(4))
+    }
+
     /// The longest time that a frame may wait, in the delay line and before the bottleneck.
     pub fn latest_ns(&self) -> Ns {
         let queue_ns =
             self.rate.map_or(0, |rate| u128::from(rate.buffer_bytes) * SECOND / u128::from(rate.bytes_per_s));
-        let queue_ns = Ns::try_from(queue_ns).unwrap_or(Ns::MAX);
-        self.delay_ns.saturating_add(self.jitter_ns.saturating_mul(4)).saturating_add(queue_ns)
+        self.line_ns().saturating_add(Ns::try_from(queue_ns).unwrap_or(Ns::MAX))
     }
 
     /// As `from_json` reads it.

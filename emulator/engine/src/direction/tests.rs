@@ -309,6 +309,70 @@ fn what_meets_a_full_buffer_is_counted_where_it_belongs() {
     assert_eq!((bench.stats[1].buffer.get(), bench.stats[0].limit.get()), (3, 9));
 }
 
+/// A flow of 10 frames a second, whose frames wait up to 2 s, beside others.
+fn beside_a_slow_flow() -> DirectionSettings {
+    let slow = Rate { bytes_per_s: 1000, buffer_bytes: 2000, burst_bytes: 100, ..Rate::default() };
+    let flows = vec![flow(5, Settings { rate: Some(slow), ..settings(20) })];
+    DirectionSettings { flows, ..plain(20) }
+}
+
+#[test]
+fn a_slow_flow_keeps_no_room_from_others() {
+    let mut bench = Bench::new(beside_a_slow_flow());
+    let large = frame(1, 60_000);
+    // Four chunks of 2 MiB; 60 MB come in while each frame of the slow flow waits for a second and more.
+    let mut sent = 0;
+    for n in 0..1000 {
+        bench.coming.arrives(&large, bench.clock.moment().real, None);
+        if n % 20 == 0 {
+            bench.arrive(5, 7..8);
+        }
+        bench.step();
+        bench.clock.pass(MS);
+        sent += bench.going.sent().len();
+    }
+    assert_eq!((bench.stats[0].limit.get(), bench.stats[1].limit.get()), (0, 0));
+    assert!(bench.stats[1].to_json()["queued"].as_u64().unwrap() > 10);
+    sent += bench.run(3000 * MS).len();
+    assert_eq!(sent as u64 + bench.stats[1].buffer.get(), 1050);
+    assert_eq!(bench.stats[1].sent.get() + bench.stats[1].buffer.get(), 50);
+}
+
+#[test]
+fn a_slow_flow_keeps_no_block_of_a_ring_from_others() {
+    let (ring, mut kernel) = MemoryRing::pair(4);
+    let mut bench = Bench::with(Ingress::Ring(ring), MemoryPort::default(), beside_a_slow_flow());
+    for n in 0..200_u8 {
+        let stamp = bench.clock.moment().real;
+        for frame in [numbered(0, n), numbered(5, n)] {
+            assert!(kernel.put(&frame, stamp, None), "{n}");
+        }
+        kernel.show();
+        bench.run(30 * MS);
+    }
+    assert!(bench.stats[1].to_json()["queued"].as_u64().unwrap() > 10);
+    assert_eq!((bench.stats[0].sent.get(), bench.stats[0].limit.get() + bench.stats[1].limit.get()), (200, 0));
+}
+
+#[test]
+fn what_waits_before_a_bottleneck_leaves_the_ring_when_flows_come() {
+    let (ring, mut kernel) = MemoryRing::pair(4);
+    let slow = beside_a_slow_flow().flows.remove(0).settings;
+    let alone = DirectionSettings { settings: slow, ..plain(20) };
+    let mut bench = Bench::with(Ingress::Ring(ring), MemoryPort::default(), alone.clone());
+    for n in 0..4 {
+        kernel.put(&numbered(0, n), bench.clock.moment().real, None);
+    }
+    kernel.show();
+    assert_eq!(bench.run(30 * MS), [0]);
+    assert!(!kernel.owns(0));
+    let stats = [bench.stats[0].clone(), Arc::default()];
+    bench.order(DirectionSettings { flows: vec![flow(6, settings(20))], ..alone }, &stats, None);
+    bench.run(30 * MS);
+    assert!(kernel.owns(0));
+    assert_eq!(bench.run(400 * MS), [1, 2, 3]);
+}
+
 #[test]
 fn what_is_inside_leaves_before_the_end() {
     let mut bench = Bench::new(plain(5));
