@@ -115,7 +115,8 @@ def stream_rows(
     if impairment.ecn and loss:
         marks = {one.number for one in seen if one.marked}
         rows.append(_row("ECN marks", "%", loss, share_of_run([number in marks for number in range(sent)]), 100))
-    copies = twice * (1 - gone) ** 2
+    # Both copies arrive: the packet was not drawn to be lost (its copy would replace it), nor the copy after it.
+    copies = twice if impairment.ecn else twice * (1 - loss) ** 2
     rows.append(_row("duplicates", "%", copies, share(sum(n > 1 for n in times.values()), sent), 100))
     rows.append(_row("corruption", "%", corrupt, share(sum(one.flipped > 0 for one in seen), len(seen)), 100))
     if impairment.keep_order or not impairment.jitter_ns:

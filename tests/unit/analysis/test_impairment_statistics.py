@@ -44,6 +44,15 @@ def test_a_switch_takes_frames_whose_senders_address_became_a_groups() -> None:
         assert (loss.what, loss.asked) == ("loss", pytest.approx(asked))
 
 
+def test_loss_hits_a_packet_and_its_duplicate_each_for_itself() -> None:
+    twice = replace(CALM, loss_p32=P32 // 2, duplicate_p32=P32)
+    asked = {row.what: row.asked for row in impairment_statistics.stream_rows(LANE, twice, SENT, arrivals(), 10_000)}
+    assert (asked["loss"], asked["duplicates"]) == (pytest.approx(0, abs=1e-6), pytest.approx(25))
+    # What can be marked is not lost.
+    marked = impairment_statistics.stream_rows(LANE, replace(twice, ecn=True), SENT, arrivals(), 10_000)
+    assert {row.what: row.asked for row in marked}["duplicates"] == pytest.approx(100)
+
+
 @pytest.mark.parametrize("what", ["loss", "duplicates", "corruption", "overtaking", "delay"])
 def test_each_fault_is_found_alone(what: str) -> None:
     seen = arrivals(41 * MS if what == "delay" else 40 * MS)
