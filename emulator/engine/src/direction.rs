@@ -163,6 +163,9 @@ impl Direction {
     pub fn step(&mut self, clock: &dyn Clock) -> Wait {
         let stopping = self.shared.stop.load(SeqCst);
         self.take_orders(clock);
+        if stopping {
+            self.apply_next(clock);
+        }
         let busy = !stopping && self.receive(clock);
         let blocked = self.send(clock);
         self.note(clock);

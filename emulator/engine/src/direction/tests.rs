@@ -203,15 +203,18 @@ fn what_waits_leaves_at_a_rate_that_was_raised_also_when_no_frame_comes() {
     let mut bench = Bench::new(rated(1));
     bench.arrive(0, 1..5);
     assert!(bench.run(IDLE_NS).is_empty(), "each takes 100 s");
-    bench.order(rated(1_000_000), &bench.stats, None);
-    assert_eq!(bench.run(3 * MS), [1, 2, 3, 4]);
+    bench.order(rated(10_000), &bench.stats, None);
+    assert_eq!(bench.run(60 * MS), [1, 2, 3, 4]);
     let stats = bench.stats[0].to_json();
     assert!(stats["lateness_max_ns"].as_u64().unwrap() <= MS / 10, "none was due before the change: {stats:?}");
-    // One that falls is for what waits as well.
-    bench.arrive(0, 5..7);
-    bench.run(MS + MS / 10);
+    // One that falls is for what waits as well; and one at the end for what is to leave before it.
+    bench.arrive(0, 5..8);
+    assert_eq!(bench.run(2 * MS), [5]);
     bench.order(rated(1), &bench.stats, None);
-    assert!(bench.run(IDLE_NS).len() < 2);
+    assert!(bench.run(IDLE_NS).is_empty());
+    bench.order(rated(1_000_000), &bench.stats, None);
+    bench.shared.stop.store(true, SeqCst);
+    assert_eq!(bench.run(MS), [6, 7]);
 }
 
 #[test]
