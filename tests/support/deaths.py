@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -33,12 +34,14 @@ def appliance(folder: Path) -> Iterator[Appliance]:
 
 def left() -> dict[str, Any]:
     """What Longhaul could leave behind: interfaces, names of namespaces, engines' sockets, hosts' records."""
-    folders = {"links": Path("/sys/class/net"), "names": netns.RUN, "engines": engine_client.RUN}
+    folders = {"names": netns.RUN, "engines": engine_client.RUN}
     there = {
         name: sorted(path.name for path in folder.iterdir()) for name, folder in folders.items() if folder.is_dir()
     }
     records = sorted(path.name for path in saved_settings.FOLDER.glob("*.json"))
-    return {"links": [], "names": [], "engines": []} | there | {"records": records}
+    # Not /sys/class/net: where /sys is another namespace's, so are its interfaces.
+    links = sorted(name for _, name in socket.if_nameindex())
+    return {"names": [], "engines": []} | there | {"links": links, "records": records}
 
 
 def of_up(folder: Path, every: int = 1) -> Counter[str]:
