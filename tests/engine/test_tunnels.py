@@ -22,15 +22,13 @@ def test_a_host_sends_no_super_frames_of_tunnels() -> None:
     assert session()["on"] == {"hub": [], "far": []}
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "gre", "ipip"])
-def test_a_tunnels_traffic_passes_the_engine(kind: str) -> None:
-    found = session()[kind]
-    if found is None:
-        pytest.skip(f"this kernel has no {kind}")
-    assert found["came"] == 3_000_000
-    assert (found["refused"], found["limit"]) == (0, 0)
-    # Each packet of the tunnel is a frame of its own.
-    assert found["received"] > 2000
+def test_the_traffic_of_every_tunnel_that_this_kernel_has_passes_the_engine() -> None:
+    there = {kind: found for kind in ("vxlan", "gre", "ipip") if (found := session()[kind])}
+    assert there, "no kind of tunnel was tried"
+    for kind, found in there.items():
+        assert (found["came"], found["refused"], found["limit"]) == (3_000_000, 0, 0), kind
+        # Each packet of the tunnel is a frame of its own.
+        assert found["received"] > 2000, kind
 
 
 def test_nothing_is_left_behind() -> None:
