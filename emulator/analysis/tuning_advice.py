@@ -17,7 +17,11 @@ from emulator.units import KIB_BYTES, MIB_BYTES
 WINDOW_SHARE = 0.75
 """The share of a receive buffer that the kernel offers as window in the long run (half before Linux 6.6)."""
 IN_FLIGHT_SHARE = 2 / 3
-"""The least share in flight of a full send buffer: its writer sleeps until a third of it is free."""
+"""The least share in flight of a full send buffer: its writer sleeps until a third of it is free.
+
+How much more is in flight differs from one size of the buffer to the next."""
+GROWN_FACTOR = 2
+"""The kernel enlarges a receive buffer until its window is so many times what arrived in a round trip."""
 
 PACING_BURST_NS = 1_000_000
 """What a sender that paces itself (bbr) sends at once, as a time at its rate (sk_pacing_shift, net/core/sock.c).
@@ -46,7 +50,7 @@ def windows(sender: Buffers, receiver: Buffers) -> Windows:
 
 
 def measured_windows(seen: Evidence) -> Windows:
-    """The same, with the measured value at the end that was found to limit.
+    """The same, with the measured value at the end that was found to limit, and the window that has grown to its most.
 
     Where TCP is short of memory the measured values are what that left of them.
     """
@@ -56,7 +60,7 @@ def measured_windows(seen: Evidence) -> Windows:
     receive, send = allowed.receive_bytes, allowed.send_bytes
     assert receive is not None
     assert send is not None
-    if verdict.fills_window(seen):
+    if verdict.fills_window(seen) or GROWN_FACTOR * seen.sockets.most_in_flight_bytes >= receive:
         receive = seen.sockets.peer_window_bytes
     if verdict.fills_send_buffer(seen.sockets):
         send = seen.sockets.in_flight_bytes
@@ -68,15 +72,16 @@ def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction
     match found.kind:
         case verdict.SEND_BUFFER if seen.sockets:
             law = prediction.after(verdict.SEND_BUFFER)
-            return _buffer(
-                path, "tcp_wmem max", seen.sender.send_bytes, seen.sockets.in_flight_bytes, law.bytes_per_s, law.name
-            )
+            now = seen.sender.send_bytes
+            share = min(IN_FLIGHT_SHARE, seen.sockets.in_flight_bytes / now)
+            return _buffer(path, "tcp_wmem max", now, share, law.bytes_per_s, law.name)
         case verdict.RECEIVE_WINDOW if seen.sockets:
             law = prediction.after(verdict.RECEIVE_WINDOW)
-            now, window = seen.receiver.receive_bytes, seen.sockets.peer_window_bytes
+            now = seen.receiver.receive_bytes
             if limit := seen.receiver.window_bytes:
-                return _buffer(path, "window", limit, limit, law.bytes_per_s, law.name)
-            return _buffer(path, "tcp_rmem max", now, window, law.bytes_per_s, law.name)
+                return _buffer(path, "window", limit, 1.0, law.bytes_per_s, law.name)
+            share = min(1.0, seen.sockets.peer_window_bytes / now)
+            return _buffer(path, "tcp_rmem max", now, share, law.bytes_per_s, law.name)
         case verdict.CONGESTION_WINDOW:
             return _loss(path, seen, prediction)
         case verdict.SLOW_START:
@@ -89,15 +94,14 @@ def advise(path: TcpPath, seen: Evidence, found: Verdict, prediction: Prediction
     return None
 
 
-def _buffer(path: TcpPath, setting: str, now_bytes: int, window_bytes: int, target: float, then: str) -> Advice | None:
-    """The buffer that carries `target`, from the share of it seen in flight; more streams where no buffer suffices.
+def _buffer(path: TcpPath, setting: str, now_bytes: int, share: float, target: float, then: str) -> Advice | None:
+    """The buffer whose `share` carries `target`; more streams where no buffer suffices.
 
     None where nothing was in flight when the sockets were read: the share is unknown.
     """
-    if not window_bytes:
+    if not share:
         return None
     per_stream = target * path.rtt_ns / NS / path.streams
-    share = min(1.0, window_bytes / now_bytes)
     wanted = math.ceil(per_stream / share / MIB_BYTES) * MIB_BYTES
     if wanted <= now_bytes:
         return None

@@ -1,4 +1,4 @@
-"""Verdicts on trial: cells with one planted limiter, drawn at random, and what Longhaul says limits them. By hand.
+"""Verdicts on trial: cells with one planted limiter, most of them drawn, and what Longhaul says limits them. By hand.
 
 Prints the confusion matrix, every miss, and every prediction of an advice that did not hold when the advice was
 followed; exits with 1 below 98 % of right verdicts. Measures in labs, twenty cells a boot, one lab at a time. Takes a
@@ -110,7 +110,7 @@ def outcome(wanted: Sequence[Planted], found: dict[int, Trial]) -> Outcome:
 
 def main(asked: argparse.Namespace) -> int:
     """Measure and print; the exit code."""
-    wanted, file = planted_cells.drawn(asked.seed, asked.cells), Path(asked.kept)
+    wanted, file = [*planted_cells.drawn(asked.seed, asked.cells), *planted_cells.far()], Path(asked.kept)
     file.parent.mkdir(parents=True, exist_ok=True)
     measure(wanted, asked.seed, file)
     done = outcome(wanted, kept(file, wanted))

@@ -110,6 +110,16 @@ def _send_buffer(chance: random.Random) -> tuple[CellSpec, Spoil | None]:
     return path.cell(Profile("sends", (4096, roomy, roomy), (4096, 16 * KIB, size))), None
 
 
+KERNELS_OWN = Profile("kernels-own", (4096, 128 * KIB, 6 * MIB), (4096, 16 * KIB, 4 * MIB))
+"""The buffers that the lab's kernel has where nobody sets any (the profile `default`)."""
+FAR = (
+    _Draw(1000, 150, "cubic", "outbound"), _Draw(300, 200, "htcp", "inbound"), _Draw(1000, 200, "bbr", "outbound"),
+    _Draw(500, 250, "reno", "outbound"), _Draw(10_000, 300, "cubic", "inbound"),
+    _Draw(10_000, 346, "cubic", "outbound"),
+)  # fmt: skip
+"""Paths on which their send buffer limits. The numbers of these cells are below 0."""
+
+
 def _loss(chance: random.Random) -> tuple[CellSpec, Spoil | None]:
     """Losses that leave a window of a share of rate x RTT, often enough to be no matter of luck."""
     while True:
@@ -205,7 +215,9 @@ PLANTS: dict[str, Callable[[random.Random], tuple[CellSpec, Spoil | None]]] = {
 
 
 def draw(seed: int, number: int) -> Planted:
-    """The cell of this number, whatever else is drawn."""
+    """The cell of this number, whatever else is drawn; below 0 it is one of FAR."""
+    if number < 0:
+        return Planted(number, verdict.SEND_BUFFER, FAR[number].cell(KERNELS_OWN, duration_s=20))
     limiter = _ROUNDS[number % len(_ROUNDS)]
     cell, spoil = PLANTS[limiter](random.Random(f"{seed}/{number}"))
     return Planted(number, limiter, replace(cell, topology=replace(cell.topology, seed=seed + number)), spoil)
@@ -217,3 +229,8 @@ _ROUNDS = [*(list(PLANTS)[:-1] * CPU_EVERY), verdict.CPU]
 def drawn(seed: int, count: int) -> list[Planted]:
     """The first cells of a seed: each limiter in turn."""
     return [draw(seed, number) for number in range(count)]
+
+
+def far() -> list[Planted]:
+    """The cells of FAR, which are the same for each seed."""
+    return [draw(0, number) for number in range(-len(FAR), 0)]

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.analysis import verdict
-from support.planted_cells import BUFFER, MEMORY, PLANTS, draw, drawn
+from support.lab_cells import MS
+from support.planted_cells import BUFFER, MEMORY, PLANTS, draw, drawn, far
 from support.verdict_trial import Followed, Outcome, Trial, as_advised, cell_name
 
 ROUNDS = 62
@@ -19,6 +20,14 @@ def test_the_same_seed_draws_the_same_cells_of_every_limiter_and_another_seed_dr
     assert [planted.spec for planted in cells] == [draw(7, number).spec for number in range(ROUNDS)]
     assert {planted.limiter for planted in cells} == set(PLANTS)
     assert len({cell_name(planted) for planted in (*cells, *drawn(8, ROUNDS))}) > ROUNDS
+
+
+def test_the_cells_of_the_kernels_own_buffers_are_far_and_need_larger_ones() -> None:
+    for planted in far():
+        assert draw(8, planted.number) == planted
+        assert planted.limiter == verdict.SEND_BUFFER
+        assert planted.spec.lane.rtt_ns >= 150 * MS
+        assert planted.spec.path.bdp_bytes > planted.spec.profile.tcp_rmem[2]
 
 
 def test_following_advice_changes_the_one_setting_that_it_names() -> None:

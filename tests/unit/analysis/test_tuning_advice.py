@@ -23,8 +23,25 @@ def given(path: TcpPath, seen: Evidence) -> str:
 
 def test_a_send_buffer_is_raised_to_what_the_receiver_allows() -> None:
     # 4.5 MiB of window at the receiver; of the 4 MiB buffer 2.5 MiB were in flight.
-    seen = changed(SEEN, sndbuf_share=1.0)
+    seen = changed(SEEN, sndbuf_share=1.0, peer_window_bytes=9 * MIB // 2)
     assert given(PATH, seen) == "tcp_wmem max from 4 MiB to 8 MiB: 140.6 MiB/s (1.180 Gbit/s), then receive window"
+
+
+def test_a_larger_send_buffer_is_not_counted_on_to_have_as_large_a_share_in_flight() -> None:
+    """As measured at 346 ms: 3.98 MiB of 4 MiB in flight, but 3.2 MiB of 5 MiB."""
+    far = replace(PATH, rtt_ns=346 * MS)
+    seen = changed(SEEN, sndbuf_share=1.0, in_flight_bytes=4_178_838, peer_window_bytes=4_706_767)
+    assert given(far, seen) == "tcp_wmem max from 4 MiB to 7 MiB: 13.0 MiB/s (0.109 Gbit/s), then receive window"
+
+
+def test_a_receive_window_that_has_grown_to_its_most_is_the_next_limit() -> None:
+    """As measured at 500 Mbit/s and 250 ms: of 6 MiB the kernel offers 3.59 MiB, however long the run."""
+    far = replace(PATH, rate_bps=500 * 10**6, rtt_ns=250 * MS)
+    windows = {"in_flight_bytes": 2_960_164, "most_in_flight_bytes": 2_960_164, "peer_window_bytes": 3_759_320}
+    seen = changed(SEEN, sndbuf_share=1.0, steady_bytes_per_s=10.5 * MIB, **windows)
+    assert given(far, seen) == "tcp_wmem max from 4 MiB to 6 MiB: 14.3 MiB/s (0.120 Gbit/s), then receive window"
+    small = changed(seen, in_flight_bytes=MIB, most_in_flight_bytes=MIB)
+    assert given(far, small).endswith(": 18.0 MiB/s (0.151 Gbit/s), then receive window"), "it may grow still"
 
 
 def test_a_send_buffer_alone_is_raised_to_the_line() -> None:
@@ -32,7 +49,7 @@ def test_a_send_buffer_alone_is_raised_to_the_line() -> None:
     seen = changed(SEEN, sndbuf_share=1.0, receiver=tuned, in_flight_bytes=4 * MIB)
     assert (
         given(replace(PATH, rtt_ns=22 * MS), seen)
-        == "tcp_wmem max from 4 MiB to 26 MiB: 1140 MiB/s (9.564 Gbit/s), then line"
+        == "tcp_wmem max from 4 MiB to 38 MiB: 1140 MiB/s (9.564 Gbit/s), then line"
     )
 
 
@@ -45,7 +62,7 @@ def test_where_no_buffer_is_large_enough_more_streams_are() -> None:
     path = TcpPath(10**11, 346 * MS)
     seen = changed(SEEN, sndbuf_share=1.0, receiver=Buffers(2**30, 2**30), in_flight_bytes=4 * MIB)
     many = changed(seen, peer_window_bytes=8 * 2**30, steady_bytes_per_s=11 * MIB)
-    assert given(path, many).startswith("streams from 1 to 4 of the largest buffers")
+    assert given(path, many).startswith("streams from 1 to 6 of the largest buffers")
 
 
 def test_loss_wants_bbr_and_bbr_wants_streams() -> None:
