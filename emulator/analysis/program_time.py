@@ -181,12 +181,23 @@ def _of_the_rest(facts: ProgramFacts) -> str:
 
 
 def at_once(facts: ProgramFacts) -> float:
-    """How many connections were open at the same time, on average, from how long each was busy; at least 1."""
+    """How many connections were open at the same time, on average, from how long each lasted; at least 1."""
     if len(facts.run.connections) < 2:
         return 1.0
-    # The FIN at the end, which counts as busy, takes as long as the handshake, which does not.
-    times = [max(facts.path.rtt_ns, max(_busy_ns(one)) - LATE_ACK_NS) for one in facts.run.connections]
-    return max(1.0, sum(times) / max(1, facts.run.completion_ns - (facts.quiet_ns or 0)))
+    times = sum(_least_life_ns(facts, one) for one in facts.run.connections)
+    return max(1.0, times / max(1, facts.run.completion_ns - (facts.quiet_ns or 0)))
+
+
+def _least_life_ns(facts: ProgramFacts, one: TcpConnection) -> int:
+    """How long a connection lasted at the least: its handshake, its turns, and the growth of its window in a turn.
+
+    The FIN at the end, which counts as busy, takes as long as the handshake, which does not.
+    """
+    rtt = facts.path.rtt_ns
+    turns = _turns_ns(one, rtt)
+    each = max(one.sent_bytes, one.received_bytes) * rtt // max(1, turns)
+    grows = _slow_start_ns(facts, facts.initcwnd, each)
+    return max(rtt + turns + grows, max(_busy_ns(one)) - LATE_ACK_NS)
 
 
 def slow_start_wait_ns(facts: ProgramFacts, initcwnd: int) -> int:
@@ -194,9 +205,13 @@ def slow_start_wait_ns(facts: ProgramFacts, initcwnd: int) -> int:
 
     The first round trip is the request's own.
     """
+    return _slow_start_ns(facts, initcwnd, facts.streamed_bytes)
+
+
+def _slow_start_ns(facts: ProgramFacts, initcwnd: int, carried_bytes: int) -> int:
     rtt, rate = facts.path.rtt_ns, facts.path.rate_bps
     window = initcwnd * tcp_path.mss_bytes(facts.path.mtu)
-    left, wait = facts.streamed_bytes - window, 0
+    left, wait = carried_bytes - window, 0
     most = allowed_window(facts)[1]
     while left > 0 and window < most and (idle := rtt - window * 8 * NS // rate) > 0:
         window, wait = 2 * window, wait + idle

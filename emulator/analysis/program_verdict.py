@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -37,6 +38,8 @@ TOLD_SHARE = 0.1
 """The evidence leaves out what took less of the time."""
 BURST_NS = 1_000_000
 """What the bottleneck lets through at once, as a time at its rate (`plan.netem_lowering`)."""
+IN_A_ROW = 1.5
+"""Connections at the same time cost one handshake together: with more of them in a row, fewer connections help."""
 SHORT_LIVED_TURNS = 3.5
 """With so many turns in each connection the connections cost most: TLS takes one or two, the first window another."""
 OWN_WINDOW_FACTOR = 16
@@ -99,7 +102,7 @@ def _time(parts: tuple[TimeShare, ...], *kinds: str) -> int:
 
 
 def _kind(facts: ProgramFacts, parts: tuple[TimeShare, ...]) -> str:
-    """The largest group's largest kind. Handshakes go first where a connection has few turns."""
+    """The largest group's largest kind. Handshakes go first where several are in a row, each with few turns."""
     if not parts:
         return PROGRAM
     groups: dict[str, int] = {}
@@ -107,8 +110,8 @@ def _kind(facts: ProgramFacts, parts: tuple[TimeShare, ...]) -> str:
         groups[_GROUPS[part.kind]] = groups.get(_GROUPS[part.kind], 0) + part.time_ns
     largest = max(groups, key=groups.__getitem__)
     if largest == "waits":
-        turns = _time(parts, ROUND_TRIPS)
-        short = len(facts.run.connections) > 1 and SHORT_LIVED_TURNS * _time(parts, HANDSHAKES) >= turns
+        turns, handshakes = _time(parts, ROUND_TRIPS), _time(parts, HANDSHAKES)
+        short = handshakes >= IN_A_ROW * facts.path.rtt_ns and SHORT_LIVED_TURNS * handshakes >= turns
         return HANDSHAKES if short else ROUND_TRIPS
     return next(part.kind for part in parts if _GROUPS[part.kind] == largest)
 
@@ -161,15 +164,21 @@ def advise(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> Prog
     """The one thing that would shorten the run most, by its limiter."""
     before = facts.run.completion_ns
 
-    def saves(text: str, saved_ns: float | None) -> ProgramAdvice:
-        return ProgramAdvice(text, before, None if saved_ns is None else before - round(saved_ns))
+    def saves(text: str, saved_ns: float | None, *, opens: bool = True) -> ProgramAdvice:
+        """`opens`: a connection is still opened in each run, and its handshake takes a round trip."""
+        if saved_ns is None:
+            return ProgramAdvice(text, before, None)
+        least = facts.line_ns + (2 if opens else 1) * facts.path.rtt_ns
+        return ProgramAdvice(text, before, min(before, max(least, before - round(saved_ns))))
 
     match _GROUPS[kind]:
         case "waits" if kind == HANDSHAKES:
-            count = len(facts.run.connections)
-            saved = _time(parts, HANDSHAKES) * (count - 1) / count
-            text = f"keep one connection open (keep-alive) instead of {count}, and resume TLS sessions"
-            return saves(text, saved)
+            kept = round(program_time.at_once(facts))
+            open_ones = "one connection" if kept == 1 else f"{kept} connections"
+            text = (
+                f"keep {open_ones} open (keep-alive) instead of {len(facts.run.connections)}, and resume TLS sessions"
+            )
+            return saves(text, _time(parts, HANDSHAKES) - facts.path.rtt_ns)
         case "waits":
             return _fewer_turns(facts, saves, _time(parts, ROUND_TRIPS))
         case "window":
@@ -193,12 +202,22 @@ def advise(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> Prog
     return saves("shorter waits of its own: timers, polling, or answers held back (TCP_NODELAY at both ends)", None)
 
 
-Saves = Callable[[str, float | None], ProgramAdvice]
+class _Saves(Protocol):
+    def __call__(self, text: str, saved_ns: float | None, *, opens: bool = True) -> ProgramAdvice: ...
 
 
-def _fewer_turns(facts: ProgramFacts, saves: Saves, turns_ns: int) -> ProgramAdvice:
+def _keep_alive(facts: ProgramFacts) -> str:
+    at_once, opened = round(program_time.at_once(facts)), len(facts.run.connections)
+    kept = "one connection" if at_once == 1 else f"{at_once} connections"
+    return f"keep {kept} open (keep-alive) instead of {opened}, and resume TLS sessions"
+
+
+def _fewer_turns(facts: ProgramFacts, saves: _Saves, turns_ns: int) -> ProgramAdvice:
     if turns_ns < 2 * facts.path.rtt_ns:
-        return saves("a connection that stays open from one run to the next saves the handshake", facts.path.rtt_ns)
+        one = len(facts.run.connections) == 1
+        opened = "a connection that stays open" if one else "connections that stay open"
+        text = f"{opened} from one run to the next {'saves' if one else 'save'} the handshake"
+        return saves(text, facts.path.rtt_ns, opens=False)
     each = facts.streamed_bytes * facts.path.rtt_ns // turns_ns
     if len(facts.run.connections) == 1 and each > facts.first_window_bytes:
         # Its answers overlap already, or are large: more requests at once promise nothing.
@@ -210,7 +229,7 @@ def _fewer_turns(facts: ProgramFacts, saves: Saves, turns_ns: int) -> ProgramAdv
     return saves(text, turns_ns * (1 - 1 / IN_FLIGHT))
 
 
-def _larger_buffer(facts: ProgramFacts, saves: Saves, kind: str, window_ns: int) -> ProgramAdvice:
+def _larger_buffer(facts: ProgramFacts, saves: _Saves, kind: str, window_ns: int) -> ProgramAdvice:
     """The buffer that holds rate x RTT; a program whose host allows that already sets a smaller one itself."""
     end = program_time.receiver(facts, kind) if kind == RECEIVE_WINDOW else program_time.sender(facts, kind)
     share, setting = (WINDOW_SHARE, "tcp_rmem") if kind == RECEIVE_WINDOW else (IN_FLIGHT_SHARE, "tcp_wmem")
@@ -230,7 +249,7 @@ def _larger_buffer(facts: ProgramFacts, saves: Saves, kind: str, window_ns: int)
     return saves(text, window_ns)
 
 
-def _faster_start(facts: ProgramFacts, saves: Saves, grown_ns: int) -> ProgramAdvice:
+def _faster_start(facts: ProgramFacts, saves: _Saves, grown_ns: int) -> ProgramAdvice:
     if facts.initcwnd >= LARGER_INITCWND:
         return saves("a connection that stays open, without tcp_slow_start_after_idle, keeps its window", grown_ns)
     now, then = (program_time.slow_start_wait_ns(facts, initcwnd) for initcwnd in (facts.initcwnd, LARGER_INITCWND))

@@ -90,6 +90,38 @@ def test_connections_at_the_same_time_share_their_handshakes() -> None:
     assert "10.0 round trips in which each end waited" in found.evidence
 
 
+def files(at_once: int) -> ProgramJudgement:
+    """As measured at 30 ms: six files of 30 kB, so many at a time, each over a connection of its own (`curl -Z`)."""
+    one = connection(75, 30_203, client_ms=60, server_ms=60)
+    return judged_with(runs(run(0.1 + 90 * 6 / at_once, *[one] * 6)), path=replace(PATH, rtt_ns=30 * MS))
+
+
+def test_connections_that_were_all_opened_at_once_have_no_handshakes_to_save_but_the_first() -> None:
+    found = files(at_once=6)
+    assert (found.kind, found.limiter) == (program_time.ROUND_TRIPS, "round trips")
+    times = {part.kind: part.time_ns / MS for part in found.shares}
+    assert times[program_time.HANDSHAKES] == pytest.approx(30, abs=0.2)
+    assert found.advice == (
+        "connections that stay open from one run to the next save the handshake: about 60.1 ms instead of 90.1 ms"
+    )
+
+
+@pytest.mark.parametrize(
+    ("at_once", "kept", "then"),
+    [(1, "one connection", "390 ms instead of 540"), (2, "2 connections", "210 ms instead of 270")],
+)
+def test_so_many_connections_are_kept_as_were_open_at_the_same_time(at_once: int, kept: str, then: str) -> None:
+    found = files(at_once)
+    assert found.kind == program_time.HANDSHAKES
+    assert found.advice == f"keep {kept} open (keep-alive) instead of 6, and resume TLS sessions: about {then} ms"
+
+
+def test_no_advice_promises_less_than_a_handshake_and_an_answer() -> None:
+    found = judged_with(chatty(3))
+    assert found.advice.endswith("(pipelining), 8 at once: about 200 ms instead of 400 ms")
+    assert judged_with(chatty(1)).advice.endswith("saves the handshake: about 100 ms instead of 200 ms")
+
+
 @pytest.mark.parametrize(
     ("side", "kind", "limiter", "evidence", "advice"),
     [
