@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from emulator.analysis import tcp_path
 from emulator.analysis.tcp_path import NS, TcpPath
 from emulator.model.request_load import RequestLoad
 
@@ -202,10 +203,25 @@ def round_trip_ceiling(load: RequestLoad, rtt_ns: int) -> float:
     return load.places * NS / cycle_ns if cycle_ns else math.inf
 
 
-def line_ceiling(load: RequestLoad, paths: RequestPaths) -> float:
+HEADER_BYTES = tcp_path.ETHERNET_HEADER_BYTES + tcp_path.IP_TCP_HEADER_BYTES
+LEAST_HEADER_BYTES = HEADER_BYTES - 12
+"""Without TCP's timestamps, which a host may have turned off."""
+
+
+def line_ceiling(load: RequestLoad, paths: RequestPaths, header_bytes: int = HEADER_BYTES) -> float:
     """Requests a second at most that the line carries, in whichever direction it fills first."""
-    there, back = paths.there.line_bytes_per_s, paths.back.line_bytes_per_s
-    return min(there / load.request_bytes, back / load.answer_bytes)
+    there = _message_ns(paths.there, load.request_bytes, load.in_flight, header_bytes)
+    return NS / max(there, _message_ns(paths.back, load.answer_bytes, load.in_flight, header_bytes))
+
+
+def _message_ns(path: TcpPath, size_bytes: int, in_flight: int, header_bytes: int = HEADER_BYTES) -> float:
+    """How long the line carries one message with its headers.
+
+    It has frames of its own, unless others of its connection are in flight: as many of them may share a frame.
+    """
+    full = size_bytes / (path.mtu + tcp_path.ETHERNET_HEADER_BYTES - header_bytes)
+    frames = math.ceil(full) if in_flight == 1 else max(full, 1 / in_flight)
+    return (size_bytes + frames * header_bytes) * 8 * NS / path.rate_bps
 
 
 def ceiling(load: RequestLoad, paths: RequestPaths) -> float:
@@ -215,6 +231,6 @@ def ceiling(load: RequestLoad, paths: RequestPaths) -> float:
 
 
 def ideal_ns(load: RequestLoad, paths: RequestPaths) -> int:
-    """The least time of one request: a round trip, and the bytes of both messages at the line's rate."""
-    there, back = paths.there.line_bytes_per_s, paths.back.line_bytes_per_s
-    return paths.rtt_ns + math.ceil((load.request_bytes / there + load.answer_bytes / back) * NS)
+    """The least time of one request: a round trip, and both messages at the line's rate."""
+    there = _message_ns(paths.there, load.request_bytes, load.in_flight)
+    return paths.rtt_ns + math.ceil(there + _message_ns(paths.back, load.answer_bytes, load.in_flight))

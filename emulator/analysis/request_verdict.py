@@ -187,7 +187,8 @@ def _below_rtt(paths: RequestPaths, seen: RequestEvidence) -> str:
 
 
 def _above_line(paths: RequestPaths, seen: RequestEvidence) -> str:
-    possible = request_figures.line_ceiling(seen.load, paths) * seen.figures.elapsed_ns / NS
+    ceiling = request_figures.line_ceiling(seen.load, paths, request_figures.LEAST_HEADER_BYTES)
+    possible = ceiling * seen.figures.elapsed_ns / NS
     if seen.figures.answered <= TOLERANCE * possible:
         return ""
     return f"{seen.figures.answered} requests exceed the {possible:.0f} that the line carries in that time"

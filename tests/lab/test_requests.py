@@ -80,9 +80,18 @@ def test_the_line_of_the_answers_direction_limits(appliance: Appliance) -> None:
     slow = replace(one.lane, inbound=replace(one.lane.inbound, rate_bps=10 * MBIT))
     result = measured(appliance, replace(one, topology=one.topology.alone(slow)))
     assert result.judgement.kind == "line"
-    assert result.judgement.line_per_s == pytest.approx(10e6 / 8 * 1448 / 1514 / 102_400)
+    assert result.judgement.line_per_s == pytest.approx(10e6 / 8 / (102_400 + 71 * 66))
     assert 0.9 < result.figure / result.judgement.line_per_s <= 1
     assert result.judgement.invalid == ()
+
+
+def test_small_requests_fill_the_line_with_their_headers(appliance: Appliance) -> None:
+    """256 bytes of request are 322 on the line, which carries 15 528 of them a second: 544 in a round trip."""
+    one = cell(RequestLoad(654, answer_bytes=1), rtt_ms=35, rate_mbit=40, duration_s=2)
+    result = measured(appliance, one)
+    assert (result.judgement.kind, result.judgement.invalid) == ("line", ())
+    assert result.judgement.line_per_s == pytest.approx(40e6 / 8 / 322)
+    assert result.figure / result.judgement.line_per_s == pytest.approx(0.99, abs=0.02)
 
 
 def test_loss_on_the_lane(appliance: Appliance) -> None:

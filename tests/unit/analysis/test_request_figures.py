@@ -68,16 +68,33 @@ def test_ceilings() -> None:
     path, load = TcpPath(10**9, 80 * MS), RequestLoad(8, 4, 256, 100_000, think_ns=20 * MS)
     paths = RequestPaths(path, path)
     assert request_figures.round_trip_ceiling(load, path.rtt_ns) == 8 * 4 / 0.1
-    assert request_figures.line_ceiling(load, paths) == path.line_bytes_per_s / 100_000
+    assert request_figures.line_ceiling(load, paths) == pytest.approx(path.line_bytes_per_s / 100_000)
     assert request_figures.ceiling(load, paths) == 320
     assert request_figures.ceiling(RequestLoad(8, 4, offered_per_s=7), paths) == 7
     slow_back = RequestPaths(path, TcpPath(10**8, 80 * MS))
     assert request_figures.line_ceiling(load, slow_back) == pytest.approx(path.line_bytes_per_s / 10**6)
     assert request_figures.line_ceiling(RequestLoad(request_bytes=10**7), slow_back) == pytest.approx(
-        path.line_bytes_per_s / 10**7
+        path.line_bytes_per_s / 10**7, rel=1e-4
     )
     assert math.isinf(request_figures.round_trip_ceiling(RequestLoad(), 0))
-    assert request_figures.ideal_ns(RequestLoad(), paths) == pytest.approx(80 * MS + 1280 * 8 * 1514 / 1448, abs=2)
+    assert request_figures.ideal_ns(RequestLoad(), paths) == pytest.approx(80 * MS + (1280 + 2 * 66) * 8, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("load", "wire_bytes"),
+    [
+        (RequestLoad(654, 1, 256, 1), 256 + 66),  # as measured: 15 425 a second through 40 Mbit/s
+        (RequestLoad(1, 1, 256, 1449), 1449 + 2 * 66),
+        (RequestLoad(1, 4, 256, 1), 256 + 66 / 4),  # four requests of a connection may share a frame
+        (RequestLoad(1, 8, 724, 1), 724 + 66 / 2),
+        (RequestLoad(1, 4, 256, 1449), 1449 + 66 * 1449 / 1448),
+    ],
+)
+def test_a_message_has_frames_of_its_own_unless_others_of_its_connection_are_in_flight(
+    load: RequestLoad, wire_bytes: float
+) -> None:
+    path = TcpPath(40 * 10**6, 35 * MS)
+    assert request_figures.line_ceiling(load, RequestPaths(path, path)) == pytest.approx(5 * 10**6 / wire_bytes)
 
 
 def test_shares_of_the_busy_time() -> None:

@@ -74,7 +74,7 @@ def test_problems_and_what_helps(found: dict[str, RequestsResult]) -> None:
 
 def test_the_plan_shows_the_ceilings(found: dict[str, RequestsResult]) -> None:
     table = request_table.planned([cell.spec for cell in found.values()])
-    assert table.rows[2][3:] == ("400/s", "1167489/s")
+    assert table.rows[2][3:] == ("400/s", "1146789/s")
     assert request_table.planned([result(RequestLoad(), 0, [MS] * 10).spec]).rows[0][3] == "-"
 
 
