@@ -8,6 +8,8 @@ from emulator.analysis.latency_histogram import Latency
 
 MEMORY_PRESSURES = "TcpExtTCPMemoryPressures"
 LISTEN_DROPS = "TcpExtListenDrops"
+LOSS_PROBES = "TcpExtTCPLossProbes"
+TIMEOUTS = "TcpExtTCPTimeouts"
 DELIVERED_MARKED = "TcpExtTCPDeliveredCE"
 
 

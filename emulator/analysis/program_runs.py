@@ -51,7 +51,8 @@ class ProgramRun(Struct, frozen=True):
     """One run of the client, from its start to its exit.
 
     `sent_bytes` and `received_bytes` are what the lane carried from and to the client, with all headers. `connections`
-    are the TCP connections that were opened for it. `listen_drops` are the segments that listening sockets dropped.
+    are the TCP connections that were opened for it. `listen_drops` are the segments that listening sockets dropped,
+    `timeouts` how often a timer of TCP ended before an acknowledgement came (retransmission timeouts and loss probes).
     """
 
     completion_ns: int
@@ -61,6 +62,7 @@ class ProgramRun(Struct, frozen=True):
     retransmits: int
     connections: tuple[TcpConnection, ...]
     listen_drops: int = 0
+    timeouts: int = 0
 
     @property
     def payload_sent_bytes(self) -> int:

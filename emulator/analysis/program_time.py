@@ -67,6 +67,11 @@ class ProgramFacts(LaneEvidence, frozen=True):
         return max(0, self.run.retransmits - self.early_again - self.run.listen_drops)
 
     @property
+    def lost_timeouts(self) -> int:
+        """How many of these had to wait for a timeout; others are sent again as soon as later ones are acknowledged."""
+        return min(self.lost_again, max(0, self.run.timeouts - self.run.listen_drops))
+
+    @property
     def line_ns(self) -> int:
         """How long the line carried the busier direction, with all headers."""
         return max(self.run.sent_bytes, self.run.received_bytes) * 8 * NS // self.path.rate_bps
@@ -116,7 +121,7 @@ def _seen(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
     refused = _refused_ns(facts, quiet)
     yield LISTEN_QUEUE, refused
     quiet = max(0, quiet - refused)
-    timeouts = min(quiet, facts.lost_again * (facts.path.rtt_ns + LEAST_TIMEOUT_NS))
+    timeouts = min(quiet, facts.lost_timeouts * (facts.path.rtt_ns + LEAST_TIMEOUT_NS))
     timeouts = timeouts if timeouts >= LEAST_TIMEOUT_NS else 0
     yield LOSS, timeouts
     yield PROGRAM, quiet - timeouts

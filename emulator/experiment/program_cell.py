@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict, replace
 
 from emulator.analysis import lane_use, program_verdict
-from emulator.analysis.observed import LISTEN_DROPS
+from emulator.analysis.observed import LISTEN_DROPS, LOSS_PROBES, TIMEOUTS
 from emulator.analysis.program_runs import Frames, ProgramRun, ProgramRuns
 from emulator.analysis.program_time import ProgramFacts
 from emulator.analysis.tcp_path import INITCWND_SEGMENTS, NS
@@ -146,6 +146,7 @@ class _ClientRuns:
             retransmits=grown[RETRANSMITTED],
             connections=connection_log.connections(*(log.new() for log in self.logs)),
             listen_drops=grown[LISTEN_DROPS],
+            timeouts=grown[TIMEOUTS] + grown[LOSS_PROBES],
         )
 
     def look(self, number: int) -> Frames | None:

@@ -14,6 +14,7 @@ from emulator.control.appliance import Appliance
 from emulator.experiment import run_cell
 from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.program_result import ProgramResult
+from emulator.hosts import tcp_profiles
 from emulator.hosts.tools.program import ProgramWorkload
 from emulator.kernel.netlink import NetlinkKernel
 from emulator.model.program import Program, Ready
@@ -244,6 +245,28 @@ def test_loss_is_seen(tmp_path: Path) -> None:
     assert found.program.median.retransmits > 10
     assert (found.judgement.kind, found.judgement.invalid) == (program_time.LOSS, ())
     assert found.judgement.advice.startswith("congestion control bbr instead of cubic")
+
+
+THINKS = MANY.replace("connection.sendall(asked[:1] * int(asked[1:]))", """
+            left = 300_000 - len(asked)
+            while left > 0:
+                left -= len(connection.recv(left))
+            time.sleep(5)
+            connection.sendall(asked[:1])
+""".strip()).replace("import socket", "import time, socket")  # fmt: skip
+SENDS = CLIENT.replace('b"?%d" % size', "bytes(300_000)")
+
+
+def test_a_program_that_waits_is_no_loss_however_many_segments_were_sent_again(tmp_path: Path) -> None:
+    """Six uploads of 300 kB at once overflow the buffer; then nothing is on the lane for 5 s."""
+    files = {"server.py": THINKS, "client.py": AT_ONCE, "one.py": SENDS}
+    one = spec(50, 20, tcp_profiles.DEFAULT)
+    found = executed(tmp_path, replace(one, workload=ProgramWorkload(replace(program(1), files=files))))
+    run = found.program.median
+    assert (run.retransmits > 10, run.timeouts) == (True, 0)
+    assert (found.judgement.kind, found.judgement.invalid) == (program_time.PROGRAM, ())
+    own = next(part.time_ns for part in found.judgement.shares if part.kind == program_time.PROGRAM)
+    assert 4.8 < own / 1e9 <= 5, "an upload that goes on while others are through is not quiet"
 
 
 UPLOAD = """

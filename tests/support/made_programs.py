@@ -45,11 +45,16 @@ def connection(
     return TcpConnection(sent, received, 0, client, crwnd, csnd, server, srwnd, ssnd)
 
 
-def run(completion_ms: float, *connections: TcpConnection, retransmits: int = 0, overhead: int = 400) -> ProgramRun:
+def run(
+    completion_ms: float, *connections: TcpConnection, retransmits: int = 0, timeouts: int = 0, overhead: int = 400
+) -> ProgramRun:
     """A run that ended well; each connection costs some bytes of headers."""
     sent = sum(one.sent_bytes * 1514 // 1448 + overhead for one in connections)
     received = sum(one.received_bytes * 1514 // 1448 + overhead for one in connections)
-    return ProgramRun(round(completion_ms * MS), 0, sent, received, retransmits, tuple(connections))
+    times = {"completion_ns": round(completion_ms * MS), "timeouts": timeouts}
+    return ProgramRun(
+        exit_code=0, sent_bytes=sent, received_bytes=received, retransmits=retransmits, connections=connections, **times
+    )
 
 
 def runs(*all: ProgramRun, quiet_ms: float | None = 0, bytes: int | None = None) -> ProgramRuns:

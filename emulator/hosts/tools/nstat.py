@@ -4,7 +4,7 @@ memory at present, from /proc/net/protocols.
 
 from __future__ import annotations
 
-from emulator.analysis.observed import DELIVERED_MARKED, LISTEN_DROPS
+from emulator.analysis.observed import DELIVERED_MARKED, LISTEN_DROPS, LOSS_PROBES, TIMEOUTS
 from emulator.errors import MeasureError
 
 FILES = ("/proc/net/netstat", "/proc/net/snmp")
@@ -13,7 +13,8 @@ FILES = ("/proc/net/netstat", "/proc/net/snmp")
 RETRANSMITTED = "TcpRetransSegs"
 WATCHED = {
     RETRANSMITTED: "segments retransmitted",
-    "TcpExtTCPTimeouts": "retransmission timeouts",
+    TIMEOUTS: "retransmission timeouts",
+    LOSS_PROBES: "probes sent because no acknowledgement came for two round trips",
     "TcpExtTCPMemoryPressures": "times TCP ran short of tcp_mem",
     "TcpExtTCPRcvQDrop": "segments the receiver had no memory for",
     "TcpExtTCPRcvCollapsed": "segments merged for lack of memory",

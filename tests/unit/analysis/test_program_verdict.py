@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from support.made_programs import BUFFERS, MIB, MS, PATH, RTT_NS, chatty, connection, judged_with, run, runs
 
 from emulator.analysis import program_law, program_time
+from emulator.analysis.observed import Queues
 from emulator.analysis.program_law import LawPoint, ProgramLaw
 from emulator.analysis.program_runs import ProgramJudgement, ProgramRuns
+from emulator.analysis.tcp_path import TcpPath
 from emulator.analysis.verdict import Buffers
 
 LARGE = Buffers(64 * MIB, 64 * MIB)
@@ -240,9 +242,22 @@ def test_loss() -> None:
 def test_a_timeout_is_the_losss_and_not_the_programs() -> None:
     """A request was lost: nothing was on the lane until the timeout. Without a loss the program waited."""
     lossy = chatty(2, quiet_ms=900)
-    again = replace(lossy, runs=(replace(lossy.runs[0], retransmits=3),))
+    again = replace(lossy, runs=(replace(lossy.runs[0], retransmits=3, timeouts=3),))
     assert judged_with(again, path=replace(PATH, loss=0.01)).kind == program_time.LOSS
     assert judged_with(lossy).kind == program_time.PROGRAM
+
+
+@pytest.mark.parametrize(("timeouts", "lost_ms"), [(0, None), (1, 220), (24, 4969)])
+def test_a_program_that_waits_is_not_called_loss_because_segments_were_sent_again(
+    timeouts: int, lost_ms: int | None
+) -> None:
+    """As measured at 20 ms: two uploads at once to a server that sleeps for 5 s; the buffer dropped 24 frames."""
+    one = connection(300_020, 10, client_ms=170, server_ms=20)
+    program = runs(run(5181, one, one, retransmits=24, timeouts=timeouts), quiet_ms=4969)
+    found = judged_with(program, path=TcpPath(50 * 10**6, 20 * MS), queues=Queues(0, 24, 0))
+    assert found.kind == (program_time.PROGRAM if timeouts < 24 else program_time.LOSS)
+    lost = {part.kind: part.time_ns / MS for part in found.shares}.get(program_time.LOSS)
+    assert lost == (lost_ms and pytest.approx(lost_ms, abs=60))
 
 
 def test_the_line() -> None:
