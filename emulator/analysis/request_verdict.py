@@ -144,7 +144,8 @@ def _advice(paths: RequestPaths, seen: RequestEvidence, kind: str) -> str:
         full = math.ceil(request_figures.line_ceiling(load, paths) * cycle_ns / NS)
         return f"more in flight: the rate grows with connections x in flight until about {full} fill the line"
     if kind == ROUND_TRIPS:
-        needed = math.ceil((load.offered_per_s or 0) * paths.rtt_ns / NS)
+        each_ns = max(request_figures.ideal_ns(load, paths), seen.figures.service.mean_ns)
+        needed = max(load.places + 1, math.ceil((load.offered_per_s or 0) * each_ns / NS))
         return f"more in flight: this offered rate needs connections x in flight of at least {needed}"
     if kind == verdict.SLOW_START:
         return "keep connections open and busy, or a larger initial window (initcwnd): each answer pays for its growth"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from support.made_requests import MS, NOTHING_SENT_AGAIN, evidence, figures
+from support.made_requests import MS, NOTHING_SENT_AGAIN, counted, evidence, figures
 
 from emulator.analysis import request_verdict
 from emulator.analysis.request_figures import RequestPaths
@@ -16,6 +16,8 @@ from emulator.model.request_load import RequestLoad
 
 PATH = TcpPath(10**9, 80 * MS)
 PATHS = RequestPaths(PATH, PATH)
+SERVED = counted([80 * MS] * 125)
+LARGE, TIGHT = RequestLoad(answer_bytes=2**20, offered_per_s=50), RequestLoad(offered_per_s=12.4)
 BIG = RequestLoad(answer_bytes=2**20)
 
 
@@ -86,8 +88,20 @@ def test_bbr_paces_what_it_has_seen_little_of() -> None:
     [
         (evidence(), "more in flight: the rate grows with connections x in flight until about 9175 fill the line"),
         (
-            of([9000 * MS] * 125, RequestLoad(offered_per_s=30), overloaded=True, elapsed_ns=10**10),
+            of([9000 * MS] * 125, RequestLoad(offered_per_s=30), service=SERVED, overloaded=True, elapsed_ns=10**10),
             "more in flight: this offered rate needs connections x in flight of at least 3",
+        ),
+        (  # a request takes longer than the round trip: 1 MiB takes 8.8 ms of the line
+            of([9000 * MS] * 112, LARGE, service=counted([88 * MS] * 112), overloaded=True, elapsed_ns=10**10),
+            "more in flight: this offered rate needs connections x in flight of at least 5",
+        ),
+        (  # and as long as it was measured, whatever the lane needs
+            of([9000 * MS] * 116, LARGE, service=counted([101 * MS] * 116), overloaded=True, elapsed_ns=10**10),
+            "more in flight: this offered rate needs connections x in flight of at least 6",
+        ),
+        (  # what is in flight at present is too little, whatever the product
+            of([9000 * MS] * 125, TIGHT, service=SERVED, overloaded=True, elapsed_ns=10**10),
+            "more in flight: this offered rate needs connections x in flight of at least 2",
         ),
         (of([500 * MS] * 20, BIG), "keep connections open and busy, or a larger initial window (initcwnd)"),
     ],
