@@ -11,7 +11,10 @@ from emulator.analysis.program_runs import Frames
 
 ETHERNET_BYTES, VLAN_BYTES = 14, 4
 _IPV4, _IPV6, _TAGS = 0x0800, 0x86DD, (0x8100, 0x88A8)
-_TCP, _UDP = 6, 17
+_TCP, _UDP, _IGMP, _ICMPV6, _HOP_BY_HOP = 6, 17, 2, 58, 0
+_OF_THE_LINK = (*range(130, 138), 143)
+"""The types of ICMPv6 by which kernels find neighbours, routers and listeners."""
+_IPV6_BYTES = 40
 _UDP_BYTES = 8
 
 
@@ -24,20 +27,32 @@ class FrameTimes(Struct, frozen=True):
     first_payload_ns: int | None
 
 
+def is_of_a_program(frame: bytes) -> bool:
+    """Whether a frame is of IP and no way of kernels to find each other (neighbour discovery, group membership)."""
+    try:
+        kind, at = _network(frame)
+        if kind == _IPV4:
+            return frame[at + 9] != _IGMP
+        protocol, after = frame[at + 6], at + _IPV6_BYTES
+        if protocol == _HOP_BY_HOP:
+            protocol, after = frame[after], after + 8 * (frame[after + 1] + 1)
+        return kind == _IPV6 and not (protocol == _ICMPV6 and frame[after] in _OF_THE_LINK)
+    except (struct.error, IndexError):
+        return False
+
+
 def payload_bytes(frame: bytes) -> int | None:
     """The payload of a TCP segment or a UDP datagram, from its first bytes; None for any other frame.
 
     Extension headers of IPv6 are not read: the frame then counts as another one.
     """
     try:
-        at, kind = ETHERNET_BYTES, struct.unpack_from(">H", frame, ETHERNET_BYTES - 2)[0]
-        while kind in _TAGS:
-            at, kind = at + VLAN_BYTES, struct.unpack_from(">H", frame, at + VLAN_BYTES - 2)[0]
+        kind, at = _network(frame)
         if kind == _IPV4:
             header, protocol = (frame[at] & 15) * 4, frame[at + 9]
             size = struct.unpack_from(">H", frame, at + 2)[0] - header
         elif kind == _IPV6:
-            header, protocol = 40, frame[at + 6]
+            header, protocol = _IPV6_BYTES, frame[at + 6]
             size = struct.unpack_from(">H", frame, at + 4)[0]
         else:
             return None
@@ -46,6 +61,14 @@ def payload_bytes(frame: bytes) -> int | None:
         return int(size) - (frame[at + header + 12] >> 4) * 4 if protocol == _TCP else None
     except (struct.error, IndexError):
         return None
+
+
+def _network(frame: bytes) -> tuple[int, int]:
+    """The network protocol of a frame and where its header begins. Raises struct.error for a frame cut short."""
+    at, kind = ETHERNET_BYTES, struct.unpack_from(">H", frame, ETHERNET_BYTES - 2)[0]
+    while kind in _TAGS:
+        at, kind = at + VLAN_BYTES, struct.unpack_from(">H", frame, at + VLAN_BYTES - 2)[0]
+    return kind, at
 
 
 def of_run(times: FrameTimes, began_ns: int, ended_ns: int, there_ns: int, back_ns: int) -> Frames:

@@ -34,6 +34,10 @@ LATE_ACK_NS = 50_000_000
 """A delayed ACK (40 ms, TCP_DELACK_MIN) and a tick of the kernel's clock keep an end busy after its data arrived."""
 SYN_SEGMENTS = 3
 """What a first timeout before the answer costs: the SYN again, the SYN-ACK again, and the answer to the second SYN."""
+FRAME_BYTES = tcp_path.ETHERNET_HEADER_BYTES + tcp_path.IP_TCP_HEADER_BYTES
+"""Of a frame without payload."""
+FRAMES_OF_A_CONNECTION = 10
+"""Those that open and close it, with all that are sent twice."""
 CLIENT, SERVER = "client", "server"
 
 
@@ -83,6 +87,20 @@ class ProgramFacts(LaneEvidence, frozen=True):
         if frames:
             return self.run.completion_ns * frames.quiet_ns // max(1, frames.completion_ns)
         return max(0, round(self.law.own_s * NS)) if self.law and not self.law.objection else None
+
+    @property
+    def is_mostly_tcp(self) -> bool:
+        """Whether TCP can be what the lane carried: a frame for each byte at the most, and another that confirms it."""
+        run = self.run
+        sent, received = run.payload_sent_bytes, run.payload_received_bytes
+        frames = sent + received + FRAMES_OF_A_CONNECTION * len(run.connections)
+        most = frames * FRAME_BYTES + run.retransmits * (self.path.mtu + tcp_path.ETHERNET_HEADER_BYTES)
+        return run.sent_bytes <= sent + most and run.received_bytes <= received + most
+
+    @property
+    def why_unknown(self) -> str:
+        """Why the kernels' figures of TCP do not tell what the program waited for."""
+        return "most of its bytes were not TCP's" if self.run.connections else "it opened no TCP connection"
 
     @property
     def streamed_bytes(self) -> int:
@@ -164,7 +182,7 @@ def _waits(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
     yield HANDSHAKES, round(len(facts.run.connections) * facts.path.rtt_ns / together)
     if any(one.server_busy_ns for one in facts.run.connections):
         yield ROUND_TRIPS, round(sum(_turns_ns(one, facts.path.rtt_ns) for one in facts.run.connections) / together)
-    elif not facts.streams:
+    elif facts.is_mostly_tcp and not facts.streams:
         yield ROUND_TRIPS, facts.run.completion_ns
     else:
         yield ROUND_TRIPS, facts.path.rtt_ns
@@ -176,10 +194,12 @@ def _waits(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
 
 
 def _of_the_rest(facts: ProgramFacts) -> str:
-    if facts.lost_again and facts.path.rtt_ns:
-        return LOSS
     if not facts.path.rtt_ns:
         return PROGRAM
+    if facts.run.connections and not facts.is_mostly_tcp:
+        return UNKNOWN
+    if facts.lost_again:
+        return LOSS
     if not facts.run.connections:
         return UNKNOWN
     return SLOW_START if facts.streams else ROUND_TRIPS
@@ -306,7 +326,7 @@ def _words(facts: ProgramFacts, kind: str, time_ns: int) -> str:
         LOSS: f"{time} to send {facts.lost_again} segments again",
         LISTEN_QUEUE: f"{time} to connect again after a full listen queue dropped {run.listen_drops} segments",
         PROGRAM: _words_of_the_program(facts, time),
-        UNKNOWN: f"{trips} of which the kernels count nothing, because the program opened no TCP connection",
+        UNKNOWN: f"{trips} of which the kernels count nothing, because {facts.why_unknown}",
     }[kind]
 
 

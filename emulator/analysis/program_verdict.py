@@ -129,7 +129,7 @@ def _limiter(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> st
 def _name(facts: ProgramFacts, kind: str) -> str:
     """The limiter, with the end and the size of its buffer where one limits, and why nothing is known."""
     if kind == UNKNOWN:
-        return f"{kind} (it opened no TCP connection)"
+        return f"{kind} ({facts.why_unknown})"
     if kind == RECEIVE_WINDOW:
         end = program_time.receiver(facts, kind)
         return f"receive window of the {end}, {units.mib_text(_buffer_bytes(facts, kind))} buffer"
@@ -199,6 +199,8 @@ def advise(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> Prog
             return saves("fewer bytes (compression, only what changed) or a faster line", None)
     if _time(parts, PROGRAM) < LEAST_OWN_NS:
         return None
+    if not facts.run.connections:
+        return saves("shorter waits of its own: timers or polling", None)
     return saves("shorter waits of its own: timers, polling, or answers held back (TCP_NODELAY at both ends)", None)
 
 

@@ -1,4 +1,4 @@
-"""Notes when frames with TCP or UDP pass a port of a lane, for the time of a block."""
+"""Notes when frames of programs pass a port of a lane, for the time of a block."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from array import array
 from contextlib import suppress
 
-from emulator.analysis.lane_use import FrameTimes, payload_bytes
+from emulator.analysis.lane_use import FrameTimes, is_of_a_program, payload_bytes
 from emulator.kernel.packet_tap import PacketTap, PortDownError
 
 SNAP_BYTES = 128
@@ -51,10 +51,9 @@ class FrameLog:
     def _drain(self) -> None:
         with suppress(PortDownError):
             for frame in self._tap.frames():
-                payload = payload_bytes(frame.data)
-                if payload is None:
+                if not is_of_a_program(frame.data):
                     continue
                 # The port sends to the client what leaves the lane.
                 (self._left if frame.sent else self._entered).append(frame.at_ns)
-                if frame.sent and payload and self._first_payload_ns is None:
+                if self._first_payload_ns is None and frame.sent and payload_bytes(frame.data):
                     self._first_payload_ns = frame.at_ns

@@ -122,6 +122,23 @@ def test_what_the_frames_show(appliance: Appliance) -> None:
     assert result.judgement.kind == "the program itself"
 
 
+def test_frames_of_any_protocol_are_seen(appliance: Appliance) -> None:
+    """Five echoes, 200 ms apart, of which each is on the lane for 80 ms."""
+    result = ran(appliance, {"name": "echoes", "client": "ping -q -c 5 -i 0.2 {server}", "repeat": 1})
+    frames = result.program.frames
+    assert frames
+    assert frames.first_byte_ns is None
+    assert frames.completion_ns - frames.quiet_ns == pytest.approx(5 * 80 * MS, abs=MS)
+    assert {part.kind for part in result.judgement.shares} >= {"the program itself", "unknown"}
+
+
+def test_datagrams_beside_a_tcp_connection_are_no_round_trips(appliance: Appliance) -> None:
+    settings = {"name": "u", "server": "exec iperf3 -s", "ready": Ready("tcp", "5201"), "repeat": 1}
+    result = ran(appliance, {**settings, "client": "iperf3 -u -c {server} -t 3"})
+    assert (result.judgement.kind, result.judgement.invalid, result.judgement.advice) == ("unknown", (), "")
+    assert result.judgement.limiter == "unknown (most of its bytes were not TCP's)"
+
+
 def test_the_client_at_the_site_and_the_bytes_on_the_wire(appliance: Appliance) -> None:
     result = ran(appliance, turns(1, 1, 4 * MIB), direction="inbound")
     run = result.program.median

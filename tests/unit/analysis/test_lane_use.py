@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.analysis.lane_use import FrameTimes, of_run, payload_bytes
+from emulator.analysis.lane_use import FrameTimes, is_of_a_program, of_run, payload_bytes
 
 MS = 10**6
 MACS = bytes(12)
@@ -40,9 +40,37 @@ def test_another_frame_has_none(other: bytes) -> None:
     assert payload_bytes(other) is None
 
 
+def ipv6(protocol: int, rest: bytes) -> bytes:
+    return MACS + b"\x86\xdd" + struct.pack(">4xHBB32x", len(rest), protocol, 255) + rest
+
+
+PING, NEIGHBOUR, LISTENERS = 128, 135, 143
+
+
+@pytest.mark.parametrize(
+    ("data", "counts"),
+    [
+        (frame(6, 0), True),
+        (frame(17, 9, version=6), True),
+        (frame(1, 64), True),  # an echo request
+        (frame(132, 64, tags=1), True),  # SCTP
+        (ipv6(58, bytes([PING]) + bytes(63)), True),
+        (ipv6(58, bytes([NEIGHBOUR]) + bytes(23)), False),
+        (ipv6(0, bytes([58, 0, 5, 2, 0, 0, 1, 0, LISTENERS]) + bytes(27)), False),
+        (frame(2, 16), False),  # IGMP
+        (MACS + b"\x08\x06" + bytes(28), False),  # ARP
+        (MACS + b"\x88\xcc" + bytes(60), False),  # LLDP
+        (MACS, False),
+    ],
+)
+def test_frames_that_kernels_send_by_themselves_are_of_no_program(data: bytes, counts: bool) -> None:
+    assert is_of_a_program(data) == counts
+
+
 @given(st.binary(max_size=120))
 def test_no_frame_is_too_strange(data: bytes) -> None:
     payload_bytes(data)
+    is_of_a_program(data)
 
 
 def test_the_quiet_time_is_what_no_frame_covers() -> None:

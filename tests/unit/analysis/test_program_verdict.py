@@ -324,8 +324,28 @@ def test_without_tcp_what_is_left_is_unknown() -> None:
     assert (found.kind, found.limiter) == (program_time.UNKNOWN, "unknown (it opened no TCP connection)")
     assert (found.efficiency, found.invalid, found.advice) == (None, (), "")
     assert found.evidence.startswith(
-        "10.0 round trips of which the kernels count nothing, because the program opened no TCP connection (100%)"
+        "10.0 round trips of which the kernels count nothing, because it opened no TCP connection (100%)"
     )
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("again", [0, 1])
+def test_what_a_program_waits_for_beside_its_tcp_connection_is_unknown(back: bool, again: int) -> None:
+    """As measured at 80 ms: `iperf3 -u` for 3 s, whose control connection waits for the end, too."""
+    control = connection(436, 278, client_ms=400, server_ms=480)
+    one = run(3481, control, retransmits=again)
+    one = replace(one, received_bytes=406_892) if back else replace(one, sent_bytes=406_892)
+    found = judged_with(runs(one), path=TcpPath(10**8, 80 * MS, loss=0.01))
+    assert (found.kind, found.limiter) == (program_time.UNKNOWN, "unknown (most of its bytes were not TCP's)")
+    assert "because most of its bytes were not TCP's (" in found.evidence
+    assert found.advice == ""
+
+
+def test_a_frame_for_each_byte_is_tcp_still() -> None:
+    """A program that sends 1000 bytes one by one, and gets each back."""
+    one = connection(1000, 1000, client_ms=100_100, server_ms=100_100)
+    small = replace(run(100_100, one), sent_bytes=133_000, received_bytes=133_000)
+    assert judged_with(runs(small)).kind == program_time.ROUND_TRIPS
 
 
 @pytest.mark.parametrize(
@@ -336,6 +356,7 @@ def test_without_tcp_the_line_and_the_frames_are_known(quiet_ms: int, received: 
     found = judged_with(runs(plain, quiet_ms=quiet_ms))
     assert (found.kind, found.limiter) == (kind, kind)
     assert {part.kind for part in found.shares} <= {*program_time.OF_ANY_PROTOCOL}
+    assert "TCP" not in found.advice
 
 
 def test_at_no_rtt_nothing_is_a_round_trip() -> None:
