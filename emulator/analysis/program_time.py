@@ -34,6 +34,9 @@ LATE_ACK_NS = 50_000_000
 """A delayed ACK (40 ms, TCP_DELACK_MIN) and a tick of the kernel's clock keep an end busy after its data arrived."""
 SYN_SEGMENTS = 3
 """What a first timeout before the answer costs: the SYN again, the SYN-ACK again, and the answer to the second SYN."""
+LEAST_HELD = 2
+"""Round trips: one more than expected is no pattern."""
+HELD_TOLERANCE = 0.2
 FRAME_BYTES = tcp_path.ETHERNET_HEADER_BYTES + tcp_path.IP_TCP_HEADER_BYTES
 """Of a frame without payload."""
 FRAMES_OF_A_CONNECTION = 10
@@ -186,6 +189,7 @@ def _waits(facts: ProgramFacts) -> Iterator[tuple[str, int]]:
         yield ROUND_TRIPS, facts.run.completion_ns
     else:
         yield ROUND_TRIPS, facts.path.rtt_ns
+    yield ROUND_TRIPS, held_back_ns(facts)
     yield SLOW_START, slow_start_wait_ns(facts, facts.initcwnd)
     if one := facts.run.busiest:
         # The kernel counts no wait for a send buffer while a part of a segment is left to send.
@@ -220,9 +224,30 @@ def _least_life_ns(facts: ProgramFacts, one: TcpConnection) -> int:
     """
     rtt = facts.path.rtt_ns
     turns = _turns_ns(one, rtt)
-    each = max(one.sent_bytes, one.received_bytes) * rtt // max(1, turns)
-    grows = _slow_start_ns(facts, facts.initcwnd, each)
+    grows = _slow_start_ns(facts, facts.initcwnd, _each_turn_bytes(one, turns, rtt))
     return max(rtt + turns + grows, max(_busy_ns(one)) - LATE_ACK_NS)
+
+
+def held_back_ns(facts: ProgramFacts) -> int:
+    """How long the last part of one end's messages waited, because an earlier part was not acknowledged (Nagle).
+
+    That costs a round trip in each turn but those in which the window grows: one end is busy for twice as long as the
+    other, and frames are on the lane meanwhile. 0 where the figures do not fit that.
+    """
+    if len(facts.run.connections) != 1 or facts.lost_again or not facts.is_mostly_tcp:
+        return 0
+    (one,), rtt = facts.run.connections, facts.path.rtt_ns
+    turns = _turns_ns(one, rtt)
+    grows = _slow_start_ns(facts, facts.initcwnd, _each_turn_bytes(one, turns, rtt))
+    seen = rtt + turns + grows + facts.line_ns + _rwnd_ns(one) + _sndbuf_ns(one)
+    held = min(max(_busy_ns(one)), facts.run.completion_ns - (facts.quiet_ns or 0)) - seen
+    least, most = (1 - HELD_TOLERANCE) * (turns - grows), (1 + HELD_TOLERANCE) * turns
+    return held if held >= LEAST_HELD * rtt and least <= held <= most else 0
+
+
+def holding_end(facts: ProgramFacts) -> str:
+    """The end whose messages were held back: it was busy for longer."""
+    return CLIENT if any(one.client_busy_ns > one.server_busy_ns for one in facts.run.connections) else SERVER
 
 
 def slow_start_wait_ns(facts: ProgramFacts, initcwnd: int) -> int:
@@ -279,6 +304,10 @@ def _turns_ns(one: TcpConnection, rtt_ns: int) -> int:
     """
     asked = rtt_ns if one.sent_bytes and one.received_bytes else 0
     return max(asked, min(_busy_ns(one)) - rtt_ns)
+
+
+def _each_turn_bytes(one: TcpConnection, turns_ns: int, rtt_ns: int) -> int:
+    return max(one.sent_bytes, one.received_bytes) * rtt_ns // max(1, turns_ns)
 
 
 def _busy_ns(one: TcpConnection) -> tuple[int, int]:

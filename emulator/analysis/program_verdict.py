@@ -220,13 +220,17 @@ def _fewer_turns(facts: ProgramFacts, saves: _Saves, turns_ns: int) -> ProgramAd
         opened = "a connection that stays open" if one else "connections that stay open"
         text = f"{opened} from one run to the next {'saves' if one else 'save'} the handshake"
         return saves(text, facts.path.rtt_ns, opens=False)
+    if held := program_time.held_back_ns(facts):
+        end = program_time.holding_end(facts)
+        text = f"TCP_NODELAY at the {end}, or one write for each message: its last part waits for an acknowledgement"
+        return saves(text, held)
     each = facts.streamed_bytes * facts.path.rtt_ns // turns_ns
     if len(facts.run.connections) == 1 and each > facts.first_window_bytes:
         # Its answers overlap already, or are large: more requests at once promise nothing.
         carried = f"it carries {units.mib_text(each)} in each round trip"
         if each > OWN_WINDOW_FACTOR * facts.first_window_bytes:
             return saves(f"{carried}: several connections at once, or a program with a larger window of its own", None)
-        return saves(f"{carried}: a larger initcwnd, or a connection that stays open", None)
+        return saves(f"{carried}: a larger initcwnd, or several connections at once", None)
     text = f"more in flight: send requests before the last one's answer (pipelining), {IN_FLIGHT} at once"
     return saves(text, turns_ns * (1 - 1 / IN_FLIGHT))
 

@@ -247,6 +247,41 @@ def test_loss_is_seen(tmp_path: Path) -> None:
     assert found.judgement.advice.startswith("congestion control bbr instead of cubic")
 
 
+TWO_WRITES = SERVER.replace(
+    "connection.sendall(asked[:1] * int(asked[1:] or 1))",
+    "connection.sendall(asked[:1] * 200), connection.sendall(asked[:1] * (int(asked[1:]) - 200))",
+)
+
+
+NODELAY = "TCP_NODELAY at the server, or one write for each message: its last part waits for an acknowledgement"
+
+
+def test_answers_in_two_writes_want_nodelay_and_take_as_long_then_as_was_said(tmp_path: Path) -> None:
+    """The last frame of 30 kB waits until the first write is acknowledged: a round trip more in each of six turns."""
+    files = {"server.py": TWO_WRITES, "client.py": CLIENT}
+    found = cell(tmp_path, replace(program(6, size=30_000), files=files), 80)
+    assert found.figure == pytest.approx(13 * 0.08, rel=0.01)
+    assert (found.judgement.kind, found.judgement.invalid) == (program_time.ROUND_TRIPS, ())
+    text, _, said = found.judgement.advice.partition(": about ")
+    assert text == NODELAY
+    files["server.py"] = TWO_WRITES.replace(
+        "with connection:", "with connection:\n        connection.setsockopt(6, socket.TCP_NODELAY, 1)"
+    )
+    after = cell(tmp_path, replace(program(6, size=30_000), files=files), 80)
+    assert after.figure == pytest.approx(8 * 0.08, rel=0.01)
+    assert float(said.split()[0]) / 1000 == pytest.approx(after.figure, rel=0.02)
+    assert "NODELAY" not in after.judgement.advice
+
+
+def test_small_answers_in_two_writes_want_nodelay(tmp_path: Path) -> None:
+    """As above, and the client acknowledges the first write 40 ms late."""
+    files = {"server.py": TWO_WRITES, "client.py": CLIENT}
+    found = cell(tmp_path, replace(program(6, size=1000), files=files), 80)
+    assert found.figure == pytest.approx(13 * 0.08 + 6 * 0.04, rel=0.02)
+    assert found.judgement.kind == program_time.ROUND_TRIPS
+    assert found.judgement.advice.startswith(NODELAY)
+
+
 THINKS = MANY.replace("connection.sendall(asked[:1] * int(asked[1:]))", """
             left = 300_000 - len(asked)
             while left > 0:

@@ -65,7 +65,7 @@ def test_connections_of_tls_are_the_limit_by_their_handshakes() -> None:
         ),
         (  # 20 files at once over one connection of HTTP/2
             runs(run(2076, connection(2882, 210_414, client_ms=1420, server_ms=2080))),
-            "it carries 0.0646 MiB in each round trip: a larger initcwnd, or a connection that stays open",
+            "it carries 0.0646 MiB in each round trip: a larger initcwnd, or several connections at once",
         ),
     ],
 )
@@ -75,6 +75,50 @@ def test_what_has_much_in_flight_already_is_not_told_to_pipeline(program: Progra
     found = judged_with(program, path=far, client=LARGE, server=LARGE)
     assert found.advice.startswith(advice)
     assert "instead of" not in found.advice
+
+
+def kept_open(turns: int, held: int, *, quiet_ms: float = 0, up: bool = False, **changes: int) -> ProgramJudgement:
+    """Files of 30 kB over one connection at 80 ms, whose sender is busy for so many round trips more than it must."""
+    asks, sends = 80 * (turns + 1), 80 * (turns + 2 + held)
+    sizes, times = (turns * 75, turns * 30_203), (asks, sends)
+    (sent, received), (client_ms, server_ms) = (sizes[::-1], times[::-1]) if up else (sizes, times)
+    one = connection(sent, received, client_ms=client_ms, server_ms=server_ms)
+    took = run(80 * (turns + 2 + held) + turns / 4 + quiet_ms, one, **changes)
+    return judged_with(runs(took, quiet_ms=quiet_ms), path=TcpPath(10**9, 80 * MS, loss=0.01))
+
+
+@pytest.mark.parametrize(("up", "end"), [(False, "server"), (True, "client")])
+def test_the_last_part_of_each_message_that_waits_for_an_acknowledgement_wants_nodelay(up: bool, end: str) -> None:
+    """As measured: six files of `http.server -p HTTP/1.1` take 13 round trips, and eight with TCP_NODELAY."""
+    found = kept_open(6, 5, up=up)
+    assert (found.kind, found.limiter) == (program_time.ROUND_TRIPS, "round trips")
+    assert "11.0 round trips in which each end waited" in found.evidence
+    assert found.advice == (
+        f"TCP_NODELAY at the {end}, or one write for each message: its last part waits for an acknowledgement: "
+        "about 643 ms instead of 1.04 s"
+    )
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        kept_open(6, 0),  # as measured with TCP_NODELAY
+        kept_open(2, 1),  # too few to tell
+        kept_open(6, 3),  # not in each turn
+        kept_open(6, 9),  # more than that
+        kept_open(6, 5, retransmits=3),
+    ],
+    ids=["none", "few", "some", "many", "lost"],
+)
+def test_other_waits_are_not_laid_to_nodelay(found: ProgramJudgement) -> None:
+    assert "NODELAY" not in found.advice
+
+
+def test_a_late_acknowledgement_while_the_program_waits_is_no_message_held_back() -> None:
+    """Six turns at 40 ms with pauses of 40 ms: the answer of each is acknowledged 40 ms late."""
+    one = connection(600, 600, client_ms=280, server_ms=520)
+    found = judged_with(runs(run(40 + 6 * 80, one), quiet_ms=240), path=replace(PATH, rtt_ns=40 * MS))
+    assert (found.kind, "NODELAY" in found.advice) == (program_time.ROUND_TRIPS, False)
 
 
 def test_late_acknowledgements_do_not_look_like_connections_at_the_same_time() -> None:
