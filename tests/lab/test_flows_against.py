@@ -193,16 +193,17 @@ def test_the_share_of_bbr_against_cubic_grows_as_the_buffer_shrinks(appliance: A
 
 
 def test_paced_flows_fill_the_line_through_a_shallow_buffer(appliance: Appliance) -> None:
-    """Segments that leave in trains overflow ten packets long before the flows have the line."""
+    """Segments that leave in trains overflow five packets long before the flows have the line."""
     shares = []
     for text, qdisc in (("cubic:4", None), ("cubic:4:paced", None), ("cubic:4", "fq")):
-        one = cell(text, 100, 100, buffer=Buffer(packets=10))
+        one = cell(text, 100, 100, buffer=Buffer(packets=5))
         result = measured(appliance, replace(one, profile=replace(one.profile, qdisc=qdisc)))
         assert result.judgement.invalid == ()
         shares.append(result.flows.bytes_per_s / result.judgement.line_bytes_per_s)
         appliance.down()
-    assert shares[0] < 0.85
-    assert min(shares[1:]) > 0.88
+    # Whatever the chance: below 0.05 and above 0.76 in each of twelve measurements.
+    assert shares[0] < 0.2
+    assert min(shares[1:]) > 0.6
 
 
 def test_a_fair_queue_makes_the_shares_equal_and_keeps_transfers_fast(appliance: Appliance) -> None:
