@@ -173,12 +173,7 @@ def advise(facts: ProgramFacts, kind: str, parts: tuple[TimeShare, ...]) -> Prog
 
     match _GROUPS[kind]:
         case "waits" if kind == HANDSHAKES:
-            kept = round(program_time.at_once(facts))
-            open_ones = "one connection" if kept == 1 else f"{kept} connections"
-            text = (
-                f"keep {open_ones} open (keep-alive) instead of {len(facts.run.connections)}, and resume TLS sessions"
-            )
-            return saves(text, _time(parts, HANDSHAKES) - facts.path.rtt_ns)
+            return saves(_keep_alive(facts), _time(parts, HANDSHAKES) - facts.path.rtt_ns)
         case "waits":
             return _fewer_turns(facts, saves, _time(parts, ROUND_TRIPS))
         case "window":
@@ -209,6 +204,7 @@ class _Saves(Protocol):
 
 
 def _keep_alive(facts: ProgramFacts) -> str:
+    """As many connections as were open at the same time, kept open."""
     at_once, opened = round(program_time.at_once(facts)), len(facts.run.connections)
     kept = "one connection" if at_once == 1 else f"{at_once} connections"
     return f"keep {kept} open (keep-alive) instead of {opened}, and resume TLS sessions"
