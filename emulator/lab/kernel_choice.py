@@ -144,11 +144,6 @@ def _stored(text: str) -> str:
     return text if ID.fullmatch(text) else "" if kernel_source.SERIES.fullmatch(text) else known.get(text, "")
 
 
-def is_stored(text: str) -> bool:
-    """Whether this names a kernel that is built, to which nothing can be added any more."""
-    return bool(_stored(text))
-
-
 def request(choice: RootChoice, patches: Sequence[Path] = (), fragments: Sequence[Path] = ()) -> KernelRequest:
     """What is to be built for a choice. Raises ValueError where a kernel that is built already cannot be built upon."""
     text = choice.kernel or STANDARD_SERIES

@@ -73,7 +73,7 @@ def test_asked_is_measured(proofs: dict[str, dict[str, Proof]], direction: str) 
         ("marks outbound", {"loss": 0, "ECN marks": 5}),
         ("marks inbound", {"corruption": 1.2039}),
         ("copies outbound", {"duplicates": 2, "corruption": 3, "overtaking": 1, "delay": 40}),
-        ("copies inbound", {"loss": 2.85, "duplicates": 4.718}),
+        ("copies inbound", {"loss": 2.85, "duplicates": 4.7045}),
         ("shapes outbound", {"jitter's shape (KS)": 0}),
         ("shapes inbound", {"jitter's shape (KS)": 0, "overtaking": 0}),
         ("tables outbound", {"jitter's shape (KS)": 0}),
