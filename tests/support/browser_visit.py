@@ -199,7 +199,8 @@ def window(browser: Browser, site: Site, width: int = 1280, scheme: Scheme = "li
     context.clear_cookies()
     page = context.new_page()
     page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme=scheme)
+    # Without animations: what is looked at while it rises has too little contrast.
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     try:
         yield page
     finally:
