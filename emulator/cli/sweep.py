@@ -131,7 +131,7 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
     finally:
         found = {spec.id: found[spec.id] for spec in asked.specs if spec.id in found}
         gate = baseline_file.judge(before, asked, found, failures, outputs.tolerance)
-        with ExitStack() as each:  # What one of them raises stops none of the others; the last is the first.
+        with ExitStack() as each:  # The last one runs first; an error of one stops none of the others.
             each.callback(_show, asked.specs, found, failures, folder, gate, given["as_json"])
             each.callback(outputs.renew, asked, found, gate)
             each.callback(outputs.report, asked.specs, found, failures, gate)
