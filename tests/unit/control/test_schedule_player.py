@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support.hand_clock import HandAlarm, HandClock
+from support.hand_clock import HandAlarm
+from support.schedule_box import MS, Box, S, scheduled
 
 from emulator.config import loader
 from emulator.control.appliance import Appliance
-from emulator.control.change_log import Author
 from emulator.control.intent_store import IntentStore
-from emulator.control.schedule_player import Player, noted
-from emulator.control.watchdog_loop import WatchdogLoop
+from emulator.control.schedule_player import noted
 from emulator.errors import InputError, KernelError, RefusedError
 from emulator.kernel.fake import FakeKernel
 from emulator.model.bottleneck import SMALLEST_FRAME_BYTES
 from emulator.model.timeline import Timeline
-from emulator.model.topology import Topology
 from emulator.plan.desired_state import wanted
 from emulator.plan.engine_ops import SetWire
 from emulator.plan.ops import Op
@@ -28,73 +24,9 @@ from emulator.plan.preconditions import memory_reasons
 from emulator.plan.qdisc_ops import DelEgress, SetNetem, Together
 from emulator.plan.scheduled_state import steady
 from emulator.plan.state import Link, Nic, State
-from emulator.system.event_log import logger
-from emulator.system.sd_notify import Notifier
 
-MS, S = 10**6, 10**9
 TIMES = "{keys: [{at: 1s, rtt: 120ms}, {at: 2s, rtt: 40ms}, {at: 3s, rtt: 60ms}]}"
 REROUTE = "{lanes: [a], keys: [{at: 10s, rtt: 120ms}, {at: 20s, rtt: 90ms}]}"
-
-
-def scheduled(tracks: str, rest: str = "", lane: str = "{rtt: 80ms}", more: str = "") -> Topology:
-    """The lanes a and b under a schedule."""
-    text = f"{{name: x, hub: h, {more} lanes: {{a: {lane}, b: {lane}}}, schedule: {{{rest} tracks: [{tracks}]}}}}"
-    return loader.loads(text)
-
-
-class Box:
-    """A machine of paper on which schedules are played. `appliance` is a new process on it."""
-
-    def __init__(self, folder: Path, slow_ns: int = 0) -> None:
-        self.kernel, self.clock, self.folder, self.out = FakeKernel(), HandClock(), folder, io.StringIO()
-        self.alarm, self.end_ns = HandAlarm(self.clock, slow_ns), 0
-
-    def appliance(self) -> Appliance:
-        return Appliance(self.kernel, self.folder, author=Author("root", 0, 1, "x"), clock=self.clock)
-
-    def up(self, topology: Topology) -> Box:
-        self.appliance().up(topology)
-        self.kernel.log.clear()
-        return self
-
-    def player(self) -> Player:
-        """Of what is up."""
-        now = IntentStore(self.folder).read()
-        assert now.topology and now.topology.schedule and now.began_ns is not None
-        return Player(self.kernel, Timeline(now.topology, now.topology.schedule), now.began_ns, self.alarm)
-
-    def play(self, reported: Callable[[], None] = lambda: None) -> Player:
-        """Ten seconds of it; `told` is called behind every change."""
-        player, end_ns = self.player(), self.alarm.now_ns() + 10 * S
-        while (due_ns := player.due_ns) is not None and due_ns < end_ns:
-            player.play()
-            reported()
-        player.read_back()
-        return player
-
-    def wait(self, timeout_s: float, wake_fd: int | None = None) -> bool:
-        """Stands for ears that hear nothing."""
-        self.clock.now_ns = min(self.clock.now_ns + round(timeout_s * S), self.end_ns)
-        return False
-
-    def watch(self, until_s: float, period_s: float = 10) -> Box:
-        """A daemon for so long: at first it makes all as it should be, then it waits."""
-        now = lambda: self.clock.now_ns / 1e9  # noqa: E731
-        log = logger(self.out, {})
-        daemon = WatchdogLoop(self.appliance(), self, log, Notifier({}, 1), now, period_s, self.alarm)
-        self.end_ns = self.clock.now_ns + round(until_s * S)
-        daemon.start()
-        daemon.run(0, lambda: self.clock.now_ns >= self.end_ns)
-        return self
-
-    def rtts(self) -> list[float]:
-        """What the lanes have now, in ms."""
-        ways = [[self.kernel.ports[f"lh{side}-{lane}"].egress for side in "sh"] for lane in "ab"]
-        return [sum(one.netem.delay_ns for one in both if one) / MS for both in ways]
-
-    @property
-    def events(self) -> list[str]:
-        return [line.split()[1].removeprefix("event=") for line in self.out.getvalue().splitlines()]
 
 
 @pytest.fixture
@@ -319,82 +251,6 @@ def test_a_port_that_is_lost_does_not_hold_up_the_others(box: Box) -> None:
     box.watch(1)
     assert box.rtts() == [120, 120]
     assert box.events[-4:] == ["watching", "failed", "repaired", "as-asked"]
-
-
-LINK = Link(1500, True, True, 0)
-BOTH = "{keys: [{at: 1s, rtt: 120ms}, {at: 15s, rtt: 40ms}, {at: 35s, rtt: 60ms}]}"
-
-
-class Nics(FakeKernel):
-    """Refuses every operation on a port that was pulled out."""
-
-    def apply(self, op: Op) -> None:
-        for one in op.ops if isinstance(op, Together) else (op,):
-            if getattr(one, "port", "nic0") not in self.links.keys() | self.ports.keys() | self.bridges.keys():
-                raise KernelError(op, 19, "No such device")
-        super().apply(op)
-
-    def pull(self, port: str) -> None:
-        """Take a port of a lane out of the machine."""
-        del self.ports[port], self.marked[port]
-
-
-def on_nics(more: str = "") -> Topology:
-    """The lanes a and b on ports of the machine, nic0 to nic3."""
-    a, b = (f"{{rtt: 80ms, ports: {{hub: nic{n}, site: nic{n + 1}}}}}" for n in (0, 2))
-    text = f"{{name: x, hub: h, {more} lanes: {{a: {a}, b: {b}}}, schedule: {{tracks: [{BOTH}]}}}}"
-    return loader.loads(text)
-
-
-def site_delays(box: Box) -> list[float | None]:
-    """The delay of each lane's site port in ms; None where the port is not up."""
-    egresses = [port and port.egress for port in map(box.kernel.ports.get, ("nic1", "nic3"))]
-    return [egress.netem.delay_ns / MS if egress else None for egress in egresses]
-
-
-def test_a_lane_whose_port_is_missing_after_a_reboot_does_not_end_the_schedule_of_the_others(box: Box) -> None:
-    box.kernel = Nics({f"nic{n}": LINK for n in range(4)})
-    box.up(on_nics("on_drift: restore,"))
-    box.kernel = Nics({f"nic{n}": LINK for n in range(3)})
-    box.watch(2)
-    assert (site_delays(box), box.events) == ([60, None], ["repaired", "blocked", "watching"])
-    box.kernel.links["nic3"] = LINK
-    box.watch(15)
-    assert site_delays(box) == [20, 20]
-
-
-def test_the_coming_changes_are_told_though_a_port_is_missing(box: Box) -> None:
-    box.kernel = Nics({f"nic{n}": LINK for n in range(3)})
-    (first,) = box.appliance().coming(on_nics(), 1)
-    assert (first.at_ns, first.words) == (S, ("a, each way: delay 40ms -> 60ms", "b, each way: delay 40ms -> 60ms"))
-    with pytest.raises(RefusedError, match="port nic3: there is no such interface"):
-        box.appliance().plan(on_nics())
-
-
-@pytest.mark.parametrize("drift", ["restore", "report"])
-def test_a_port_that_is_pulled_out_does_not_end_the_schedule_of_the_others(box: Box, drift: str) -> None:
-    box.kernel = kernel = Nics({f"nic{n}": LINK for n in range(4)})
-    box.up(on_nics(f"on_drift: {drift},")).watch(2)
-    assert site_delays(box) == [60, 60]
-    waits = 0
-
-    def wait(timeout_s: float, wake_fd: int | None = None) -> bool:
-        nonlocal waits
-        waits += 1
-        if waits == 1:
-            kernel.pull("nic3")
-        elif box.clock.now_ns > 20 * S and "nic3" not in kernel.ports:
-            kernel.links["nic3"] = LINK
-            box.appliance().up(on_nics(f"on_drift: {drift},"))
-        return heard_nothing(timeout_s)
-
-    heard_nothing = box.wait
-    box.wait = wait  # type: ignore[method-assign]
-    box.watch(15)
-    assert site_delays(box) == [20, None]
-    box.watch(25)
-    assert site_delays(box) == [30, 30]
-    assert not set(box.events) & {"drift"}
 
 
 def test_a_look_that_fails_is_repeated_and_the_schedule_goes_on(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
