@@ -1,4 +1,4 @@
-"""A machine of paper on which schedules are played."""
+"""A FakeKernel with a clock by hand, on which schedules are played."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scheduled(tracks: str, rest: str = "", lane: str = "{rtt: 80ms}", more: str 
 
 
 class Box:
-    """A machine of paper on which schedules are played. `appliance` is a new process on it."""
+    """A FakeKernel with a clock by hand, on which schedules are played. `appliance` is a new process on it."""
 
     def __init__(self, folder: Path, slow_ns: int = 0) -> None:
         self.kernel, self.clock, self.folder, self.out = FakeKernel(), HandClock(), folder, io.StringIO()
