@@ -216,7 +216,7 @@ def controls(shares: Pairs) -> list[str]:
 def figure_text(result: FlowsResult) -> str:
     """The figure by which two runs are compared: the first group's rate."""
     mark = INVALID_MARK if result.judgement.invalid else ""
-    return f"{mark}{both_rates(result.flows.groups[0].bytes_per_s)} ± {remarks.uncertainty(result)}"
+    return f"{mark}{both_rates(result.figure)} ± {remarks.uncertainty(result)}"
 
 
 PLAN = ("cell", "RTT", "runs for", "groups", "fair share of a flow")

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 from support.made_flows import LINE, MS, result
 
+from emulator import units
 from emulator.experiment import baseline_file, compare_runs, grid, results
 from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.repeated_result import merged
@@ -167,6 +168,9 @@ def test_runs_are_compared_by_the_first_groups_rate() -> None:
     (back,) = compare_runs.changes({"a": after}, {"a": before})
     assert (back.share, back.share_text, back.word) == (None, "-", "faster"), "no share of nothing"
     assert flow_table.figure_text(before).endswith("± -")
+    repeats = [result("cubic:1,bbr:1", [[share], [0.1]]) for share in (0.3, 0.4, 0.8)]
+    mean = units.both_rates(sum(one.figure for one in repeats) / 3)
+    assert flow_table.figure_text(merged(repeats)).startswith(f"{mean} ± "), "as the change and the ± are of the mean"
     assert list(baseline_file.figures(before)) == ["throughput"]
 
 
