@@ -83,8 +83,18 @@ class EndlessFlow(ReceivedFlow):
         """The bytes received so far, those of a block that is not full included."""
         if self.ended:
             return self._read
+        _, received = self._state_and_received()
+        # Whether those bytes hold the sender's end, only a state that was read after them tells.
+        state, received_then = self._state_and_received()
+        return received_then - 1 if state == CLOSE_WAIT else received
+
+    def _state_and_received(self) -> tuple[int, int]:
+        """The connection's state, and the bytes it has received.
+
+        tcp_get_info reads the state first and the bytes under a lock later: in between, the sender's end may arrive.
+        """
         info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
-        return int(struct.unpack_from("=Q", info, RECEIVED_AT)[0]) - (info[STATE_AT] == CLOSE_WAIT)
+        return info[STATE_AT], int(struct.unpack_from("=Q", info, RECEIVED_AT)[0])
 
     def close(self) -> None:
         """Close the connection, whatever is still on its way."""

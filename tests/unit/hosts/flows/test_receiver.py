@@ -5,14 +5,18 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.waiting import until
 
-from emulator.hosts.flows.receiver import EndlessFlow
+from emulator.hosts.flows.receiver import CLOSE_WAIT, RECEIVED_AT, STATE_AT, EndlessFlow
+from emulator.hosts.requests.wire import TCP_INFO_BYTES
 
 PART = 1000
 """Far less than a block."""
+ESTABLISHED = 1
+"""tcp_states.h."""
 
 
 @pytest.fixture
@@ -41,6 +45,41 @@ def test_the_senders_end_is_told_and_is_no_byte(ends: tuple[socket.socket, Endle
         assert flow.total() <= PART
     assert (flow.total(), flow.lost) == (PART, False)
     assert heard.recv(2) == b"."
+
+
+class Answers:
+    """Stands before a socket and answers TCP_INFO: one of these answers each time."""
+
+    def __init__(self, one: socket.socket, *answers: tuple[int, int]) -> None:
+        self._one, self._answers = one, list(answers)
+
+    def getsockopt(self, *_: int) -> bytes:
+        state, received = self._answers.pop(0)
+        info = bytearray(TCP_INFO_BYTES)
+        info[STATE_AT] = state
+        struct.pack_into("=Q", info, RECEIVED_AT, received)
+        return bytes(info)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._one, name)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        ((ESTABLISHED, PART), (ESTABLISHED, PART + 7)),
+        ((ESTABLISHED, PART), (CLOSE_WAIT, PART + 1)),
+        ((ESTABLISHED, PART + 1), (CLOSE_WAIT, PART + 1)),
+        ((CLOSE_WAIT, PART + 1), (CLOSE_WAIT, PART + 1)),
+    ],
+)
+def test_an_end_that_comes_while_the_kernel_answers_is_no_byte(
+    ends: tuple[socket.socket, EndlessFlow, socket.socket], answers: tuple[tuple[int, int], ...]
+) -> None:
+    """The kernel reads the state before it counts the end."""
+    _, flow, _ = ends
+    flow.socket = Answers(flow.socket, *answers)  # type: ignore[assignment]
+    assert flow.total() == PART
 
 
 def test_a_sender_that_breaks_off_is_lost(ends: tuple[socket.socket, EndlessFlow, socket.socket]) -> None:
