@@ -10,7 +10,7 @@ import click
 from emulator.cli.complete import lane_names
 from emulator.cli.options import TIME, appliance_of, confirm_option, confirm_s, dry_run_option, need_up, until_confirmed
 from emulator.cli.output import count, emit_lateness, emit_steps, json_option
-from emulator.cli.schedule import end_schedule
+from emulator.cli.schedule import end_schedule, mending
 from emulator.errors import InputError, RefusedError, no_such
 from emulator.model import lane_set
 
@@ -108,7 +108,7 @@ def _play(
     follower = appliance.follower(alarm)
     appliance.up(played, anew=True)
     try:
-        late = follower.run(None if lasts_ns is None else alarm.now_ns() + lasts_ns)
+        late = follower.run(None if lasts_ns is None else alarm.now_ns() + lasts_ns, mending(appliance))
     finally:
         end_schedule(appliance, played, lambda now: now.with_lane(topology.lane(lane)))
     emit_lateness(late, as_json)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from emulator import units
 from emulator.cli.options import TIME, appliance_of
 from emulator.cli.output import count, emit_json, emit_lateness, emit_table, json_option
-from emulator.errors import InputError
+from emulator.errors import InputError, LonghaulError
 from emulator.model.topology import Topology
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def run(ctx: click.Context, file: str, for_ns: int | None, restart: bool, as_jso
     appliance.up(topology, anew=restart or over)
     follower = appliance.follower(alarm)
     try:
-        late = follower.run(None if for_ns is None else alarm.now_ns() + for_ns)
+        late = follower.run(None if for_ns is None else alarm.now_ns() + for_ns, mending(appliance))
     except KeyboardInterrupt:
         follower.note()
         emit_lateness(follower.lateness, as_json)
@@ -114,14 +114,25 @@ def run(ctx: click.Context, file: str, for_ns: int | None, restart: bool, as_jso
 
 
 def end_schedule(
-    appliance: Appliance, played: Topology, back: Callable[[Topology], Topology] = lambda now: now
+    appliance: Appliance, played: Topology, change: Callable[[Topology], Topology] = lambda now: now
 ) -> None:
-    """Bring up what is up without the schedule of `played`, and as `back` changes it.
+    """Bring up what is up without the schedule of `played`, and as `change` says.
 
     What somebody else brought up in place of the schedule stays as it is.
     """
-    now = appliance.topology()
-    if now is None or now.schedule != played.schedule:
+    if not appliance.end_schedule(played, change):
         click.echo("warning: somebody else ended the schedule: the lanes stay as they are now", err=True)
-    else:
-        appliance.up(back(replace(now, schedule=None)))
+    for note in appliance.take_notes():
+        click.echo(f"warning: {note}", err=True)
+
+
+def mending(appliance: Appliance) -> Callable[[LonghaulError], None]:
+    """What a run of a schedule does when a change of the lanes failed: it repairs what can be repaired, and warns."""
+
+    def mend(error: LonghaulError) -> None:
+        blocked = appliance.repair(restore=True).blocked
+        told = [f"the schedule goes on without the lane {lane}: {why}" for lane, why in blocked.items()]
+        for text in told or [str(error)]:
+            click.echo(f"warning: {text}", err=True)
+
+    return mend

@@ -102,6 +102,10 @@ class Appliance:
         """Give what is up another schedule (`Changes.reschedule`)."""
         return self._changes.reschedule(change, confirm_s, phase=phase)
 
+    def end_schedule(self, played: Topology, change: Callable[[Topology], Topology]) -> bool:
+        """Bring up what is up without the schedule of `played` (`Changes.end_schedule`)."""
+        return self._changes.end_schedule(played, change)
+
     def add_lanes(
         self, lanes: Sequence[Lane], confirm_s: float | None = None, *, sessions: Collection[str] = ()
     ) -> list[Step]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from msgspec.structs import replace
+
 from emulator.control.confirmations import Confirmations
 from emulator.control.intent_store import Pending
 from emulator.control.machine_context import MachineContext, Phase
@@ -117,6 +119,18 @@ class Changes:
             steps = Transaction(topology, f"up {topology.name}", pending, phase=phase).run(self._machine)
             self._confirmations.restart(confirm_s)
             return steps
+
+    def end_schedule(self, played: Topology, change: Callable[[Topology], Topology]) -> bool:
+        """Bring up what is up without its schedule, and as `change` says, as far as the ports are still there.
+
+        Returns False when something other than the schedule of `played` is up, which then stays as it is.
+        """
+        with self._confirmations.changing() as old:
+            if old.topology is None or old.topology.schedule != played.schedule:
+                return False
+            topology = change(replace(old.topology, schedule=None))
+            Transaction(topology, f"end the schedule of {topology.name}", old.pending, certain=True).run(self._machine)
+            return True
 
     def add_lanes(
         self, lanes: Sequence[Lane], confirm_s: float | None = None, *, sessions: Collection[str] = ()

@@ -37,12 +37,19 @@ MOST_MISSED_NS = 60_000_000_000
 
 NOTE_EVERY_NS = 10_000_000_000
 PATIENCE_NS = 10_000_000_000
+LEASE_LOOK_NS = 1_000_000_000
+"""How often a run looks whether a measurement has returned the lanes."""
 LOOK_AGAIN_NS = 10_000_000_000
 """How often the player looks for the ports of lanes that it leaves out."""
 
 FORMAT = 1
 NOBODY = nullcontext()
 """Keeps nobody out."""
+
+
+def fail(error: LonghaulError) -> None:
+    """Repair nothing: a change that failed ends the run."""
+    raise error
 
 
 class Player:
@@ -132,6 +139,8 @@ class Follower:
         self._player: Player | None = None
         self._began_ns = self._noted_ns = self._looked_ns = 0
         self._stamp: object = None
+        self._leased = False
+        """Whether a measurement has leased the lanes, so that the schedule stands still."""
 
     @property
     def due_ns(self) -> int | None:
@@ -151,17 +160,31 @@ class Follower:
         if self._alarm.now_ns() - self._noted_ns > NOTE_EVERY_NS:
             self.note()
 
-    def run(self, end_ns: int | None) -> Lateness:
-        """Play until `end_ns` or the schedule's end, then repair what somebody else changed."""
-        while (due_ns := self.due_ns) is not None and (end_ns is None or due_ns < end_ns):
+    def run(self, end_ns: int | None, mend: Callable[[LonghaulError], None] = fail) -> Lateness:
+        """Play until `end_ns` or the schedule's end, then repair what somebody else changed.
+
+        While a measurement has leased the lanes, the schedule stands still, and the run does not end. `mend` is called
+        when a change failed, and repairs the lanes, or raises.
+        """
+        while (due_ns := self._next_ns()) is not None and (end_ns is None or due_ns < end_ns or self._leased):
             near_ns = min(due_ns - LEAD_NS, self._alarm.now_ns() + PATIENCE_NS)
             self._alarm.sleep_until(near_ns)
-            if due_ns - near_ns <= LEAD_NS:
+            if due_ns - near_ns > LEAD_NS:
+                continue
+            try:
                 self._play_and_look()
+            except LonghaulError as error:
+                mend(error)
+                self.forget()
         if end_ns is not None:
             self._alarm.sleep_until(end_ns)
         self._read_back()
         return self.lateness
+
+    def _next_ns(self) -> int | None:
+        """When the lanes change next, or may be returned; None when never."""
+        due_ns = self.due_ns
+        return self._alarm.now_ns() + LEASE_LOOK_NS if self._leased else due_ns
 
     def _play_and_look(self) -> None:
         before = self.lateness.changes
@@ -183,6 +206,7 @@ class Follower:
 
     def forget(self) -> None:
         """Read the intent and the machine again before the next change."""
+        self.note()
         self._stamp = None
 
     def note(self) -> None:
@@ -205,6 +229,7 @@ class Follower:
             return False
         self._stamp = self._player = None
         stamp, now = self._store.stamp(), self._store.read()
+        self._leased = now.pending is not None and now.pending.leased
         timeline = timeline_of(now.topology) if now.topology and now.began_ns is not None else None
         if timeline and now.began_ns is not None:
             self._began_ns, late = now.began_ns, noted(self._store.folder, now.began_ns)

@@ -70,7 +70,7 @@ class Watch:
 def _watch_folder(folder: Path) -> int | None:
     """An inotify file descriptor that reports every file renamed into a folder.
 
-    None on a kernel without inotify, such as the lab's: the watchdog then sees a new intent at its next check.
+    None on a kernel without inotify: the watchdog then sees a new intent at its next check.
     """
     fd = int(_libc.inotify_init1(os.O_CLOEXEC))
     if fd < 0 and ctypes.get_errno() == errno.ENOSYS:
