@@ -51,8 +51,8 @@ class Guard:
     throttle: Throttle = field(default_factory=Throttle)
 
     def __post_init__(self) -> None:
-        """Browsers send host names in lower case."""
-        self.hosts = frozenset(map(str.lower, self.hosts))
+        """Browsers send host names in lower case; a dot at their end means the same host."""
+        self.hosts = frozenset(name.lower().removesuffix(".") for name in self.hosts)
 
     def install(self, app: Flask) -> None:
         """Check every request of the application."""
@@ -135,7 +135,7 @@ class Guard:
 
     def _check_host(self) -> None:
         """Refuse an unknown host name: an attacker may have made it point to this server (DNS rebinding)."""
-        name = _parts(f"//{request.host}").hostname or ""
+        name = (_parts(f"//{request.host}").hostname or "").removesuffix(".")
         if name != "localhost" and name not in self.hosts and not _is_address(name):
             raise Denied(421, "this server does not answer to this name: start longhaul serve with --host NAME")
 
