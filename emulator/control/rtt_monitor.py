@@ -10,14 +10,13 @@ from msgspec import Struct
 from emulator.errors import LonghaulError
 from emulator.hosts.namespace import NamespaceHost
 from emulator.hosts.tools import ping
+from emulator.hosts.tools.ping import SEQUENCES
 from emulator.hosts.tools.process import Running
 from emulator.model.topology import Topology
 
 INTERVAL_S = 0.1
 LATE_S = 3.0
 """An echo counts as lost when one is answered that was sent this time and the longest round trip after it."""
-SEQUENCES = 1 << 16
-"""ICMP counts echoes modulo this."""
 MOST_BEHIND = 6000
 """A number this far behind the last one, ten minutes, is an older one; any other is a newer one."""
 

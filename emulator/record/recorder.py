@@ -100,20 +100,43 @@ class Task(Struct, frozen=True):
     for_ns: int
 
 
+class EchoNumbers:
+    """The numbers of a ping's echoes, from 1 on, by ICMP's sequence numbers and when the echoes were sent.
+
+    The time tells how many echoes an outage took, which may be more than there are sequence numbers.
+    """
+
+    def __init__(self, every_ns: int) -> None:
+        self._every_ns = every_ns
+        self._newest, self._newest_ns = 1, 0
+
+    def number(self, sequence: int, sent_ns: int) -> int:
+        """The number of the echo of this sequence number that was sent then."""
+        since_ns = sent_ns - self._newest_ns if self._newest_ns else 0
+        number = ping.echo_number(sequence, self._newest + round(since_ns / self._every_ns))
+        if number > self._newest or not self._newest_ns:
+            self._newest, self._newest_ns = number, sent_ns
+        return number
+
+
 def by_ping(task: Task, notebook: Notebook) -> None:
     """Record with one ping. Raises MeasureError when ping fails; probes answered before stay recorded."""
     precise = ping.is_precise(task.end)
     count = max(1, task.for_ns // task.every_ns)
     argv = ping.stamped_argv(task.address, count, task.every_ns / 1e9, precise)
     begin_ns: int | None = None
-    seen, last = {1}, ""
+    numbers, seen, last = EchoNumbers(task.every_ns), {1}, ""
     with task.end.start(argv) as program:
         for line in program.lines():
             reply, last = ping.parse_stamped(line), line if ping.sent(line) else last
-            if reply is None or reply[0] in seen:
+            if reply is None:
                 continue
-            number, sent_ns, rtt_ns = reply[0] - 2, reply[1], reply[2]
-            seen.add(reply[0])
+            sequence, sent_ns, rtt_ns = reply
+            echo = numbers.number(sequence, sent_ns)
+            if echo in seen:
+                continue
+            seen.add(echo)
+            number = echo - 2
             begin_ns = sent_ns - number * task.every_ns if begin_ns is None else begin_ns
             notebook.add(RecordedProbe(0, number, max(0, sent_ns - begin_ns), rtt_ns))
         done = program.wait(_PATIENCE_S)

@@ -19,6 +19,8 @@ from emulator.hosts.tools.process import ProgramHost
 _REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([\d.]+) ms")
 _STAMP = re.compile(r"\[(\d+\.\d+)\] ")
 _SENT = re.compile(r"(\d+) packets transmitted")
+SEQUENCES = 1 << 16
+"""ICMP counts echoes modulo this (RFC 792)."""
 GRID_S, ANSWER_S = 0.2, 4
 STAMPED_WAIT_S = 2
 _PATIENCE_S = 30.0
@@ -70,6 +72,11 @@ def parse_reply(line: str) -> tuple[int, int] | None:
     return (int(reply[1]), _ns(reply[2])) if reply else None
 
 
+def echo_number(sequence: int, near: int) -> int:
+    """The number of an echo of this sequence number, without the modulus: the one nearest to `near`."""
+    return near + (sequence - near + SEQUENCES // 2) % SEQUENCES - SEQUENCES // 2
+
+
 def _ns(ms: str) -> int:
     """Decimal milliseconds, of at most six decimals, in ns."""
     whole, _, decimals = ms.partition(".")
@@ -111,8 +118,11 @@ def parse(text: str) -> Ping:
     if not sent:
         words = text.strip().splitlines()[-1:] or ["nothing"]
         raise MeasureError(f"cannot parse the output of ping: {words[0]}")
-    replies = {int(seq): _ns(ms) for seq, ms in _REPLY.findall(text)}
-    counted = [rtt for seq, rtt in sorted(replies.items()) if seq > 1]
+    replies, number = dict[int, int](), 0
+    for sequence, ms in _REPLY.findall(text):
+        number = echo_number(int(sequence), number)
+        replies.setdefault(number, _ns(ms))
+    counted = [rtt for number, rtt in sorted(replies.items()) if number > 1]
     if not counted:
         raise MeasureError(f"none of {sent[1]} echoes was answered")
     return Ping(tuple(counted), int(sent[1]) - 1 - len(counted))

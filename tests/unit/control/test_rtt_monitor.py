@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from emulator.control import rtt_monitor
-from emulator.control.rtt_monitor import SEQUENCES, PingEcho, Rtts
+from emulator.control.rtt_monitor import PingEcho, Rtts
+from emulator.hosts.tools.ping import SEQUENCES
 
 MS = 10**6
 
