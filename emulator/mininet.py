@@ -6,6 +6,8 @@ appliance bridges and impairs, planned and verified as on real NICs. Needs Debia
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +17,11 @@ from msgspec.structs import replace
 
 from emulator.config.loader import load
 from emulator.control.local import local
+from emulator.control.watchdog_thread import Watchdog
 from emulator.errors import MissingError, RefusedError
 from emulator.model.topology import Ports, Topology
 from emulator.plan.desired_state import segments_of
+from emulator.system import event_log
 
 try:
     from mininet.net import Mininet
@@ -63,12 +67,16 @@ def between_ports(topology: Topology) -> Topology:
 
 
 class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
-    """A Mininet of a topology or its file, with the lanes' RTTs. Hosts have the names of the topology."""
+    """A Mininet of a topology or its file, with the lanes' RTTs. Hosts have the names of the topology.
+
+    While it runs, a thread plays the topology's schedule, as the daemon does.
+    """
 
     def __init__(self, topology: Topology | str | Path, **options: Any) -> None:
         asked = topology if isinstance(topology, Topology) else load(topology)
         self.topology = between_ports(asked)
         self._appliance = local()
+        self._player: _Player | None = None
         if present := self._appliance.topology():
             self._appliance.close()
             raise RefusedError(f"{present.name} is up here: take it down first (longhaul down)")
@@ -80,15 +88,21 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
         try:
             self._fit_links()
             self._appliance.up(self.topology)
+            if self.topology.schedule:
+                self._player = _Player()
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
         """Stop the lanes, then Mininet's part."""
-        self._appliance.down()
-        self._appliance.close()
-        super().stop()
+        try:
+            if self._player:
+                self._player.stop()
+            self._appliance.down()
+            self._appliance.close()
+        finally:
+            super().stop()
 
     def _fit_links(self) -> None:
         """Set every cable's MTU to its lane's; disable GSO where packets must pass one by one."""
@@ -102,6 +116,26 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
         for link in self.linksBetween(*self.get(self.topology.hub, SWITCH)):
             for end in _ends(link):
                 end.cmd("ip", "link", "set", "dev", end.name, "mtu", mtu)
+
+
+class _Player:
+    """Plays the schedule of what is up, with a connection to the kernel of its own."""
+
+    def __init__(self) -> None:
+        self._appliance = local()
+        self._watchdog = Watchdog(self._appliance, _warnings)
+        self._watchdog.start()
+
+    def stop(self) -> None:
+        """Stop playing. The lanes stay up."""
+        self._watchdog.stop()
+        self._appliance.close()
+
+
+def _warnings(priority: int, event: str, **fields: object) -> None:
+    """Write what is wrong to stderr, and nothing else."""
+    if priority <= event_log.WARNING:
+        event_log.logger(sys.stderr, os.environ)(priority, event, **fields)
 
 
 def _ends(link: Any) -> tuple[Any, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import threading
+import time
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,23 @@ def test_loss_and_mtu_hold_too() -> None:
         assert "mtu 1400" in far.cmd("ip link show eth0")
         assert "gso_max_segs 1 " in far.cmd("ip -d link show eth0")
         assert "1 received" in net.get("here").cmd("ping -M do -s 8972 -c 1", other.IP())
+
+
+def test_a_schedule_is_played_until_the_network_stops(capfd: pytest.CaptureFixture[str]) -> None:
+    from emulator import mininet
+
+    keys = "{at: 0s, rtt: 40ms}, {at: 10s, rtt: 120ms}, {at: 20s, rtt: 60ms}"
+    lanes = f"lanes: {{near: {{rtt: 80ms}}}}, schedule: {{tracks: [{{keys: [{keys}]}}]}}"
+    before, begun = machine(), set(threading.enumerate())
+    with mininet.running(loader.loads(f"{{name: x, hub: here, {lanes}}}")) as net:
+        hub, near, said = net.get("here"), net.get("near"), []
+        for _ in range(3):
+            time.sleep(5)
+            said += re.findall(r"time=(\d+)", hub.cmd("ping -c 1", near.IP()))
+            time.sleep(5)
+    assert said == ["40", "120", "60"]
+    assert (machine(), set(threading.enumerate())) == (before, begun)
+    assert "level=" not in capfd.readouterr().err
 
 
 def test_beside_another_topology_it_is_refused() -> None:
