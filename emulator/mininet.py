@@ -76,7 +76,7 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
         asked = topology if isinstance(topology, Topology) else load(topology)
         self.topology = between_ports(asked)
         self._appliance = local()
-        self._player: _Player | None = None
+        self._player: _SchedulePlaying | None = None
         if present := self._appliance.topology():
             self._appliance.close()
             raise RefusedError(f"{present.name} is up here: take it down first (longhaul down)")
@@ -89,7 +89,7 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
             self._fit_links()
             self._appliance.up(self.topology)
             if self.topology.schedule:
-                self._player = _Player()
+                self._player = _SchedulePlaying()
         except BaseException:
             self.stop()
             raise
@@ -118,7 +118,7 @@ class StarNet(Mininet):  # type: ignore[misc, unused-ignore]
                 end.cmd("ip", "link", "set", "dev", end.name, "mtu", mtu)
 
 
-class _Player:
+class _SchedulePlaying:
     """Plays the schedule of what is up, with a connection to the kernel of its own."""
 
     def __init__(self) -> None:
