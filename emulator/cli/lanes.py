@@ -8,6 +8,8 @@ from emulator.cli.options import appliance_of, confirm_option, confirm_s, dry_ru
 from emulator.cli.output import count, emit_json, emit_status, emit_steps, json_option
 from emulator.errors import EXIT_NOT_AS_ASKED
 
+NOT_PLAYED = "nobody plays the schedule: run longhaul schedule run FILE, or longhaul daemon"
+
 
 @click.command(
     epilog="\b\nExamples:\n  longhaul up topologies/new-york.yaml\n  longhaul up --dry-run topologies/new-york.yaml\n"
@@ -31,6 +33,8 @@ def up(ctx: click.Context, file: str, confirm_ns: int | None, dry_run: bool, as_
     seconds = confirm_s(ctx, confirm_ns, dry_run)
     appliance = appliance_of(ctx)
     warned = hints + appliance.warnings(topology)
+    if topology.schedule and not appliance.is_played():
+        warned.append(NOT_PLAYED)
     steps = appliance.plan(topology) if dry_run else appliance.up(topology, seconds)
     lanes = count(len(topology.lanes), "lane")
     would = "would be up" if dry_run else "is up"
@@ -76,7 +80,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
     Exits with 8 when the kernel's state differs from the settings (drift).
     """
-    answer = appliance_of(ctx).status()
+    appliance = appliance_of(ctx)
+    answer = appliance.status()
+    if answer.topology and answer.topology.schedule and not appliance.is_played():
+        click.echo(f"warning: {NOT_PLAYED}", err=True)
     if as_json:
         from emulator.control.status_document import document
 

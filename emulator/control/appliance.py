@@ -140,6 +140,10 @@ class Appliance:
         """What the watchdog does at each look (`Repairs.repair`)."""
         return self._repairs.repair(restore=restore)
 
+    def is_played(self) -> bool:
+        """Whether a process plays schedules here: the daemon, or `longhaul schedule run`."""
+        return self._machine.store.is_played()
+
     def topology(self) -> Topology | None:
         """The topology that the user asked for; None when no topology is up."""
         return self._queries.topology()

@@ -5,6 +5,7 @@ STATE/waiting.json     a copy of the intent while something waits to be reverted
 STATE/changes/N.json   the changes (see `change_log`)
 STATE/lock             held by the process that changes something
 STATE/leaseholder      held by the process that leased the lanes; its process id
+STATE/player           held by the processes that play the schedule
 STATE/room             takes the room that `down` and a revert need when the disk is full
 
 Older versions called the intent `desire.json` and the lease `borrower`; before them `topology.yaml` held only the
@@ -248,6 +249,14 @@ class IntentStore:
     def await_lease_end(self) -> None:
         """Sleep until nobody leases the lanes, without reading a clock."""
         state_files.await_lease_end(self.folder)
+
+    def playing(self) -> AbstractContextManager[None]:
+        """Say for the time of the block that this process plays the schedule."""
+        return state_files.playing(self.folder)
+
+    def is_played(self) -> bool:
+        """Whether a process plays the schedule of what is up."""
+        return state_files.is_played(self.folder)
 
     def _read_oldest(self) -> Intent:
         if not os.path.lexists(self._oldest):

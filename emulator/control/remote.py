@@ -215,6 +215,10 @@ class RemoteAppliance:
         document = self._client.ask("GET", "/api/history").json()["entries"][:count]
         return [SimpleNamespace(**one | {"author": Author(**one["author"])}) for one in document]
 
+    def is_played(self) -> bool:
+        """Whether a process plays schedules there: the daemon that answers does."""
+        return True
+
     def nics(self) -> list[dict[str, Any]]:
         """The remote machine's interfaces."""
         return list(self._client.ask("GET", "/api/nics").json()["nics"])

@@ -166,6 +166,15 @@ class Follower:
         While a measurement has leased the lanes, the schedule stands still, and the run does not end. `mend` is called
         when a change failed, and repairs the lanes, or raises.
         """
+        with self.playing():
+            self._run(end_ns, mend)
+        return self.lateness
+
+    def playing(self) -> AbstractContextManager[None]:
+        """Say for the time of a block that somebody plays the schedule."""
+        return self._store.playing()
+
+    def _run(self, end_ns: int | None, mend: Callable[[LonghaulError], None]) -> None:
         while (due_ns := self._next_ns()) is not None and (end_ns is None or due_ns < end_ns or self._leased):
             near_ns = min(due_ns - LEAD_NS, self._alarm.now_ns() + PATIENCE_NS)
             self._alarm.sleep_until(near_ns)
@@ -179,7 +188,6 @@ class Follower:
         if end_ns is not None:
             self._alarm.sleep_until(end_ns)
         self._read_back()
-        return self.lateness
 
     def _next_ns(self) -> int | None:
         """When the lanes change next, or may be returned; None when never."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 INTENT_FILE, WAITING_FILE, LEASE_FILE, ROOM_FILE = "intent.json", "waiting.json", "leaseholder", "room"
 OLDER_INTENT_FILE, OLDER_LEASE_FILE, OLDEST_INTENT_FILE = "desire.json", "borrower", "topology.yaml"
-LOCK_FILE = "lock"
+LOCK_FILE, PLAYER_FILE = "lock", "player"
 _PID_BYTES = 10
 
 HOW_TO_OPEN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -57,6 +57,39 @@ def await_lease_end(folder: Path) -> bool:
             fcntl.flock(fd, fcntl.LOCK_SH)
             well = os.pread(fd, _PID_BYTES, 0).isspace()
     return well
+
+
+@contextmanager
+def playing(folder: Path) -> Iterator[None]:
+    """Say for the time of a block, or until this process dies, that somebody plays the schedule; several may.
+
+    Where the file cannot be written nobody says so.
+    """
+    try:
+        fd = os.open(folder / PLAYER_FILE, os.O_CREAT | os.O_RDWR | HOW_TO_OPEN, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(fd)
+
+
+def is_played(folder: Path) -> bool:
+    """Whether a process plays the schedule. One that this process may not ask does."""
+    try:
+        fd = os.open(folder / PLAYER_FILE, os.O_RDONLY | HOW_TO_OPEN)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def _lease_files(folder: Path) -> list[str]:

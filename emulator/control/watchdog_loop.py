@@ -91,6 +91,11 @@ class WatchdogLoop:
         """Check the lanes after every burst of changes and every period, and play their schedule, until `stopped`.
 
         `wake_fd` becomes readable when that happens."""
+        with self._follower.playing():
+            self._run(wake_fd, stopped)
+        self._follower.note()
+
+    def _run(self, wake_fd: int, stopped: Callable[[], bool]) -> None:
         rest_until, look_at = 0.0, self._now() + self._period_s
         while not stopped():
             look_at = self._wait(look_at, rest_until, wake_fd, stopped)
@@ -103,7 +108,6 @@ class WatchdogLoop:
             self.look()
             rest_until = self._now() + (self._now() - began) * (1 / BUSY_SHARE - 1)
             look_at = self._now() + self._period_s
-        self._follower.note()
 
     def look(self, restore: bool | None = None) -> None:
         """Check the lanes once. The loop logs a failure and tries again the next time."""

@@ -11,6 +11,7 @@ from support.folders import ROOT
 
 from emulator.cli import main
 from emulator.config import loader
+from emulator.control import state_files
 from emulator.control.appliance import Appliance
 from emulator.control.intent_store import IntentStore
 from emulator.kernel.fake import FakeKernel
@@ -182,6 +183,21 @@ def test_the_end_of_a_run_keeps_what_somebody_else_changed_meanwhile(
         assert end == (loader.load(STAR) if meanwhile[0] == "up" else None)
         told = "warning: somebody else ended the schedule: the lanes stay as they are now\n"
         assert capsys.readouterr().err.endswith(told)
+
+
+def test_a_schedule_that_nobody_plays_is_told(appliance: Appliance, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else the lanes stay as they are at its start, and after its first change status calls that drift."""
+    told = "warning: nobody plays the schedule: run longhaul schedule run FILE, or longhaul daemon\n"
+    for command in (["up", DAY], ["status"], ["status", "--json"]):
+        capsys.readouterr()
+        assert main.main(command, obj=appliance) == 0
+        assert told in capsys.readouterr().err
+    with state_files.playing(appliance.state_dir):
+        for command in (["up", DAY], ["status"]):
+            assert main.main(command, obj=appliance) == 0
+    assert main.main(["up", STAR], obj=appliance) == 0
+    assert main.main(["status"], obj=appliance) == 0
+    assert capsys.readouterr().err == ""
 
 
 OVER = """

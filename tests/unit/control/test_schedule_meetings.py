@@ -35,6 +35,19 @@ class Appointments(HandAlarm):
         super().sleep_until(at_ns)
 
 
+@pytest.mark.parametrize("ends", [None, 15])
+def test_whoever_plays_a_schedule_says_so_until_it_ends(box: Box, ends: int | None) -> None:
+    box.up(scheduled(LOOP))
+    lanes, other, seen = box.appliance(), box.appliance(), [box.appliance().is_played()]
+    alarm = Appointments(box.clock, (10 * S, lambda: seen.append(other.is_played())))
+    if ends:
+        lanes.follower(alarm).run(alarm.now_ns() + ends * S)
+    else:
+        box.alarm = alarm
+        box.watch(15)
+    assert [*seen, other.is_played()] == [False, True, False]
+
+
 @pytest.mark.parametrize(
     ("rest", "for_s", "ends_at_s", "later"),
     [("loop: 40s,", 100, 100, [40, 60]), ("", None, 30, [40]), ("", 23, 25, [])],

@@ -22,6 +22,7 @@ from emulator.plan.state import State
 
 FILES = (
     "intent.json", "waiting.json", "desire.json", "topology.yaml", "schedule.json", "lock", "leaseholder",
+    "player",
     "borrower", "room", "intent.partial", "changes",
     "changes/000001.json", "changes/000002.json", "changes/000003.json",
 )  # fmt: skip
@@ -37,6 +38,7 @@ COMMANDS: dict[str, Callable[[Appliance], object]] = {
     "pending": Appliance.pending_ns,
     "repair": lambda one: one.repair(restore=True),
     "lateness": lambda one: noted(one.state_dir, 0),
+    "is played": Appliance.is_played,
 }
 
 
@@ -46,6 +48,7 @@ def machine_with_history(folder: Path) -> Machine:
     machine.appliance().up(ONE)
     machine.appliance().set_lanes([ONE.lanes[0].with_rtt(3_000_000)])
     (folder / "leaseholder").write_text("17        \n")
+    (folder / "player").touch()
     return machine
 
 
@@ -56,6 +59,7 @@ def machine_with_history(folder: Path) -> Machine:
 @example("changes", spoilt_files.pipe, "up")
 @example("lock", spoilt_files.loop, "set")
 @example("leaseholder", spoilt_files.bytes_of(b"no number\n"), "up")
+@example("player", spoilt_files.pipe, "is played")
 def test_no_file_of_the_state_folder_prevents_down(file: str, spoil: Spoil, command: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
