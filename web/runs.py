@@ -102,6 +102,8 @@ class Runs:
         self._folder, self._usecases, self._runners, self._say = folder, usecases, runners, say
         self._set_aside = set_aside
         self._lock = threading.Lock()
+        self._saying = threading.Lock()
+        """Held while a run is read and said: else watchers could hear an older state last."""
         self._work: _Work | None = None
         self._ended: dict[str, tuple[Mapping[str, str], str]] = {}
         self._drawing, self._drawn = threading.Lock(), dict[str, tuple[int, int, str]]()
@@ -180,7 +182,8 @@ class Runs:
             shutil.rmtree(folder.path)
             self._ended.pop(name, None)
             self._drawn.pop(name, None)
-        self._say(Run(name, DELETED, False, (), {}))
+        with self._saying:
+            self._say(Run(name, DELETED, False, (), {}))
 
     def report(self, name: str, kind: str) -> str:
         """The run as Markdown, CSV, HTML or JSON. Raises KeyError."""
@@ -337,7 +340,7 @@ class Runs:
         return len(folder.finished(asked)) + len(work.failures) < len(asked.specs)
 
     def _report(self, name: str) -> None:
-        with suppress(KeyError, LonghaulError):
+        with self._saying, suppress(KeyError, LonghaulError):
             self._say(self.get(name))
 
     def _at(self, name: str) -> RunFolder:

@@ -21,6 +21,7 @@ from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.kernel.fake import FakeKernel
 from emulator.system import kept_file
+from web.runs import Run
 
 TWO_CELLS = {"rtt": ["1ms"], "tcp_profile": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
 
@@ -93,6 +94,27 @@ def test_a_daemon_that_stops_while_a_run_begins_waits_for_its_end(house: House, 
     with stopped_when_a_thread_is_about_to_start(house.runs.stop):
         name = house.client.post("/api/runs", json=TWO_CELLS).json["id"]
     assert house.runs.get(name).state != "running"
+
+
+def test_watchers_hear_at_last_that_a_run_is_deleted_though_its_end_is_said_just_then(house: House, gate: Gate) -> None:
+    gate.may_end.release(2)
+    say, ended = house.runs._say, threading.Event()
+    deleting = threading.Thread(target=lambda: house.runs.remove(name))
+
+    def said(run: Run) -> None:
+        if run.state != "done":
+            say(run)
+            return
+        deleting.start()
+        deleting.join(0.2)  # time to do it wrong: to do it right it must wait
+        say(run)
+        ended.set()
+
+    house.runs._say = said
+    name = house.client.post("/api/runs", json=TWO_CELLS).json["id"]
+    assert ended.wait(PATIENCE_S)
+    deleting.join(PATIENCE_S)
+    assert [run.state for run in house.reported][-2:] == ["done", "deleted"]
 
 
 def test_a_daemon_that_stops_while_a_verification_begins_waits_for_its_end(up: House) -> None:
