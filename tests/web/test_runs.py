@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -259,8 +260,8 @@ def test_too_many_cells(house: House) -> None:
 def test_where_there_is_no_lab(house: House, gate: Gate, tmp_path: Path) -> None:
     """As in a service whose unit refuses what labs need, after a run of a server that had them."""
     name = begin(house, in_lab=True)
-    gate.open(1)
     house.client.post(f"/api/runs/{name}/cancel")
+    gate.open(1)  # a cell that is at work already ends
     until(house, name, lambda run: run["state"] == "stopped")
     house.runs.stop()
     without = House(tmp_path, lab=False)
@@ -278,8 +279,13 @@ def test_where_there_is_no_lab(house: House, gate: Gate, tmp_path: Path) -> None
 def test_stopping_the_daemon_waits_for_the_cell_at_work(house: House, gate: Gate, tmp_path: Path) -> None:
     name = begin(house)
     gate.open(1)
-    until(house, name, lambda run: run["finished"] == 1)
+    until(house, name, lambda run: (run["finished"], len(gate.begun)) == (1, 2))
+    work, stopping = house.runs._work, threading.Thread(target=house.runs.stop)
+    stopping.start()
+    assert work and work.cancelled.wait(PATIENCE_S)
+    assert stopping.is_alive()
     gate.open(1)
-    house.runs.stop()
+    stopping.join(PATIENCE_S)
+    assert not stopping.is_alive()
     kept = json.loads((tmp_path / "runs" / name / "results.json").read_text())
-    assert len(kept["cells"]) >= 1
+    assert (len(kept["cells"]), len(gate.begun)) == (2, 2)
