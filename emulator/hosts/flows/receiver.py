@@ -205,13 +205,19 @@ class FlowReceiver:
                     self._epoll.register(one.fileno(), IN)
                     self._control[one.fileno()] = one
                 else:
-                    self._flows[group].append(self._begun(one, self._wish["groups"][group]["bytes"]))
+                    self._add(group, one)
         except BlockingIOError:
             pass
         if group < 0 and self._begin_ns is None and len(self._control) == self._wish["senders"]:
             self._begin_ns = self._clock()
             for one in self._control.values():
                 one.send(BEGIN)
+
+    def _add(self, group: int, one: socket.socket) -> None:
+        """Receive a connection of a group from now on: none of its bytes is of an interval that is over."""
+        if self._begin_ns is not None:
+            self._tick(self._clock())  # the timer may be late
+        self._flows[group].append(self._begun(one, self._wish["groups"][group]["bytes"]))
 
     def _begun(self, one: socket.socket, transfer: int | None) -> ReceivedFlow:
         """A flow that is received from now on."""

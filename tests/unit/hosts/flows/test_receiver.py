@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.waiting import until
+from support.free_ports import free_ports
+from support.waiting import PATIENCE_S, until
 
-from emulator.hosts.flows.receiver import CLOSE_WAIT, RECEIVED_AT, STATE_AT, EndlessFlow
+from emulator.hosts.flows.receiver import CLOSE_WAIT, RECEIVED_AT, STATE_AT, EndlessFlow, FlowReceiver
 from emulator.hosts.requests.wire import TCP_INFO_BYTES
 
 PART = 1000
@@ -95,3 +99,29 @@ def test_a_flow_that_goes_on_is_closed(ends: tuple[socket.socket, EndlessFlow, s
     flow.close()
     assert heard.recv(2) == b"."
     assert flow.ended
+
+
+def test_no_byte_is_of_an_interval_that_was_over_when_the_flow_began_however_late_the_timer_is() -> None:
+    begin_ns, after_ns, reports = time.monotonic_ns() + 3600 * 10**9, [0], list[dict[str, Any]]()
+    with free_ports(2) as port:
+        receiver = FlowReceiver(
+            {"port": port, "senders": 1, "groups": [{"congestion_control": None, "bytes": None}], "interval_ns": 100,
+             "intervals": 3, "patience_ns": 10**9, "longest_ns": 1000},
+            lambda: begin_ns + after_ns[0],
+        )  # fmt: skip
+        receiver.listen()
+        thread = threading.Thread(target=lambda: reports.append(receiver.run()))
+        thread.start()
+        with socket.create_connection(("127.0.0.1", port)) as control:
+            assert control.recv(2) == b"b"
+            after_ns[0] = 150
+            with socket.create_connection(("127.0.0.1", port + 1)) as sender:
+                sender.sendall(bytes(PART))
+                sender.shutdown(socket.SHUT_WR)
+                assert sender.recv(1) == b""
+            after_ns[0] = 250
+        thread.join(PATIENCE_S)
+        for one in (receiver._ends, receiver._told, receiver._epoll, *(it for _, it in receiver._listening.values())):
+            one.close()
+        os.close(receiver._timer.fd)
+    assert reports[0]["groups"] == [{"flows": [[0, PART, 0]], "late": 0}]
