@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.free_ports import free_ports
 
 from emulator.errors import MeasureError
 from emulator.hosts.flows import load as flow_load
@@ -39,23 +40,11 @@ class LocalHost:
 
 
 @pytest.fixture(autouse=True)
-def free_ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Ports in a row that nobody else gets: they are bound here too, and both ends allow that (SO_REUSEADDR)."""
-    while True:
-        held = [socket.socket() for _ in range(MOST_GROUPS + 1)]
-        try:
-            for number, one in enumerate(held):
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                one.bind(("127.0.0.1", held[0].getsockname()[1] + number if number else 0))
-        except (OSError, OverflowError):
-            for one in held:
-                one.close()
-            continue
-        monkeypatch.setattr(flow_load, "PORT", held[0].getsockname()[1])
+def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ports of its own for the control connections and every group."""
+    with free_ports(MOST_GROUPS + 1) as first:
+        monkeypatch.setattr(flow_load, "PORT", first)
         yield
-        for one in held:
-            one.close()
-        return
 
 
 def run(text: str, duration_s: int = 1, senders: Sequence[str] = ()) -> FlowReports:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.free_ports import free_ports
+from support.waiting import PATIENCE_S
 
 from emulator.analysis.request_figures import RequestFigures
 from emulator.errors import MeasureError
@@ -37,16 +39,15 @@ class LocalHost:
 
 
 @pytest.fixture(autouse=True)
-def free_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A port that nobody else gets: it is bound here too, and both ends allow that (SO_REUSEADDR)."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(request_load, "PORT", held.getsockname()[1])
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A port of its own."""
+    with free_ports() as first:
+        monkeypatch.setattr(request_load, "PORT", first)
         yield
 
 
-def figures(load: RequestLoad, duration_s: int = 5, **settings: Any) -> RequestFigures:
+def figures(load: RequestLoad, duration_s: int = round(PATIENCE_S), **settings: Any) -> RequestFigures:
+    """What was measured: the load's count ends it, or else the duration."""
     host: Any = LocalHost()
     reports = request_load.run(RequestTest(load, duration_s, 0, **settings), host, host, "127.0.0.1")
     assert reports.server["requests"] == reports.client["answered"]
