@@ -133,7 +133,8 @@ class Verifications:
 
     def stop(self) -> None:
         """Cancel the active verification and wait for its end."""
-        self._cancelled.set()
+        with self._lock:  # one that begins would else go on
+            self._cancelled.set()
         self.wait()
 
     def wait(self) -> None:
