@@ -9,7 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -157,23 +157,26 @@ class Recordings:
 
     def all(self) -> list[Recording]:
         """All of them, the newest first."""
-        names = self._names()
-        found = [self.get(name) for name in names]
-        if self.last and self.last.name not in names:
-            found.append(self.last)
+        names, last, found = self._names(), self.last, list[Recording]()
+        for name in names:
+            with suppress(KeyError):  # somebody has just deleted it
+                found.append(self.get(name))
+        if last and last.name not in names:
+            found.append(last)
         return sorted(found, key=lambda one: (one.source.at if one.source else "~", one.name), reverse=True)
 
     def get(self, name: str) -> Recording:
         """One of them. Raises KeyError."""
-        if self.last and self.last.name == name and (self.active or not self._is_kept(name)):
-            return self.last
+        last = self.last  # somebody may delete it meanwhile
+        if last and last.name == name and (last.state == RECORDING or not self._is_kept(name)):
+            return last
         folder = self.folder(name)
         try:
             source = file.source(folder)
             profile = self._profile(folder)
         except InputError as error:
             return Recording(name, FAILED, name, trouble=str(error))
-        trouble = self.last.trouble if self.last and self.last.name == name else ""
+        trouble = last.trouble if last and last.name == name else ""
         return Recording(name, DONE if profile else INTERRUPTED, source.host, source, profile=profile, trouble=trouble)
 
     def curve(self, name: str) -> RttCurve:

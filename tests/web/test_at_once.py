@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import made_recordings
 from support.made_results import execution
 from support.waiting import PATIENCE_S
 from support.web_daemon import AUTHOR, House, problem, until
@@ -21,6 +22,7 @@ from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.kernel.fake import FakeKernel
 from emulator.system import kept_file
+from web.recordings import Recording
 from web.runs import Run
 
 TWO_CELLS = {"rtt": ["1ms"], "tcp_profile": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
@@ -122,6 +124,40 @@ def test_a_daemon_that_stops_while_a_verification_begins_waits_for_its_end(up: H
         assert up.client.post("/api/verification").status_code == 201
     assert up.verifications.last
     assert up.verifications.last.state != "running"
+
+
+def test_a_verification_that_begins_while_the_daemon_stops_is_cancelled(
+    up: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up.tools.held = threading.Semaphore(1)
+    stopping, real = threading.Thread(target=up.verifications.stop), up.usecases.holding
+
+    def holding() -> Any:
+        stopping.start()
+        stopping.join(0.2)  # time to do it wrong
+        return real()
+
+    monkeypatch.setattr(up.usecases, "holding", holding)
+    assert up.client.post("/api/verification").status_code == 201
+    stopping.join(PATIENCE_S)
+    assert up.verifications.last
+    assert up.verifications.last.state == "cancelled"
+
+
+def test_a_recording_that_goes_while_all_are_listed_hides_no_other(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("paris", "rome"):
+        made_recordings.folder(house.appliance.state_dir / "recordings" / name, made_recordings.one_way(1, 1000))
+    real = house.recordings.get
+
+    def gone(name: str) -> Recording:
+        if name == "paris":
+            house.recordings.remove(name)
+        return real(name)
+
+    monkeypatch.setattr(house.recordings, "get", gone)
+    assert [one["name"] for one in house.client.get("/api/recordings").json["recordings"]] == ["rome"]
 
 
 def test_a_certificate_that_goes_while_it_is_read_is_not_there(up: House, monkeypatch: pytest.MonkeyPatch) -> None:
