@@ -14,6 +14,7 @@ from urllib.parse import urljoin
 from playwright.sync_api import APIResponse, Browser, Page, Route, sync_playwright
 
 from support.folders import ROOT
+from support.free_ports import free_ports
 from support.waiting import PATIENCE_S
 from support.web_daemon import TOKENS, House
 from web.live import Channel
@@ -79,17 +80,18 @@ def _listening(house: House, address: str) -> tuple[Server, threading.Thread]:
 @contextmanager
 def served(house: House) -> Iterator[Site]:
     """Serve a house for the time of a block."""
-    site, ended = Site(house, *_listening(house, "127.0.0.1:0")), threading.Event()
-    beats = threading.Thread(target=site.beat, args=(ended,))
-    beats.start()
-    try:
-        yield site
-    finally:
-        ended.set()
-        beats.join()
-        site.stop()
-        site.house.runs.stop()
-        site.house.verifications.stop()
+    with free_ports() as port:  # nobody else gets it while the daemon is gone
+        site, ended = Site(house, *_listening(house, f"127.0.0.1:{port}")), threading.Event()
+        beats = threading.Thread(target=site.beat, args=(ended,))
+        beats.start()
+        try:
+            yield site
+        finally:
+            ended.set()
+            beats.join()
+            site.stop()
+            site.house.runs.stop()
+            site.house.verifications.stop()
 
 
 class Held:
