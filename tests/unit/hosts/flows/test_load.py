@@ -1,12 +1,12 @@
-"""The flow program between two processes of this machine, over its loopback: what it counts, and how it ends."""
+"""The flow program between two processes of this machine, over its loopback: what it counts, and how it ends.
+
+When flows begin and end: test_start_and_stop.py.
+"""
 
 from __future__ import annotations
 
 import ast
-import json
-import socket
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,22 +76,12 @@ def test_groups_of_several_senders_are_reported_in_their_order() -> None:
     assert [group["lost"] for group in reports.sender["groups"]] == [[], [], []]
 
 
-def test_a_group_sends_after_its_start_and_ends_before_the_others() -> None:
-    """Whatever else this machine does meanwhile; tests/lab/test_flows_against.py has the instants."""
-    reports = run("cubic:1,reno:1:start=600ms:stop=1500ms", 3)
-    (flow,) = reports.receiver["groups"][1]["flows"]
-    assert sum(flow[:6]) == 0 < sum(flow)
-    windows = reports.sender["groups"][1]["windows"]
-    assert windows[:5] == [None] * 5
-    assert windows[-1] is None
-
-
 @pytest.mark.parametrize("keep", ["", ":keep"])
 def test_transfers_are_answered_and_timed(keep: str) -> None:
     reports = run(f"cubic:2:bytes=30KiB:think=50ms{keep}")
     sent, received = reports.sender["groups"][0], reports.receiver["groups"][0]
     assert (sent["lost"], sent["unfinished"]) == ([], 0)
-    assert sent["times"]["count"] >= 4
+    assert sent["times"]["count"] >= 2, "what is under way at the end ends as it would have"
     (together,) = received["flows"]
     assert sum(together) + received["late"] == sent["times"]["count"] * 30 * KIB
     assert 0 < sent["times"]["least_ns"] <= sent["times"]["most_ns"]
@@ -110,37 +100,6 @@ def test_a_congestion_control_that_the_kernel_lacks_is_told() -> None:
     text = str(caught.value)
     assert "on here ended before it listened on port" in text and "congestion control nosuch: No such file" in text
     assert "ModuleType" not in text, "the program's text is no part of the message"
-
-
-def test_a_receiver_that_closes_too_early_is_a_lost_flow() -> None:
-    """Somebody else listens at the ports: he begins, takes a little and closes."""
-    test = FlowTest(Contest.parse("cubic:2"), 1, 0)
-
-    def spoil(listeners: list[socket.socket]) -> None:
-        control = listeners[0].accept()[0]
-        control.send(b"b")
-        for _ in range(2):
-            listeners[1].accept()[0].close()
-        control.recv(1)
-        control.close()
-
-    listeners = []
-    for number in (0, 1):
-        one = socket.socket()
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.bind(("127.0.0.1", flow_load.PORT + number))
-        one.listen()
-        listeners.append(one)
-    thread = threading.Thread(target=spoil, args=(listeners,))
-    thread.start()
-    with LocalHost().start(
-        ["python3", "-c", flow_load.PROGRAM.text, "send", json.dumps(test.wish("127.0.0.1"))]
-    ) as sending:
-        report = json.loads(sending.wait(30).stdout)
-    thread.join()
-    for one in listeners:
-        one.close()
-    assert len(report["groups"][0]["lost"]) == 2
 
 
 def test_intervals() -> None:

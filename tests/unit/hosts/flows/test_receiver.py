@@ -110,7 +110,7 @@ def test_no_byte_is_of_an_interval_that_was_over_when_the_flow_began_however_lat
             lambda: begin_ns + after_ns[0],
         )  # fmt: skip
         receiver.listen()
-        thread = threading.Thread(target=lambda: reports.append(receiver.run()))
+        thread = threading.Thread(target=lambda: reports.append(receiver.run()), daemon=True)
         thread.start()
         with socket.create_connection(("127.0.0.1", port)) as control:
             assert control.recv(2) == b"b"
