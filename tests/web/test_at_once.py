@@ -129,7 +129,7 @@ def test_a_daemon_that_stops_while_a_verification_begins_waits_for_its_end(up: H
 def test_a_verification_that_begins_while_the_daemon_stops_is_cancelled(
     up: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    up.tools.held = threading.Semaphore(1)
+    up.tools.held = threading.Semaphore(0)
     stopping, real = threading.Thread(target=up.verifications.stop), up.usecases.holding
 
     def holding() -> Any:
@@ -139,9 +139,11 @@ def test_a_verification_that_begins_while_the_daemon_stops_is_cancelled(
 
     monkeypatch.setattr(up.usecases, "holding", holding)
     assert up.client.post("/api/verification").status_code == 201
+    cancelled = up.verifications._cancelled.wait(PATIENCE_S)
+    up.tools.held.release(100)
     stopping.join(PATIENCE_S)
     assert up.verifications.last
-    assert up.verifications.last.state == "cancelled"
+    assert (cancelled, up.verifications.last.state) == (True, "cancelled")
 
 
 def test_a_recording_that_goes_while_all_are_listed_hides_no_other(
