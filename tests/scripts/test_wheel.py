@@ -60,9 +60,9 @@ def longhaul(venv: Path, env: dict[str, str], tmp_path_factory: pytest.TempPathF
     """Run the installed command in an empty folder; returns what it printed."""
     empty = tmp_path_factory.mktemp("empty")
 
-    def run(*arguments: str) -> str:
+    def run(*arguments: str, **more: str) -> str:
         command = [venv / "bin/longhaul", *arguments]
-        done = subprocess.run(command, cwd=empty, env=env, check=False, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=empty, env={**env, **more}, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -143,13 +143,16 @@ def test_it_runs_without_the_clone(longhaul: Callable[..., str]) -> None:
     assert "netem" in longhaul("lab", "run", "--", "longhaul", "plan", "new-york")
 
 
-def test_its_documentation_is_the_one_of_the_clone(longhaul: Callable[..., str], tmp_path: Path) -> None:
-    """Every page in the terminal, the sections of commands, and the man pages."""
+def test_its_documentation_is_the_one_of_the_clone(
+    longhaul: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every page in the terminal, the sections of commands, and the man pages, which have a date."""
     pages = json.loads(longhaul("docs", "--json"))
     assert [one["topic"] for one in pages] == list(doc_pages.pages())
     for topic in doc_pages.topics():
         assert longhaul("docs", topic) == doc_pages.page(topic).text
-    files = json.loads(longhaul("docs", "--json", "--man", str(tmp_path / "man1")))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    files = json.loads(longhaul("docs", "--json", "--man", str(tmp_path / "man1"), SOURCE_DATE_EPOCH="0"))
     ours = man_pages.write(tmp_path / "ours")
     assert {Path(file).name: Path(file).read_text() for file in files} == {file.name: file.read_text() for file in ours}
 
