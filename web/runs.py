@@ -176,7 +176,7 @@ class Runs:
     def remove(self, name: str) -> None:
         """Delete a run that has ended. Raises KeyError, and RefusedError while it is active."""
         folder = self._at(name)
-        with self._lock:
+        with self._lock, self._drawing:  # a page that is drawn would else be written into a folder that goes
             if self._work and self._work.id == name:
                 raise RefusedError(f"run {name} is active: cancel it, then delete it once it has ended")
             shutil.rmtree(folder.path)
@@ -200,8 +200,9 @@ class Runs:
 
     def _page(self, run: Run) -> str:
         """report.html, drawn again only when there are new results."""
-        folder, key = self._at(run.id), (len(run.found), len(run.failures), run.name)
+        key = (len(run.found), len(run.failures), run.name)
         with self._drawing:
+            folder = self._at(run.id)
             if self._drawn.get(run.id) != key:
                 write.page(folder, run.specs, run.found, _objections(run))
                 self._drawn[run.id] = key

@@ -21,6 +21,7 @@ from emulator.control.appliance import Appliance
 from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
 from emulator.kernel.fake import FakeKernel
+from emulator.report import write
 from emulator.system import kept_file
 from web.recordings import Recording
 from web.runs import Run
@@ -117,6 +118,26 @@ def test_watchers_hear_at_last_that_a_run_is_deleted_though_its_end_is_said_just
     assert ended.wait(PATIENCE_S)
     deleting.join(PATIENCE_S)
     assert [run.state for run in house.reported][-2:] == ["done", "deleted"]
+
+
+def test_a_report_is_drawn_to_its_end_though_its_run_is_deleted_meanwhile(
+    house: House, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate.may_end.release(2)
+    name = house.client.post("/api/runs", json=TWO_CELLS).json["id"]
+    until(house, name, lambda run: run["state"] == "done")
+    deleting, real = threading.Thread(target=house.runs.remove, args=(name,)), write.page
+
+    def drawn(*what: Any) -> None:
+        deleting.start()
+        deleting.join(0.2)  # time to do it wrong
+        real(*what)
+
+    monkeypatch.setattr(write, "page", drawn)
+    answer = house.client.get(f"/api/runs/{name}/report?format=html")
+    deleting.join(PATIENCE_S)
+    assert (answer.status_code, "<svg" in answer.text) == (200, True)
+    assert house.client.get("/api/runs").json["runs"] == []
 
 
 def test_a_daemon_that_stops_while_a_verification_begins_waits_for_its_end(up: House) -> None:
