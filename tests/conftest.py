@@ -30,6 +30,11 @@ LONGEST = ("lab/test_presets.py", "lab/test_verdicts_path.py", "lab/test_verdict
 if not IN_LAB:  # nothing there uses it, and each boot would import it
     import hypothesis
 
+    from emulator.control import revert_start
+
+    # On the host it would bring the lanes of a kernel in memory up on the machine itself, a minute after the test.
+    revert_start.MODULE = "a_test_gives_its_appliance_a_guard"
+
     # CPUs are shared: a slow example is no mistake.
     hypothesis.settings.register_profile("longhaul", deadline=None)
     hypothesis.settings.load_profile("longhaul")

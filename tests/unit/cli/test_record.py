@@ -64,7 +64,7 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> Tools:
 @pytest.fixture
 def appliance(tmp_path: Path) -> Appliance:
     """With the founding star up."""
-    one = Appliance(FakeKernel(), tmp_path / "state")
+    one = Appliance(FakeKernel(), tmp_path / "state", guard=lambda _: None)
     assert main.main(["up", STAR], obj=one) == 0
     return one
 
