@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -214,6 +215,16 @@ def test_log_lines_are_words_a_machine_reads() -> None:
     ]
 
 
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The kernel has no news: other programs may change this machine's links."""
+    news, kernel = socket.socketpair()
+    with news, kernel:
+        monkeypatch.setattr("emulator.kernel.watch.opened", lambda _: news)
+        yield
+
+
+@pytest.mark.usefixtures("quiet")
 def test_a_signal_wakes_and_stops_it(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with _stop_signals() as (wake_fd, stopped):
@@ -226,6 +237,7 @@ def test_a_signal_wakes_and_stops_it(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.usefixtures("quiet")
 def test_a_new_desire_is_news_and_nothing_else_in_its_folder(tmp_path: Path) -> None:
     ears = Watch(tmp_path / "intent.json")
     for name, heard in (("schedule.json", False), ("intent.json", True)):
@@ -235,6 +247,7 @@ def test_a_new_desire_is_news_and_nothing_else_in_its_folder(tmp_path: Path) -> 
     ears.close()
 
 
+@pytest.mark.usefixtures("quiet")
 def test_a_kernel_without_inotify_tells_of_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: int) -> int:
         ctypes.set_errno(errno.ENOSYS)
