@@ -35,8 +35,9 @@ if not IN_LAB:  # nothing there uses it, and each boot would import it
     # On the host it would bring the lanes of a kernel in memory up on the machine itself, a minute after the test.
     revert_start.MODULE = "a_test_gives_its_appliance_a_guard"
 
-    # CPUs are shared: a slow example is no mistake.
-    hypothesis.settings.register_profile("longhaul", deadline=None)
+    # CPUs are shared: a slow example is no mistake. On a forge the same commit draws the same examples each time; new
+    # ones are drawn where somebody can look at them.
+    hypothesis.settings.register_profile("longhaul", deadline=None, derandomize="CI" in os.environ)
     hypothesis.settings.load_profile("longhaul")
 
 
