@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ NOT_ASKED = {
     "snap_bytes": None, "dry_run": False,
 }  # fmt: skip
 """What a sweep could be asked besides."""
+NAMED = 3
+"""Of too many cells so many are named."""
 
 
 @click.command(
@@ -46,7 +49,7 @@ NOT_ASKED = {
 @click.option("--good", required=True, metavar="REV", help="A commit whose figure is as it should be.")
 @click.option("--bad", required=True, metavar="REV", help="A later commit whose figure is not.")
 @click.option("--topology", type=click.Path(dir_okay=False), metavar="FILE", help="A topology file with one cell.")
-@axis_options
+@partial(axis_options, of_one_cell=True)
 @program_options
 @request_options
 @click.option("--seed", type=click.IntRange(0, MOST_SEED), metavar="N", help="Seed of all random impairments.")
@@ -67,11 +70,9 @@ def bisect(ctx: click.Context, /, **given: Any) -> None:
     as_json = given.pop("as_json")
     tree = Path(given.pop("tree")).resolve()
     ends = _ends(tree, good=given.pop("good"), bad=given.pop("bad"))
-    _, asked = asked_for(ctx, given | NOT_ASKED)
+    _, asked = asked_for(ctx, given | NOT_ASKED, of_one_cell=True)
     if len(asked.specs) != 1:
-        raise InputError.single(
-            f"a bisection measures one cell, and these options make {len(asked.specs)}: give each one value", "bisect"
-        )
+        raise InputError.single(_too_many([spec.id for spec in asked.specs]), "bisect")
     outcome = _found(tree, ends, asked, as_json)
     if as_json:
         emit_json(_plain(outcome))
@@ -79,6 +80,12 @@ def bisect(ctx: click.Context, /, **given: Any) -> None:
         _conclude(outcome)
     if not outcome.found:
         ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _too_many(cells: list[str]) -> str:
+    more = ", ..." if len(cells) > NAMED else ""
+    made = f"{len(cells)} ({', '.join(cells[:NAMED])}{more})"
+    return f"a bisection measures one cell, and what you ask for makes {made}: give each option one value"
 
 
 def _ends(tree: Path, **revisions: str) -> tuple[str, str]:

@@ -34,13 +34,16 @@ FOR_THE_LAB = "it is for the lab: add --in-lab"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def axis_options(command: F) -> F:
-    """An option for every axis, in the table's order, and the hidden old options that stand for them."""
+def axis_options(command: F, *, of_one_cell: bool = False) -> F:
+    """An option for every axis, in the table's order, and the hidden old options that stand for them.
+
+    `of_one_cell`: what the user does not name makes a single cell.
+    """
     for old, new in OLD_WORDS.items():
         command = old_option(old, new, Axis(new, BY_KEY[new].metavar))(command)
     for axis in reversed(AXES):
         command = click.option(
-            axis.option, axis.key, type=Axis(axis.key, axis.metavar), help=_help(axis),
+            axis.option, axis.key, type=Axis(axis.key, axis.metavar), help=_help(axis, of_one_cell=of_one_cell),
             shell_complete=lane_names if axis.key == "lane" else None,
         )(command)  # fmt: skip
     return command
@@ -63,15 +66,17 @@ def old_option(old: str, new: str, kind: click.ParamType[Any]) -> Callable[[F], 
     return decorate
 
 
-def _help(axis: SweepAxis) -> str:
+def _help(axis: SweepAxis, *, of_one_cell: bool) -> str:
     bare = " Bare numbers are ms." if axis.key == "rtt" else ""
-    return f"{axis.help}{bare}  [default: {axis.default}]"
+    default = axis.default_of_a_request if of_one_cell and axis.key == "tcp_profile" else axis.default
+    return f"{axis.help}{bare}  [default: {default}]"
 
 
-def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Asked]:
+def asked_for(ctx: click.Context, given: dict[str, Any], *, of_one_cell: bool = False) -> tuple[Topology, Asked]:
     """The topology and the cells. Raises InputError with every mistake of the options, the file and the two together.
 
-    Every mistake names its place: the option, or the line of the file.
+    Every mistake names its place: the option, or the line of the file. `of_one_cell`: where no TCP profile
+    is named, one cell has the kernel's own settings.
     """
     from emulator.analysis import statistics
     from emulator.config import loader
@@ -104,7 +109,7 @@ def asked_for(ctx: click.Context, given: dict[str, Any]) -> tuple[Topology, Aske
         usual = 1 if program else statistics.LEAST_REPEATS if contests else statistics.MOST_REPEATS
         most_repeats = given["repeats"] or section.pop("repeats", usual)
         axes = _axes(section, given)
-        axes = grid.for_flows(axes) if contests else axes
+        axes = grid.for_flows(axes) if contests else grid.for_one_cell(axes) if of_one_cell else axes
         base = base or _without_file(ctx, given, axes)
         if given["seed"] is not None:
             base = replace(base, seed=given["seed"])

@@ -118,6 +118,11 @@ def for_flows(axes: Axes) -> Axes:
     return axes if axes.tcp_profile or axes.window else replace(axes, tcp_profile=(tcp_profiles.MAXIMUM,))
 
 
+def for_one_cell(axes: Axes) -> Axes:
+    """The axes of a single cell: where the user names no TCP profile, the kernel's own settings alone."""
+    return axes if axes.tcp_profile or axes.window else replace(axes, tcp_profile=(tcp_profiles.DEFAULT.name,))
+
+
 def _sharing(spec: CellSpec, axes: Axes) -> CellSpec:
     """The cell of groups of flows, long enough, and with room in the largest buffers for a window that overfills the
     queue: what each flow gets is the matter of its congestion control alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from support import tiny_linux
 from support.made_results import MIB, execution
 
 from emulator.cli import main
+from emulator.cli.bisect import bisect
 from emulator.experiment import lab_programs, sweep_runner
 from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Execution
@@ -19,6 +21,12 @@ from emulator.lab.lab_root import RootChoice
 
 CELL = ("--rtt", "32", "--tcp-profile", "default", "--rate", "1Gbit", "--repeats", "1")
 Said = Callable[..., tuple[int, str, str]]
+
+
+def examples() -> list[list[str]]:
+    """The commands of the help, without the program's and the command's name."""
+    lines = (bisect.epilog or "").replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[2:] for line in lines if line.strip().startswith("longhaul ")]
 
 
 @pytest.fixture
@@ -68,6 +76,14 @@ def test_the_commit_is_named_with_every_step(longhaul: Said) -> None:
     assert "figures: MiB/s (Gbit/s), ± at 99 % confidence" in out
 
 
+@pytest.mark.parametrize("example", examples())
+def test_every_example_of_the_help_is_one_cell(longhaul: Said, tree: Path, example: list[str]) -> None:
+    for tag, commit in (("v6.11", "v1"), ("v6.12", "v2")):
+        subprocess.run(["git", "-C", tree, "tag", tag, commit], check=True)
+    code, _, err = longhaul(*example, "--tree", str(tree), mib=[KeyboardInterrupt()] * 5)
+    assert (code, "every finished figure is kept" in err) == (130, True), "measuring did not begin"
+
+
 def test_json_has_the_commit_and_the_steps_and_nothing_else_is_on_stdout(longhaul: Said) -> None:
     code, out, err = longhaul("--good", "v1", "--bad", "v2", *CELL, "--json", mib=[100, 100, 100, 70, 70])
     found = json.loads(out)
@@ -97,7 +113,11 @@ def test_after_ctrl_c_the_same_command_measures_what_is_missing(longhaul: Said) 
         (["--good", "v0", "--bad", "v9", *CELL], "--bad: the Git repository"),
         (["--good", "v1", "--bad", "v1", *CELL], "--good, --bad: both are the commit"),
         (["--good", "v2", "--bad", "v1", *CELL], "--good, --bad: git bisect"),
-        (["--good", "v1", "--bad", "v2", *CELL, "--cc", "cubic,bbr"], "these options make 2"),
+        (
+            ["--good", "v1", "--bad", "v2", *CELL, "--cc", "cubic,bbr"],
+            "what you ask for makes 2 (lane-32ms-default-1-cubic-1Gbit, lane-32ms-default-1-bbr-1Gbit): give each",
+        ),
+        (["--good", "v1", "--bad", "v2", *CELL, "--rtt", "1,2,3,4,5"], "lane-3ms-default-1-1Gbit, ...)"),
         (["--good", "v1", "--bad", "v2"], "there is nothing to measure"),
     ],
 )
