@@ -10,6 +10,7 @@
     ├── KernelError               exit 5   HTTP 500   the kernel refused one operation; Longhaul rolled the rest back
     ├── VerifyError               exit 6   HTTP 500   the kernel accepted everything, yet its state differs
     ├── MeasureError              exit 7   HTTP 500   a tool (ping, iperf3, ss) failed or printed nonsense
+    │   └── LateError             exit 7   HTTP 500   a tool did not end in time, and Longhaul ended it
     └── RemoteError               exit 9   HTTP 502   a remote daemon failed for a reason of its own
 
 A command that ran, but whose check failed (drift, certificate or invalid cell), exits 8.
@@ -132,6 +133,10 @@ class MeasureError(LonghaulError):
     """A measuring tool failed, or printed something that Longhaul cannot parse."""
 
     exit_code = 7
+
+
+class LateError(MeasureError):
+    """A program did not end in time, and was ended."""
 
 
 class RemoteError(LonghaulError):

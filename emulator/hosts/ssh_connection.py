@@ -134,7 +134,7 @@ class Session(Running):
         super().terminate()
 
     def wait(self, timeout_s: float) -> Completed:
-        """Its output, after it ended. Raises MeasureError when it is late or cut off, MissingError when it cannot
+        """Its output, after it ended. Raises LateError, MeasureError when it is cut off, MissingError when it cannot
         run."""
         done = super().wait(timeout_s)
         where, said = self.argv[0], done.stderr.strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ from emulator.errors import LonghaulError, MeasureError, MissingError, RefusedEr
 from emulator.hosts import tcp_profiles
 from emulator.hosts.ssh import SshHost
 from emulator.hosts.ssh_connection import Connection
+from emulator.hosts.tools import program_ends
 from emulator.model import tcp_profile
+from emulator.model.program import Program
 from emulator.model.tcp_profile import Profile
 
 PROFILE = Profile(
@@ -269,6 +272,23 @@ def test_a_lost_connection_is_said_at_the_end(three: Machines, connection: Conne
             os.kill(pid, signal.SIGKILL)
         after(lambda: processes("ControlMaster=yes") == [], 5)
     after(lambda: seen(three) == before, 5)
+
+
+def test_a_connection_that_is_lost_while_a_program_runs_is_no_time_limit(host: SshHost) -> None:
+    def cut() -> None:
+        for pid in processes("ControlMaster=yes"):
+            os.kill(pid, signal.SIGKILL)
+
+    cutter = threading.Timer(2, cut)
+    cutter.start()
+    with (
+        pytest.raises(MeasureError, match=r"far-machine: connection lost \("),
+        program_ends.opened(host, Program("p", "sleep 60"), {}) as end,
+        program_ends.run_folder(end, 0) as folder,
+    ):
+        program_ends.timed(end, folder, 0)
+    cutter.join()
+    assert host.run(["ls", "/tmp"], 10).stdout.count("longhaul-program") == 0
 
 
 def test_two_at_a_time_are_refused(three: Machines, host: SshHost) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from emulator.errors import MeasureError
+from emulator.errors import LateError, MeasureError
 from emulator.hosts.host import Host
 from emulator.hosts.tools import listening
 from emulator.hosts.tools.carried_program import CarriedProgram
@@ -92,7 +92,7 @@ def _ended(serving: Running, asked: Mapping[str, Any], server: Host) -> Complete
     """The server's end, which follows the client's when the lane still carries packets. Raises MeasureError."""
     try:
         return serving.wait(_LATE_S)
-    except MeasureError:
+    except LateError:
         raise MeasureError(
             f"{asked['unanswered']} requests were not answered, and the end of the connections did not reach "
             f"{server.name} within {_LATE_S:g} s: the lane carries nothing"

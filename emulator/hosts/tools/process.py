@@ -17,7 +17,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from emulator.errors import MeasureError, MissingError
+from emulator.errors import LateError, MeasureError, MissingError
 from emulator.kernel import netns
 from emulator.system.bounded_file import LONGEST_LINE_BYTES, OUTPUT
 from emulator.system.lateness import Deadline
@@ -142,7 +142,7 @@ class Running:
 
     def wait(self, timeout_s: float) -> Completed:
         """Its output after its end. After `timeout_s`, or the longer time that a busy machine needs, the program is
-        killed and MeasureError raised; so, too, when it prints more than a program's output may have."""
+        killed and LateError raised; MeasureError when it prints more than a program's output may have."""
         out, err = self._output(Deadline(timeout_s))
         self.close_stdin()
         return Completed(self.argv, out.decode(errors="replace"), err.decode(errors="replace"), self._popen.returncode)
@@ -179,7 +179,7 @@ class Running:
     def _refuse_late(self, deadline: Deadline) -> None:
         if deadline.passed():
             self.terminate()
-            raise MeasureError(f"{' '.join(self.argv)} did not end within {deadline}")
+            raise LateError(f"{' '.join(self.argv)} did not end within {deadline}")
 
     def interrupt(self) -> None:
         """Interrupt it as Ctrl-C does; its output can still be read."""
@@ -239,6 +239,6 @@ def start(argv: Sequence[str], namespace: str | None = None) -> Running:
 
 
 def run(argv: Sequence[str], timeout_s: float, namespace: str | None = None) -> Completed:
-    """Run a program to its end. Raises MissingError when not installed, MeasureError after `timeout_s`."""
+    """Run a program to its end. Raises MissingError when not installed, LateError after `timeout_s`."""
     with start(argv, namespace) as program:
         return program.wait(timeout_s)

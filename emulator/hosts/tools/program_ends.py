@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 
 from msgspec import Struct
 
 from emulator import units
-from emulator.errors import MeasureError
+from emulator.errors import LateError, LonghaulError, MeasureError
 from emulator.hosts.host import Host
 from emulator.hosts.tools import program_root
 from emulator.hosts.tools.process import Completed, Running
@@ -161,14 +161,25 @@ def _batches(files: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
 def opened(host: Host, program: Program, values: Mapping[str, str]) -> Iterator[ProgramEnd]:
     """An end with its folder and files for the time of a block. Raises MeasureError."""
     folder = host.run(_MAKE, _QUICK_S).checked().stdout.strip()
-    try:
+    with _removed(host, folder):
         end = ProgramEnd(host, folder, program, values)
         end.write_files(folder)
         if program.user:
             host.run(["chown", "-R", program.user, folder], _QUICK_S).checked()
         yield end
-    finally:
-        host.run(["rm", "-rf", folder], _QUICK_S)
+
+
+@contextmanager
+def _removed(host: Host, folder: str) -> Iterator[None]:
+    """Remove a folder after the block. Raises MeasureError when the host is gone; an error of the block counts more."""
+    remove = ["rm", "-rf", folder]
+    try:
+        yield
+    except BaseException:
+        with suppress(LonghaulError):
+            host.run(remove, _QUICK_S)
+        raise
+    host.run(remove, _QUICK_S)
 
 
 @contextmanager
@@ -228,10 +239,8 @@ def run_folder(end: ProgramEnd, number: int) -> Iterator[str]:
         end.write_files(folder)
     if end.program.user:
         end.host.run(["chown", "-R", end.program.user, folder], _QUICK_S).checked()
-    try:
+    with _removed(end.host, folder):
         yield folder
-    finally:
-        end.host.run(["rm", "-rf", folder], _QUICK_S)
 
 
 def timed(end: ProgramEnd, folder: str, number: int) -> TimedRun:
@@ -242,7 +251,7 @@ def timed(end: ProgramEnd, folder: str, number: int) -> TimedRun:
     with end.host.start(argv) as client:
         try:
             done = client.wait(limit_s)
-        except MeasureError:
+        except LateError:
             raise MeasureError(f"the client did not end within {limit_s:g} s (timeout)") from None
     return _read(done)
 

@@ -83,6 +83,27 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         ProgramEnd(Here(), str(tmp_path), Program("p", "true", files=TEXTS), {"run": ""}).write_files(str(tmp_path))
 
 
+class Gone(Here, frozen=True):
+    """A host whose connection is lost once the folder of a program is there."""
+
+    def run(self, argv: Sequence[str], timeout_s: float, *, as_root: bool = False) -> Completed:
+        if argv[0] == "rm":
+            super().run(argv, timeout_s)
+            raise MeasureError("connection lost: rm")
+        return super().run(argv, timeout_s)
+
+
+def test_why_a_program_failed_is_told_where_its_folder_cannot_be_removed() -> None:
+    with (
+        pytest.raises(MeasureError, match=r"^the server ended$"),
+        program_ends.opened(Gone(), Program("p", "true"), {}) as end,
+        program_ends.run_folder(end, 0),
+    ):
+        raise MeasureError("the server ended")
+    with pytest.raises(MeasureError, match="rm"), program_ends.opened(Gone(), Program("p", "true"), {}):
+        pass
+
+
 def test_an_end_has_a_folder_of_its_own_while_it_is_open() -> None:
     with program_ends.opened(Here(), Program("p", "true", files={"a": "b"}), {}) as end:
         assert (Path(end.folder) / "a").read_text() == "b"

@@ -14,7 +14,7 @@ from support.free_ports import free_ports
 from support.waiting import PATIENCE_S
 
 from emulator.analysis.request_figures import RequestFigures
-from emulator.errors import MeasureError
+from emulator.errors import LateError, MeasureError
 from emulator.hosts.host import listens
 from emulator.hosts.requests import load as request_load
 from emulator.hosts.requests.client import RequestClient
@@ -119,6 +119,29 @@ def test_a_server_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("emulator.hosts.tools.listening.server", lambda *_: process.start(["sleep", "60"]))
     with pytest.raises(MeasureError, match=r"the request program on here: connection 1 was not set up: .*refused"):
         figures(RequestLoad())
+
+
+class Ended(Running):
+    """A program on a far host whose end is an error."""
+
+    def __init__(self, error: MeasureError) -> None:
+        self.error = error
+
+    def wait(self, timeout_s: float) -> Completed:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (LateError("python3 did not end within 60 s"), "7 requests were not answered, .* the lane carries nothing"),
+        (MeasureError("far-machine: connection lost"), "^far-machine: connection lost$"),
+    ],
+)
+def test_a_server_without_an_end_is_late_or_its_host_is_gone(error: MeasureError, said: str) -> None:
+    host: Any = LocalHost()
+    with pytest.raises(MeasureError, match=said):
+        request_load._ended(Ended(error), {"unanswered": 7}, host)
 
 
 def test_a_program_that_cannot_run_says_why() -> None:
