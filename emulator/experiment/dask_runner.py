@@ -1,7 +1,7 @@
 """Runs cells on a Dask cluster: its workers boot the labs, and the results have the same bytes as from local labs.
 
 The threads of `sweep_runner.run_cells` wait for the workers instead of local labs. If a worker dies, another one
-measures its cell.
+measures its cell; if none is left, the sweep ends.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from emulator.lab.lab_root import RootChoice
 from emulator.system import struct_json
 
 if TYPE_CHECKING:
-    from distributed import Client, LocalCluster
+    from distributed import Client, Future, LocalCluster
 
 LOCAL = "local"
 """Instead of an address: a cluster in this process, with one worker for each CPU."""
 _PATIENCE_S = 10
+_LOOK_S, _LONELY_LOOKS = 5, 12
+"""A cluster may be a minute without workers: whoever starts them anew needs some time."""
 
 
 @contextmanager
@@ -39,10 +41,10 @@ def farm(scheduler: str, choice: RootChoice = sweep_runner.IMAGE) -> Iterator[tu
         except TimeoutError:
             text = f"{scheduler} has no workers: start some with dask worker {scheduler} --nthreads 1"
             raise MissingError(text) from None
-        yield _runner(client, choice), sum(client.nthreads().values())
+        yield _runner(client, choice, scheduler), sum(client.nthreads().values())
 
 
-def _runner(client: Client, choice: RootChoice) -> sweep_runner.Runner:
+def _runner(client: Client, choice: RootChoice, scheduler: str) -> sweep_runner.Runner:
     from distributed import KilledWorker
 
     root = json.dumps(struct_json.to_plain(choice))
@@ -51,16 +53,35 @@ def _runner(client: Client, choice: RootChoice) -> sweep_runner.Runner:
         # Impure: Dask must not reuse the answer of an earlier sweep.
         future = client.submit(_answer, __version__, json.dumps(spec.to_json()), root, pure=False)
         try:
-            return sweep_runner.read_answer(spec, *future.result())
+            return sweep_runner.read_answer(spec, *_awaited(client, future, scheduler))
         except LonghaulError:
             raise
         except KilledWorker as error:
             raise MeasureError(f"{spec.id}: every worker that ran it died: {error}") from error
         except Exception as error:
             # An error of Dask, or an unexpected failure of a worker.
-            raise MissingError(f"the cluster could not measure {spec.id}: {type(error).__name__}: {error}") from error
+            text = f"the cluster could not measure {spec.id}: {type(error).__name__}: {error}; sweep --resume goes on"
+            raise MissingError(text) from error
 
     return run
+
+
+def _awaited(client: Client, future: Future, scheduler: str) -> tuple[bytes, bytes]:
+    """The answer of a worker. Raises MissingError when there is none any more, and the worker's errors."""
+    lonely = 0
+    while lonely < _LONELY_LOOKS:
+        try:
+            answer: tuple[bytes, bytes] = future.result(timeout=_LOOK_S)
+        except TimeoutError:
+            if future.done():
+                raise
+            lonely = 0 if client.nthreads() else lonely + 1
+        else:
+            return answer
+    raise MissingError(
+        f"{scheduler} has no workers any more: start some with dask worker {scheduler} --nthreads 1, and go on with "
+        "sweep --resume"
+    )
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from support.dask_clusters import cluster
 from support.made_results import MS, cell_spec
 
 from emulator.cli import main
-from emulator.errors import MissingError
+from emulator.errors import MeasureError, MissingError
 from emulator.experiment import dask_runner, grid, sweep_runner
 from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, RunFolder
@@ -56,6 +57,40 @@ def test_a_cluster_of_its_own_runs_a_lab_on_every_cpu(monkeypatch: pytest.Monkey
         monkeypatch.setattr(sweep_runner, "lab_answer", lambda *_, **__: 1 / 0)
         with pytest.raises(MissingError, match="could not measure near-2ms-default-1-10Mbit: ZeroDivisionError"):
             runner(SPECS[0])
+
+
+class Waiting:
+    """A cluster that has so many workers each time when somebody looks, and answers when there are no more numbers."""
+
+    def __init__(self, *workers: int) -> None:
+        self.workers = [{f"tcp://worker:{number}": 1 for number in range(count)} for count in workers]
+
+    def submit(self, *_: object, **__: object) -> Waiting:
+        return self
+
+    def result(self, timeout: float) -> tuple[bytes, bytes]:
+        if self.workers:
+            raise TimeoutError
+        return b'{"error": "answered"}', b""
+
+    def done(self) -> bool:
+        return False
+
+    def nthreads(self) -> dict[str, int]:
+        return self.workers.pop(0)
+
+
+def test_a_cluster_that_has_lost_all_its_workers_is_told() -> None:
+    left: Any = Waiting(1, *[0] * 20)
+    with pytest.raises(MissingError, match=r"^tcp://it:1 has no workers any more: start some with dask .* --resume$"):
+        dask_runner._runner(left, sweep_runner.IMAGE, "tcp://it:1")(SPECS[0])
+    assert len(left.workers) == 8, "after a minute"
+
+
+def test_workers_that_are_started_anew_go_on() -> None:
+    anew: Any = Waiting(1, *[0] * 11, 1, *[0] * 11, 2)
+    with pytest.raises(MeasureError, match="answered"):
+        dask_runner._runner(anew, sweep_runner.IMAGE, "tcp://it:1")(SPECS[0])
 
 
 def test_workers_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
