@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from emulator.errors import EXIT_NOT_AS_ASKED, InputError
 from emulator.model import run_name
 
 if TYPE_CHECKING:
+    from emulator.experiment.compare_runs import Cells
     from emulator.experiment.run_folder import RunFolder
 
 RUN = click.Path(exists=True, file_okay=False)
@@ -61,38 +63,46 @@ def compare(ctx: click.Context, runs: tuple[str, ...], as_json: bool) -> None:
     """Compare every run with the first: what changed by more than the uncertainty of both.
 
     A single run that measured several kernels is compared with itself: every kernel with the first one. Exits with 8
-    when a cell became slower or invalid.
+    when a cell became slower or invalid, or was asked for and not measured.
     """
     from emulator.experiment import compare_runs
-    from emulator.experiment.run_folder import RunFolder
     from emulator.report import table_kinds
 
-    folders = [RunFolder(Path(run)) for run in runs]
-    first, *rest = [(run, folder.measured(folder.asked())) for run, folder in zip(runs, folders, strict=True)]
-    compared = [(run, compare_runs.changes(first[1], found)) for run, found in rest]
+    (first, (_, before)), *rest = _cells(runs)
     if not rest:
-        specs = folders[0].asked().specs
-        compared = list(compare_runs.across_kernels(specs, first[1]).items())
-        first = (specs[0].kernel, first[1])
-    if not compared:
         raise InputError.single("a comparison needs two runs, or one of several kernels: name another one", "compare")
-    if strangers := [run for run, changes in compared if not changes]:
-        raise InputError.single(f"has no cell in common with {first[0]}", strangers[0])
+    compared = [(run, compare_runs.changes(before, found)) for run, (_, found) in rest]
+    absent = [(run, id) for run, (asked, found) in rest for id in compare_runs.absent(before, asked, found)]
+    if strangers := [run for run, changes in compared if not changes and run not in dict(absent)]:
+        raise InputError.single(f"has no cell in common with {first}", strangers[0])
     if as_json:
         rows = [
             {"run": run, "cell": change.id, f"before_{change.unit}": change.before.figure,
              f"after_{change.unit}": change.after.figure, "word": change.word}
             for run, changes in compared for change in changes
         ]  # fmt: skip
-        emit_json({"baseline": first[0], "changes": rows})
+        missing = [{"run": run, "cell": id} for run, id in absent]
+        emit_json({"baseline": first, "changes": rows, "absent": missing})
     else:
-        for run, changes in compared:
-            click.echo(f"{_title(first[0])} -> {_title(run)}\n")
+        for run, changes in (one for one in compared if one[1]):
+            click.echo(f"{_title(first)} -> {_title(run)}\n")
             table = table_kinds.comparison(changes)
             emit_table(table.header, table.rows, left=table.left)
             click.echo("\n± at 99 % confidence")
-    if any(change.regressed for _, changes in compared for change in changes):
+    for run, id in absent:
+        click.echo(f"ABSENT: {id}: {run} has no result of it: it failed, or the run was ended", err=True)
+    if absent or any(change.regressed for _, changes in compared for change in changes):
         ctx.exit(EXIT_NOT_AS_ASKED)
+
+
+def _cells(runs: Sequence[str]) -> list[tuple[str, Cells]]:
+    """What to compare with the first one: the cells of every run, or of every kernel of a single run."""
+    from emulator.experiment import compare_runs
+    from emulator.experiment.run_folder import RunFolder
+
+    folders = [RunFolder(Path(run)) for run in runs]
+    cells = [(asked.specs, folder.measured(asked)) for folder in folders for asked in [folder.asked()]]
+    return list(zip(runs, cells, strict=True)) if len(runs) > 1 else list(compare_runs.by_kernel(*cells[0]).items())
 
 
 def _title(run: str) -> str:

@@ -73,10 +73,29 @@ def changes(before: Mapping[str, Result], after: Mapping[str, Result]) -> list[C
     ]
 
 
+def absent(before: Mapping[str, Result], asked: Sequence[CellSpec], after: Mapping[str, Result]) -> list[str]:
+    """The cells with a result before and none now, although they were asked for: they failed, or the run was ended."""
+    return [spec.id for spec in asked if spec.id in before and spec.id not in after]
+
+
+Cells = tuple[Sequence[CellSpec], Mapping[str, Result]]
+"""Those that were asked for, and the results by id."""
+
+
+def by_kernel(specs: Sequence[CellSpec], found: Mapping[str, Result]) -> dict[str, Cells]:
+    """The cells of every kernel of a run, named alike; the first kernel asked for comes first."""
+    asked: dict[str, list[CellSpec]] = {}
+    of_kernel: dict[str, dict[str, Result]] = {}
+    for spec in specs:
+        alike = replace(spec, kernel="")
+        asked.setdefault(spec.kernel, []).append(alike)
+        known = of_kernel.setdefault(spec.kernel, {})
+        if spec.id in found:
+            known[alike.id] = found[spec.id]
+    return {kernel: (asked[kernel], of_kernel[kernel]) for kernel in asked}
+
+
 def across_kernels(specs: Sequence[CellSpec], found: Mapping[str, Result]) -> dict[str, list[CellComparison]]:
     """Every other kernel of a run with its cells against those of the first kernel asked for; empty with one kernel."""
-    kernels = list(dict.fromkeys(spec.kernel for spec in specs))
-    of_kernel: dict[str, dict[str, Result]] = {kernel: {} for kernel in kernels}
-    for result in found.values():
-        of_kernel[result.spec.kernel][replace(result.spec, kernel="").id] = result
-    return {kernel: changes(of_kernel[kernels[0]], of_kernel[kernel]) for kernel in kernels[1:]}
+    results = [(kernel, own) for kernel, (_, own) in by_kernel(specs, found).items()]
+    return {kernel: changes(results[0][1], own) for kernel, own in results[1:]}

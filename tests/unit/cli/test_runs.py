@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.made_results import MS, cell_spec, execution
 
 from emulator.cli import main
@@ -86,6 +87,32 @@ def test_one_spoilt_run_does_not_hide_the_others(run: RunFolder, capsys: pytest.
     assert err.startswith("runs/two/run.json: has format 7")
     listed = json.loads(said(capsys, "runs", "--json")[1])
     assert [(row["measured"], bool(row["trouble"])) for row in listed] == [(1, False), (None, True)]
+
+
+def test_a_cell_that_failed_in_the_other_run_is_absent(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    run.save(execution(cell_spec(rtt_ns=MS)))
+    other = RunFolder.create(Path("runs/two"), {}, run.asked())
+    name, other_name = cell_spec().id, cell_spec(rtt_ns=MS).id
+    why = "runs/two has no result of it: it failed, or the run was ended"
+    said_of = [f"ABSENT: {name}: {why}\n", f"ABSENT: {other_name}: {why}\n"]
+    code, _, err = said(capsys, "compare", "runs/one", "runs/two")
+    assert (code, err) == (8, "".join(said_of))
+    other.save(execution(cell_spec()))
+    code, out, err = said(capsys, "compare", "runs/one", "runs/two")
+    assert (code, f"{name} " in out, err) == (8, True, said_of[1])
+    code, out, _ = said(capsys, "compare", "runs/one", "runs/two", "--json")
+    assert (code, json.loads(out)["absent"]) == (8, [{"run": "runs/two", "cell": other_name}])
+    assert said(capsys, "compare", "runs/two", "runs/one")[0] == 0
+
+
+def test_a_cell_that_failed_on_another_kernel_is_absent(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    specs = [replace(cell_spec(), kernel=kernel) for kernel in ("6.12", "7.2", "mine")]
+    several = RunFolder.create(Path("runs/two"), {}, Asked(tuple(specs), True))
+    for spec in specs[:2]:
+        several.save(execution(spec))
+    code, out, err = said(capsys, "compare", "runs/two")
+    assert (code, "6.12 -> 7.2\n" in out) == (8, True)
+    assert err == f"ABSENT: {cell_spec().id}: mine has no result of it: it failed, or the run was ended\n"
 
 
 def test_runs_of_other_cells_are_not_compared(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:

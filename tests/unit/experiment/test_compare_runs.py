@@ -54,6 +54,13 @@ def test_the_first_kernel_asked_for_is_the_reference_even_when_a_cell_of_it_is_m
     assert compared["7.2"][0].before.spec.kernel == "6.1"
 
 
+def test_a_cell_that_was_asked_for_and_has_no_result_any_more_is_absent() -> None:
+    specs = [cell_spec(rtt) for rtt in (20, 40, 80)]
+    before = {spec.id: cell_result(spec) for spec in specs[:2]}
+    assert compare_runs.absent(before, specs[1:], {}) == [specs[1].id]
+    assert compare_runs.absent(before, specs, before) == []
+
+
 def test_the_runs_of_a_single_measurement_of_a_program_tell_how_certain_it_is() -> None:
     before, after = (
         made_programs.result(made_programs.row("", 80, made_programs.runs(*map(made_programs.run, times_ms))), "redis")
