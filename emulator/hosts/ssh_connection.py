@@ -6,6 +6,7 @@ when we end, in whatever way. Remote programs end with their session, so a broke
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ ENDING_S = 5.0
 _ADVICE = (
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
-        "its host key has changed: find out why, then ssh-keygen -R it",
+        "its host key has changed: find out why, then {remove}",
     ),
     ("Host key verification failed", "its host key is not known here: connect once by hand (ssh {to}) and verify it"),
     ("Permission denied", "no key of yours is accepted there: ssh-copy-id {to}, or name the key in ~/.ssh/config"),
@@ -56,6 +57,8 @@ _ADVICE = (
     ("No route to host", "no route leads to it: is it running, and is there a route to it apart from the lane?"),
     ("Network is unreachable", "no route leads to it from here: check this machine's addresses and routes"),
 )
+
+_REMOVE_KEY = re.compile(r"ssh-keygen -f .+ -R \S+")
 
 
 class Connection:
@@ -151,9 +154,12 @@ class Session(Running):
 def advice(said: str, destination: str) -> str:
     """ssh's last message and what to do about it."""
     last = (said.strip() or "ssh printed nothing").splitlines()[-1]
+    # Debian's ssh prints the command with the file and the name that hold the key: an alias is neither.
+    told = _REMOVE_KEY.search(said)
+    remove = told[0] if told else f"ssh-keygen -R {destination.rpartition('@')[2]}"
     for sign, text in _ADVICE:
         if sign.lower() in said.lower():
-            return f"{text.format(to=destination)} ({last})"
+            return f"{text.format(to=destination, remove=remove)} ({last})"
     return f"{last}; try by hand: ssh -v {destination}"
 
 

@@ -134,6 +134,22 @@ def test_failures_to_connect_say_what_to_do(three: Machines, tmp_path: Path, des
     assert str(error.value).startswith(f"{destination}: ")
 
 
+def test_a_host_key_that_has_changed_is_named_with_the_command_that_removes_it(three: Machines, tmp_path: Path) -> None:
+    known = three.folder / "known_hosts"
+    before = known.read_text()
+    sh(f"ssh-keygen -q -t ed25519 -N '' -f {tmp_path}/other")
+    other = " ".join((tmp_path / "other.pub").read_text().split()[:2])
+    known.write_text(f"{three.management('far')} {other}\n")
+    try:
+        with pytest.raises(MissingError, match="its host key has changed: find out why, then ssh-keygen") as error:
+            Connection("far-machine", tmp_path / "s").open()
+        sh(str(error.value).partition(", then ")[2].rpartition(" (")[0])
+        with pytest.raises(MissingError, match="its host key is not known here"):
+            Connection("far-machine", tmp_path / "s").open()
+    finally:
+        known.write_text(before)
+
+
 def test_a_chatty_login_shell_is_named(three: Machines, tmp_path: Path) -> None:
     chatty = Path.home() / ".bashrc"
     chatty.write_text("echo Welcome\n")

@@ -131,7 +131,9 @@ def test_ssh_is_asked_to_be_quiet_quick_and_never_to_take_a_host_for_an_option()
     ("said", "reported"),
     [
         ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
-         "its host key has changed: find out why, then ssh-keygen -R it (Host key verification failed.)"),
+         "its host key has changed: find out why, then ssh-keygen -R h (Host key verification failed.)"),
+        ("REMOTE HOST IDENTIFICATION HAS CHANGED\n  remove with:\n  ssh-keygen -f '/a b/known' -R '10.0.0.1'\r\nno",
+         "its host key has changed: find out why, then ssh-keygen -f '/a b/known' -R '10.0.0.1' (no)"),
         ("ssh: connect to host h port 22: Connection timed out",
          "it does not answer: is it running, and is there a route to it apart from the lane? "
          "(ssh: connect to host h port 22: Connection timed out)"),
