@@ -118,9 +118,17 @@ def lab_answer(
             "shorter duration or a lower rate, or resume the run when the machine is idle"
         ) from None
     except LabStalled as error:
-        # The command is the whole cell as JSON: its name says more.
-        raise LabStalled(str(error).replace(" ".join(argv), _told(spec))) from None
+        raise LabStalled(_stalled(spec, str(error), " ".join(argv))) from None
     return done.stdout, done.stderr
+
+
+def _stalled(spec: CellSpec, said: str, command: str) -> str:
+    """Why a cell's lab stalled. The command is the whole cell as JSON: its name says more."""
+    from emulator.lab import boot
+
+    instead = "" if spec.counted else "; or let computing take time: --clock counted"
+    why = said.removeprefix(f"{command}: ").replace(command, _told(spec))
+    return f"{spec.id}: {why.replace(f'; {boot.INSTEAD}', instead)}"
 
 
 def _told(spec: CellSpec) -> str:

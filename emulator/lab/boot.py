@@ -35,6 +35,8 @@ SECCOMP_ON = ["seccomp=on"]
 """Not `auto`, which would take the other mode unseen where this one fails."""
 POLL_MS = 50
 """The time between two checks for output of the lab."""
+INSTEAD = "or use --real-time, or a larger --stall"
+"""What else helps where the clock stands still: options of the commands that run one command in a lab."""
 IMAGE, DEFAULTS = RootChoice(), BootOptions()
 SOURCES = tuple(build_image.PROJECT / name for name in build_image.OWN)
 """All that the lab sees of the folder Longhaul is in: beside an installation are packages for another Python."""
@@ -275,6 +277,5 @@ class _Guest:
             wanted = "; ".join(self._reports.busy_programs()) or name
             raise LabStalled(
                 f"{name}: {used - self._beat_cpu_s:.0f} s of CPU went by and the virtual clock stood still.\n"
-                f"Wanting the CPU when it last moved: {wanted}.\nA program that waits must sleep, not spin; "
-                "or use --real-time, or a larger --stall"
+                f"Wanting the CPU when it last moved: {wanted}.\nA program that waits must sleep, not spin; {INSTEAD}"
             )

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from emulator.experiment import sweep_runner
 from emulator.experiment.cell_result import CellResult
 from emulator.experiment.cell_spec import CellSpec
 from emulator.experiment.run_folder import Asked, Execution, RunFolder
+from emulator.lab import boot
 
 SPECS = [cell_spec(rtt_ns=n * MS) for n in range(1, 5)]
 
@@ -91,6 +93,28 @@ def test_a_cell_that_fails_does_not_stop_the_others(folder: RunFolder) -> None:
         "the clock stood still",
         "",
     ]
+
+
+@pytest.mark.parametrize(
+    ("counted", "cure"),
+    [(False, "; or let computing take time: --clock counted"), (True, "")],
+    ids=["network", "counted"],
+)
+def test_a_lab_that_stalls_is_told_by_the_cells_name_once_and_with_what_a_sweep_has(
+    monkeypatch: pytest.MonkeyPatch, counted: bool, cure: str
+) -> None:
+    def capture(argv: list[str], *_: object) -> NoReturn:
+        command = " ".join(argv)
+        raise LabStalled(f"{command}: it stood still.\nWanting the CPU: {command}.\nIt must sleep; {boot.INSTEAD}")
+
+    monkeypatch.setattr(boot, "built", lambda **_: None)
+    monkeypatch.setattr(boot, "capture", capture)
+    monkeypatch.setattr("emulator.experiment.lab_programs.environment", lambda *_: {})
+    spec = replace(SPECS[0], counted=counted)
+    with pytest.raises(LabStalled) as error:
+        sweep_runner.lab_answer(spec)
+    name = spec.id
+    assert str(error.value) == f"{name}: it stood still.\nWanting the CPU: {name}.\nIt must sleep{cure}"
 
 
 def test_after_a_stop_the_repeat_at_work_is_the_last(folder: RunFolder) -> None:
