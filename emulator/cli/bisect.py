@@ -31,6 +31,7 @@ NOT_ASKED = {
     "snap_bytes": None, "dry_run": False,
 }  # fmt: skip
 """What a sweep could be asked besides."""
+OWN_PROGRAM = "; for a program of your own use git bisect run, see longhaul docs integrations"
 NAMED = 3
 """Of too many cells so many are named."""
 
@@ -97,7 +98,8 @@ def _ends(tree: Path, **revisions: str) -> tuple[str, str]:
         try:
             commits.append(kernel_commit.resolve(tree, revision))
         except ValueError as error:
-            mistakes.append(Mistake(f"--{option}", "", str(error)))
+            hint = OWN_PROGRAM if isinstance(error, kernel_commit.NoLinuxError) else ""
+            mistakes.append(Mistake(f"--{option}", "", f"{error}{hint}"))
     if mistakes:
         raise InputError(mistakes)
     good, bad = commits

@@ -17,6 +17,10 @@ LINK = 0o120000
 _FILES = (0o100644, 0o100755, LINK)
 
 
+class NoLinuxError(ValueError):
+    """The commit is there, and it is no source of Linux."""
+
+
 class SourceFile(Struct, frozen=True):
     """A file of a source: its content, or of a link its target; and its mode."""
 
@@ -36,7 +40,7 @@ def split(text: str) -> tuple[Path, str] | None:
 
 
 def resolve(tree: Path, revision: str) -> str:
-    """The full id of a commit. Raises ValueError where there is no such commit of Linux."""
+    """The full id of a commit. Raises ValueError where there is none, NoLinuxError where it is another program's."""
     try:
         commit = _git(tree, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     except LabError:
@@ -46,7 +50,8 @@ def resolve(tree: Path, revision: str) -> str:
     name = commit.decode().strip()
     there = _git(tree, "ls-tree", "--full-tree", "--name-only", name, *SOURCE_OF_LINUX).decode().split()
     if len(there) < len(SOURCE_OF_LINUX):
-        raise ValueError(f"{revision!r} of {str(tree)!r} is no source of Linux: it has no arch/um beside a Makefile")
+        text = f"{revision!r} of {str(tree)!r} is no source of Linux: it has no arch/um beside a Makefile"
+        raise NoLinuxError(text)
     return name
 
 

@@ -107,6 +107,14 @@ def test_after_ctrl_c_the_same_command_measures_what_is_missing(longhaul: Said) 
     assert (code, "the first bad commit is" in out) == (0, True)
 
 
+def test_a_program_of_ones_own_is_for_git_bisect_itself(longhaul: Said, tree: Path) -> None:
+    subprocess.run(["git", "-C", tree, "rm", "-rq", "arch"], check=True)
+    tiny_linux.commit(tree)
+    code, _, err = longhaul("--good", "v1", "--bad", "HEAD", *CELL, mib=[])
+    assert (code, err.splitlines()[0].partition("is no source")[0]) == (2, f"--bad: 'HEAD' of '{tree}' ")
+    assert "; for a program of your own use git bisect run, see longhaul docs integrations" in err
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
