@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +14,7 @@ from msgspec import Struct
 from emulator.cli.options import Quantity
 from emulator.cli.output import emit_table, width
 from emulator.errors import InputError, Mistake
+from emulator.system import named_file
 
 if TYPE_CHECKING:
     from emulator.analysis.regression_gate import Baseline, Gate
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 OPTIONS = frozenset({"baseline", "write_baseline", "force", "tolerance", "junit", "markdown"})
 """The parameters that the options here have."""
-GAP = b"\n\n"
+GAP = "\n\n"
 """A blank line, which ends whatever paragraph a file ends with."""
 
 
@@ -82,7 +82,7 @@ class Outputs(Struct, frozen=True):
                 ("--junit", given["junit"]),
                 ("--markdown", given["markdown"]),
             )
-            if file and (why := _unwritable(Path(file)))
+            if file and (why := named_file.why_not(Path(file)))
         ]
         if mistakes:
             raise InputError(mistakes)
@@ -109,18 +109,18 @@ class Outputs(Struct, frozen=True):
         self, specs: Sequence[CellSpec], found: Mapping[str, Result], failures: Mapping[str, str], gate: Gate
     ) -> None:
         """Write the reports. Raises MissingError."""
-        from emulator.experiment.run_folder import write_atomically
         from emulator.report import job_summary, junit, remarks
 
         with ExitStack() as each:  # Where one cannot be written, the other is.
             if self.junit:
-                each.callback(write_atomically, self.junit, junit.text(gate))
+                each.callback(named_file.write, self.junit, junit.text(gate))
             if self.markdown:
                 said = remarks.objections(specs, found, failures)
                 baseline = str(self.baseline) if self.baseline and not self.baseline.is_dir() else ""
                 taken = self.markdown.stat().st_size + len(GAP) if self.markdown.exists() else 0
                 room = job_summary.MOST_BYTES - taken
-                each.callback(_append, self.markdown, job_summary.text(specs, found, said, gate, baseline, room))
+                summary = job_summary.text(specs, found, said, gate, baseline, room)
+                each.callback(named_file.append, self.markdown, summary, GAP)
 
     def renew(self, asked: Asked, found: Mapping[str, Result], gate: Gate) -> None:
         """Write the new baseline, if one is asked for and every cell is valid."""
@@ -135,29 +135,6 @@ class Outputs(Struct, frozen=True):
         cells = {id: baseline_file.figures(result) for id, result in found.items()}
         baseline_file.write(self.write_baseline, Baseline(baseline_file.conditions(asked, found), cells))
         click.echo(f"baseline: {self.write_baseline}", err=True)
-
-
-def _unwritable(file: Path) -> str:
-    """Why no file can be written there; empty where one can."""
-    folder = file.absolute().parent
-    if not folder.is_dir():
-        return "its folder does not exist: make it first"
-    try:
-        with TemporaryFile(dir=folder):
-            return ""
-    except OSError as error:
-        return f"its folder takes no file: {error.strerror}"
-
-
-def _append(file: Path, text: str) -> None:
-    """Add the text to the end of a file: others write to a job's summary, too. Raises MissingError."""
-    from emulator.system import atomic_file
-
-    try:
-        with file.open("ab") as out:
-            out.write((GAP if out.tell() else b"") + text.encode())
-    except OSError as error:
-        raise atomic_file.unwritten(file, error) from error
 
 
 def emit_gate(gate: Gate, *, as_json: bool) -> None:

@@ -19,15 +19,16 @@ from markdown_it.token import Token
 from emulator import __version__
 from emulator.cli.doc_pages import pages
 from emulator.cli.main import cli
+from emulator.system import named_file
 
 
 def write(folder: Path) -> list[Path]:
     """Write one man page for each command into `folder`, which is created if necessary; return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
+    named_file.folder(folder)
     written = []
     for context in _contexts(click.Context(cli, info_name="longhaul", **cli.context_settings)):
         path = folder / f"{context.command_path.replace(' ', '-')}.1"
-        path.write_text(man_page(context))
+        named_file.write(path, man_page(context))
         written.append(path)
     return written
 

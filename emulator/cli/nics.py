@@ -108,10 +108,12 @@ def init(
     """
     from emulator.config import loader
     from emulator.plan.nic_inventory import free_pairs, propose
+    from emulator.system import named_file
 
     path = Path(file)
     if path.exists() and not force:
         raise InputError.single("exists already; name another file, or overwrite it with --force", file)
+    named_file.check(path)
     pairs = free_pairs(appliance_of(ctx).nics())
     if not pairs:
         raise RefusedError("no two free ports have the same speed and MTU; 'longhaul nics' shows why")
@@ -119,10 +121,7 @@ def init(
         topology = propose(path.stem, hub, rtts or _ask(pairs), pairs, by)
     except ValueError as error:
         raise InputError.single(str(error), file) from None
-    try:
-        path.write_text(loader.dumps(topology))
-    except OSError as error:
-        raise InputError.single(f"cannot be written: {error.strerror}", file) from None
+    named_file.write(path, loader.dumps(topology))
     summary = f"{file}: {count(len(topology.lanes), 'lane')}; bring it up with longhaul up {file}"
     if as_json:
         lanes = [{"name": lane.name, "rtt_ns": lane.rtt_ns, "ports": lane.named_ports} for lane in topology.lanes]

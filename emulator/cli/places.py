@@ -77,15 +77,14 @@ def _list(known: list[geography.Place], as_json: bool) -> None:
 def star(hub: str, sites: str, rate: str, access: str | None, output: Path | None, as_json: bool) -> None:
     """Write a topology file from places: the hub, and a lane to every site with the RTT of its place."""
     from emulator.config import loader
+    from emulator.system import named_file
 
+    if output:
+        named_file.check(output)
     text = _topology(hub, [site.strip() for site in sites.split(",")], rate, access)
     loader.loads(text, "--sites")
     if output:
-        try:
-            with output.open("x") as file:
-                file.write(text)
-        except OSError as error:
-            raise InputError.single(f"cannot be written: {error.strerror}", str(output)) from None
+        named_file.write(output, text, new=True)
     if as_json:
         emit_json({"topology": text, "file": str(output) if output else None})
     elif not output:

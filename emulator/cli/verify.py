@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -55,12 +56,16 @@ def verify(
     if impairments:
         from emulator.cli.impairments import run
 
+        if output or tolerance_ns is not None:
+            raise click.UsageError("--output and --tolerance are of the certificate of RTTs, without --impairments")
         run(ctx, appliance_of(ctx), lanes, packets, as_json)
         return
     from emulator.experiment import rtt_certificate
     from emulator.hosts.tools import time_tolerance
-    from emulator.system import clock
+    from emulator.system import clock, named_file
 
+    if output:
+        named_file.check(Path(output), "--output")
     status = appliance_of(ctx).status()
     topology = need_up(status.topology)
     allowed_ns = time_tolerance.rtt_tolerance_ns() if tolerance_ns is None else tolerance_ns
@@ -75,26 +80,16 @@ def verify(
             pairs.append(pair)
             advance(1, f"{pair.one} - {pair.other}")
     certificate = rtt_certificate.certificate(status, appliance_of(ctx).status(), count, allowed_ns, pairs)
-    if output:
-        _write_certificate(Path(output), certificate.to_json())
+    # What was measured is shown even where the file cannot be written.
     if as_json:
         emit_json(certificate.to_json())
     else:
         _emit_pairs(pairs, allowed_ns)
         _emit_lateness(certificate.late)
+    if output:
+        named_file.write(Path(output), json.dumps(certificate.to_json(), indent=2) + "\n")
     if not certificate.passed:
         ctx.exit(EXIT_NOT_AS_ASKED)
-
-
-def _write_certificate(path: Path, value: dict[str, Any]) -> None:
-    import json
-
-    from emulator.experiment.run_folder import write_atomically
-
-    try:
-        write_atomically(path, json.dumps(value, indent=2) + "\n")
-    except OSError as error:
-        raise InputError.single(f"cannot be written: {error.strerror}", str(path)) from None
 
 
 def _emit_pairs(pairs: Sequence[Pair], allowed_ns: int) -> None:

@@ -34,8 +34,8 @@ from emulator.experiment.flows_result import FlowsResult
 from emulator.experiment.program_result import ProgramResult
 from emulator.experiment.requests_result import RequestsResult
 from emulator.experiment.results import Result
-from emulator.experiment.run_folder import Asked, RunFolder, write_atomically
-from emulator.system import bounded_file
+from emulator.experiment.run_folder import Asked, RunFolder
+from emulator.system import bounded_file, named_file
 
 FORMAT = "1"
 HEAD = """\
@@ -133,8 +133,8 @@ def _quoted(word: str) -> str:
 
 
 def write(file: Path, baseline: Baseline) -> None:
-    """Write the file atomically. Raises MissingError."""
-    write_atomically(file, text(baseline))
+    """Write the file. Raises MissingError."""
+    named_file.write(file, text(baseline))
 
 
 def load(file: Path) -> Baseline:

@@ -17,7 +17,7 @@ from emulator.experiment.results import Result
 from emulator.experiment.run_folder import RunFolder
 from emulator.report import github_markdown, program_report, published_results, remarks, summary
 from emulator.report.table_kinds import tables_of
-from emulator.system import bounded_file
+from emulator.system import atomic_file, bounded_file
 
 
 def markdown(specs: Sequence[CellSpec], found: Mapping[str, Result], said: Sequence[str]) -> str:
@@ -54,12 +54,12 @@ def write_all(
         *draw.draw_flows(list(results.of_kind(FlowsResult, found).values())),
         *draw.draw_requests(list(results.of_kind(RequestsResult, found).values())),
     ]
-    (folder.path / "figures").mkdir(exist_ok=True)
+    atomic_file.folder(folder.path / "figures")
     written = []
     for figure in figures:
         for suffix, content in (("svg", figure.svg.encode()), ("png", figure.png)):
             path = folder.path / "figures" / f"{figure.name}.{suffix}"
-            path.write_bytes(content)
+            atomic_file.write(path, content, mode=0o666)
             written.append(path)
     folder.write("report.html", html.page(_facts(folder), folder.machine(), specs, found, said, figures))
     return [folder.path / "report.html", *written]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -126,9 +127,26 @@ def test_exit_codes(error: BaseException, code: int, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err.strip() == str(error)
 
 
-def test_any_other_exception_is_a_bug_and_not_hidden() -> None:
-    with pytest.raises(ZeroDivisionError):
-        main.main(["status"], obj=Failing(ZeroDivisionError()))
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "", "/state/x"), "cannot write /state/x: No space left on device; make room there"),
+        (OSError(errno.EACCES, "", "/state/x"), "cannot write /state/x: Permission denied; run as root, or use a"),
+        (OSError(errno.EMFILE, ""), "Too many open files; end other programs, or raise the limits of this user"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "/x"), "cannot use /x: File name too long"),
+    ],
+)
+def test_what_the_machine_refuses_is_one_line(error: OSError, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["status"], obj=Failing(error)) == 4
+    shown = capsys.readouterr().err
+    assert told in shown
+    assert len(shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), OSError(errno.EBADF, "Bad file descriptor")])
+def test_any_other_exception_is_a_bug_and_not_hidden(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        main.main(["status"], obj=Failing(error))
 
 
 def test_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,3 +176,25 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         assert process.stderr
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("args", "where"),
+    [
+        (["verify", "--output", "none/c.json"], "--output: none/c.json"),
+        (["star", "--hub", "new-york", "--sites", "london", "--output", "none/c.yaml"], "none/c.yaml"),
+        (["init", "none/c.yaml"], "none/c.yaml"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    args: list[str], where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(args, obj=Failing(AssertionError("asked nothing"))) == 2
+    assert capsys.readouterr().err == f"{where}: its folder does not exist: make it first\n"
+
+
+@pytest.mark.parametrize("option", ["--output=c.json", "--tolerance=1ms"])
+def test_impairments_have_no_certificate_of_rtts(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["verify", "--impairments", option]
+    assert main.main(args, obj=Failing(AssertionError("asked nothing"))) == 2
+    assert "without --impairments" in capsys.readouterr().err
