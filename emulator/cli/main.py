@@ -5,9 +5,12 @@ Start-up time matters: in the lab every import is read through the host's file s
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
+import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -18,8 +21,11 @@ from emulator import __version__
 from emulator.errors import InputError, LonghaulError
 
 INTERRUPTED = 130
-UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
-"""Why a file that the user named cannot be written: no room, or nothing may be written there."""
+STREAM = "the output"
+"""Errors of stdout and stderr name no file."""
+OF_STREAMS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+OF_THE_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+"""Why the kernel gives no process, no memory or no descriptor: the limits of this user, or of the machine."""
 
 REMOTE = ("up", "down", "status", "plan", "set", "add", "remove", "confirm", "undo", "history")
 """The commands that work with a remote appliance."""
@@ -121,38 +127,72 @@ def main(argv: Sequence[str] | None = None, obj: object = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     own_args = args[: args.index("--")] if "--" in args else args
     as_json = "--json" in own_args
+    _furnish_streams()
     try:
         answer: Any = cli.main(args, prog_name="longhaul", standalone_mode=False, obj=obj)
     except LonghaulError as error:
-        _report(error, as_json)
-        return error.exit_code
+        return _report(error, as_json)
     except OSError as error:
-        if error.errno not in UNWRITTEN:
+        if not (failure := _of_the_machine(error)):
             raise
-        from emulator.system.atomic_file import unwritten
-
-        _report(failure := unwritten(error.filename or "a file", error), as_json)
-        return failure.exit_code
+        return _report(failure, as_json)
     except click.ClickException as error:
-        _report_usage(error, as_json)
-        return error.exit_code
+        return _report_usage(error, as_json)
     except click.Abort:
         return INTERRUPTED
     return answer if isinstance(answer, int) else 0
 
 
-def _report_usage(error: click.ClickException, as_json: bool) -> None:
-    """Report an invalid command line on stderr, in click's format."""
+def _furnish_streams() -> None:
+    """Let no file of ours become stdin, stdout or stderr where the caller closed them; print what a narrow encoding
+    lacks as an escape."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            # The lowest number that is free is this one; programs inherit it.
+            os.set_inheritable(null := os.open(os.devnull, os.O_RDWR), null == fd)
+            setattr(sys, name, os.fdopen(null, mode, encoding="utf-8", closefd=False))
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _of_the_machine(error: OSError) -> LonghaulError | None:
+    """The failure that an error of the kernel's is for the user; None for one that can only be a bug."""
+    from emulator.errors import MissingError
+    from emulator.system.atomic_file import unwritten
+
+    if error.errno in OF_THE_MACHINE:
+        cure = "end other programs, or raise the limits of this user (ulimit -a)"
+        return MissingError(f"the kernel refused what this command needs: {os.strerror(error.errno)}; {cure}")
+    if error.filename is None:
+        return unwritten(STREAM, error) if error.errno in OF_STREAMS else None
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | os.PathLike) else error.filename
+    if error.errno in (*OF_STREAMS, errno.EROFS, errno.EACCES, errno.EPERM):
+        return unwritten(name, error)
+    return MissingError(f"cannot use {name}: {error.strerror}")
+
+
+def _report_usage(error: click.ClickException, as_json: bool) -> int:
+    """Report an invalid command line on stderr, in click's format. Returns the exit code."""
     if not as_json:
-        error.show()
-        return
+        with contextlib.suppress(OSError):
+            error.show()
+        return error.exit_code
     param = error.param if isinstance(error, click.BadParameter) else None
     where = param.opts[0] if param else ""
     _report(InputError.single(error.message or error.format_message(), where), as_json)
+    return error.exit_code
 
 
-def _report(error: LonghaulError, as_json: bool) -> None:
-    """Report the failure on stderr."""
+def _report(error: LonghaulError, as_json: bool) -> int:
+    """Report the failure on stderr, if that can be written. Returns the exit code."""
+    with contextlib.suppress(OSError):
+        _tell(error, as_json)
+    return error.exit_code
+
+
+def _tell(error: LonghaulError, as_json: bool) -> None:
+    """Print the failure on stderr."""
     mistakes = error.mistakes if isinstance(error, InputError) else ()
     text = "\n".join([str(error), *getattr(error, "__notes__", ())])
     if as_json:
