@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -124,10 +124,17 @@ def _opened(folder: Path, name: str) -> int:
             text = f"cannot write {folder}: run as root, or set LONGHAUL_STATE to a folder"
             raise MissingError(text) from error
         reason = error
-    for path in (folder / name, folder, *folder.absolute().parents):
+    for path in (folder / name, folder, *_above(folder)):
         with contextlib.suppress(OSError):
             return os.open(path, os.O_RDONLY | HOW_TO_OPEN)
     raise _unwritten(folder, reason)
+
+
+def _above(folder: Path) -> Sequence[Path]:
+    """The folders above; none where the current folder, in which it would be, was deleted."""
+    with contextlib.suppress(FileNotFoundError):
+        return folder.absolute().parents
+    return ()
 
 
 def _unwritten(place: Path, error: OSError) -> Exception:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from emulator.control import state_files
+from emulator.errors import MissingError
 
 HOLDS = """
 import sys, time
@@ -58,3 +59,12 @@ def test_the_process_that_waits_imports_little() -> None:
     ours = {name for name in said if name.startswith("emulator")}
     assert ours == {"emulator", "emulator.control", "emulator.control.revert_process", "emulator.control.state_files"}
     assert not {"dataclasses", "json", "pydantic"} & set(said)
+
+
+def test_a_folder_below_one_that_was_deleted_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(MissingError, match="cannot write state: No such file or directory"):
+        state_files.opened(Path("state"), "lock").__enter__()
+    monkeypatch.chdir(tmp_path)
