@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from emulator import units
 from emulator.errors import LabError
+from emulator.lab.runtime import free_bytes
+from emulator.system import atomic_file
 
 Progress = Callable[[str, int, int], None]
 """Called with (step, done, total) while a build runs."""
@@ -32,8 +35,10 @@ def entry(kind: str, inputs: Sequence[str | bytes]) -> Path:
 
 
 @contextmanager
-def building(place: Path) -> Iterator[Path | None]:
+def building(place: Path, room_bytes: int) -> Iterator[Path | None]:
     """Yield a folder to build in, which becomes `place` when the body ends well; None when it is there already.
+
+    Raises LabError at once, not after minutes of building, where the cache has not so much room.
 
     An interrupted build leaves a `.partial` folder, which the next build removes. Builders wait for one another. A user
     who may only read the cache can use what is built.
@@ -41,8 +46,7 @@ def building(place: Path) -> Iterator[Path | None]:
     if place.exists():
         yield None
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    fd = os.open(place.parent / f"{place.name}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+    fd = _lock_file(place)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         if place.exists():
@@ -50,11 +54,30 @@ def building(place: Path) -> Iterator[Path | None]:
             return
         partial = place.with_name(f"{place.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
+        need_room(place.parent, room_bytes)
         partial.mkdir()
         yield partial
         partial.rename(place)
     finally:
         os.close(fd)
+
+
+def need_room(folder: Path, room_bytes: int) -> None:
+    """Check that what is built here has so much room. Raises LabError."""
+    if (free := free_bytes(folder)) < room_bytes:
+        cure = "make room, or set XDG_CACHE_HOME to another folder"
+        has, needs = units.format_size(free), units.format_size(room_bytes)
+        raise LabError(f"{folder} has room for {has}, and the build needs {needs}: {cure}")
+
+
+def _lock_file(place: Path) -> int:
+    """A descriptor of the lock of all who build this. Raises MissingError."""
+    lock = place.with_name(f"{place.name}.lock")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise atomic_file.unwritten(lock, error) from error
 
 
 def command(

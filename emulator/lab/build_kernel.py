@@ -16,7 +16,7 @@ from pathlib import Path
 
 from emulator.errors import LabError
 from emulator.lab import kernel_config, kernel_version
-from emulator.lab.build_cache import Progress, building, command, entry, need
+from emulator.lab.build_cache import Progress, building, command, entry, need, need_room
 from emulator.lab.kernel_version import KernelVersion
 from emulator.lab.runtime import runtime_folder, why_not
 
@@ -40,6 +40,8 @@ LINES = {STANDARD: 1412, FULL: 1814}
 
 SCRATCH_BYTES = 2 << 30
 """The unpacked source and its objects need this much at most."""
+ROOM_BYTES = 64 << 20
+"""What a kernel takes of the cache at most; it has 7 MiB."""
 
 BUILD = {
     "KBUILD_BUILD_TIMESTAMP": "2001-09-09 01:46:40 UTC", "KBUILD_BUILD_VERSION": "1", "KBUILD_BUILD_USER": "lab",
@@ -120,7 +122,7 @@ def other_source() -> str:
 def build(progress: Progress, config: str = STANDARD) -> Path:
     """Build the kernel unless it is there. Returns the executable. Raises LabError."""
     goal = place(config)
-    with building(goal) as partial:
+    with building(goal, ROOM_BYTES) as partial:
         if partial:
             need(TOOLS)
             with build_folder(partial) as scratch:
@@ -144,6 +146,7 @@ def build_folder(partial: Path) -> Iterator[Path]:
         with runtime_folder() as folder:
             yield folder
         return
+    need_room(partial, SCRATCH_BYTES)
     folder = partial / "scratch"
     folder.mkdir()
     yield folder
@@ -152,7 +155,7 @@ def build_folder(partial: Path) -> Iterator[Path]:
 
 def _available_memory_bytes() -> int:
     """The memory that programs can use without swapping: MemAvailable of proc(5)."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
+    lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 

@@ -24,6 +24,8 @@ RECIPE = "2"
 """Increase it when the steps below change."""
 
 RECORD = "packages.json"
+ROOM_BYTES = 64 << 20
+"""The least that a build needs of the cache; large packages need more."""
 OF_DPKG = ("bsdutils", "diffutils", "hostname", "ucf")
 """What dpkg and the packages' scripts take for granted on every Debian, and the image lacks: of ucf its questions."""
 LINKS = ("bin", "lib", "lib64", "sbin")
@@ -86,7 +88,7 @@ def load(folder: Path) -> Layer:
 def build(image: Path, packages: Sequence[str], configure: Configure, progress: Progress) -> Layer:
     """Build the layer unless it is there. `image` is the image's folder in the cache. Raises LabError."""
     goal = place(image, packages)
-    with building(goal) as partial:
+    with building(goal, ROOM_BYTES) as partial:
         if partial:
             need({"apt-get": "apt", "dpkg-deb": "dpkg"})
             root = partial / "root"
@@ -120,7 +122,7 @@ def _unpacked(partial: Path, image: Path, packages: Sequence[str], progress: Pro
     build_packages.unpack(archives, root, progress)
     for path, text in FILES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+        (root / path).write_text(text, "utf-8")
     (root / "usr/sbin/policy-rc.d").chmod(0o755)
     entries = build_packages.stanzas((image / build_packages.STATUS).read_text("utf-8"))
     before = dict(entries)

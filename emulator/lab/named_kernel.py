@@ -85,7 +85,7 @@ def build(request: KernelRequest, progress: Progress, check: Check) -> Path:
     """Build the kernel unless it is there. Returns its folder. Raises LabError, also for one that does not boot."""
     state = kernel_source.state(request.origin)
     goal = place(request, state)
-    with building(goal) as partial:
+    with building(goal, build_kernel.ROOM_BYTES) as partial:
         if partial:
             need(TOOLS)
             began = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -27,6 +28,7 @@ ELSEWHERE = ("/dev/shm", "/tmp", "/var/tmp")
 """Where the guest's memory can lie, the fastest first."""
 ROOM_BYTES = 256 << 20
 """The tables of 8 GiB of pages take 128 MiB; with 128 MiB of room no lab boots, with 256 MiB the founding star runs."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NEW_FOLDER = "sudo mount -t tmpfs -o mode=1777 tmpfs /mnt && export TMPDIR=/mnt"
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 TRACE_ME = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True); "
@@ -65,7 +67,7 @@ def obstacles(yama: Path = YAMA) -> list[Obstacle]:
         found.append(Obstacle(f"{folder} is not writable", "set TMPDIR to a folder that is", _elsewhere()))
     elif os.statvfs(folder).f_flag & os.ST_NOEXEC:
         found.append(Obstacle(f"{folder} is mounted noexec", "set TMPDIR to a folder that is not", _elsewhere()))
-    if yama.exists() and yama.read_text().strip() == "3":
+    if yama.exists() and yama.read_text("utf-8").strip() == "3":
         cure = "set kernel.yama.ptrace_scope to 2 or less"
         found.append(Obstacle("ptrace is forbidden", cure, "sysctl -w kernel.yama.ptrace_scope=1"))
     return found
@@ -95,7 +97,7 @@ def free_bytes(folder: Path) -> int:
 def few_mappings() -> Obstacle:
     """Why this machine's kernel mapped no more memory for a process of the lab."""
     what = "the lab's kernel ended a process that needs more memory mappings of this machine's kernel than it permits"
-    now = f"vm.max_map_count is {MAPPINGS.read_text().strip()}, and each page of the process may take one"
+    now = f"vm.max_map_count is {MAPPINGS.read_text('utf-8').strip()}, and each page of the process may take one"
     return Obstacle(what, f"{now}: sudo sysctl {MORE_MAPPINGS}", f"sudo sysctl {MORE_MAPPINGS}")
 
 
@@ -104,7 +106,8 @@ def crowded() -> Obstacle | None:
     if (free := free_bytes(parent())) >= ROOM_BYTES:
         return None
     what = f"{parent()} has room for {units.format_size(free)} of the guest's memory"
-    return Obstacle(what, f"a lab of 8 GiB needs {units.format_size(ROOM_BYTES)} and more", _elsewhere())
+    command = _elsewhere()
+    return Obstacle(what, f"a lab of 8 GiB needs {units.format_size(ROOM_BYTES)} and more: {command}", command)
 
 
 def _elsewhere() -> str:
@@ -130,6 +133,17 @@ def runtime_folder() -> Iterator[Path]:
     """Make a folder for one boot and remove it afterwards. Also removes what killed launchers left behind."""
     if reasons := why_not():
         raise LabError("\n".join(reasons))
+    try:
+        with _runtime_folder() as folder:
+            yield folder
+    except OSError as error:
+        if error.errno in NO_ROOM and (full := crowded()):
+            raise LabError(str(full)) from error
+        raise
+
+
+@contextmanager
+def _runtime_folder() -> Iterator[Path]:
     with _gate():
         for old in parent().glob(f"{PREFIX}*"):
             with suppress(OSError), (old / "lock").open("r") as lock:

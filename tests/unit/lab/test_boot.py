@@ -254,17 +254,26 @@ def test_a_guest_that_does_not_boot_says_why() -> None:
     assert left_behind() == []
 
 
+def test_a_build_without_room_fails_before_it_begins(tmp_path: Path) -> None:
+    with (
+        pytest.raises(LabError, match=r"has room for .*, and the build needs .* XDG_CACHE_HOME"),
+        build_cache.building(tmp_path / "thing-1", 1 << 60),
+    ):
+        pytest.fail("it was begun")
+    assert not (tmp_path / "thing-1.partial").exists()
+
+
 def test_an_interrupted_build_is_not_trusted(tmp_path: Path) -> None:
     place = tmp_path / "thing-1"
-    with pytest.raises(KeyboardInterrupt), build_cache.building(place) as partial:
+    with pytest.raises(KeyboardInterrupt), build_cache.building(place, 0) as partial:
         assert partial
         (partial / "half").touch()
         raise KeyboardInterrupt
     assert not place.exists()
-    with build_cache.building(place) as partial:
+    with build_cache.building(place, 0) as partial:
         assert partial is not None
         assert list(partial.iterdir()) == []
-    with build_cache.building(place) as again:
+    with build_cache.building(place, 0) as again:
         assert again is None
 
 
