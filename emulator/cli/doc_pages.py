@@ -55,9 +55,9 @@ class Page(Struct, frozen=True):
 
 def pages() -> dict[str, Page]:
     """Every page by its topic, in the order of the index."""
-    index = (FOLDER / "index.md").read_text()
+    index = (FOLDER / "index.md").read_text("utf-8")
     topics = re.findall(r"\]\((\w+)\.md\)", index)
-    return {topic: Page(topic, (FOLDER / f"{topic}.md").read_text()) for topic in topics}
+    return {topic: Page(topic, (FOLDER / f"{topic}.md").read_text("utf-8")) for topic in topics}
 
 
 def topics() -> list[str]:

@@ -24,7 +24,7 @@ def _local_ends(proc: Path) -> Iterator[str]:
         folder = proc / str(process)
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
-            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            parent = (folder / "stat").read_text("utf-8").rpartition(")")[2].split()[1]
         except OSError:  # it has ended, or this process may not read it
             return
         for variable in variables:

@@ -52,7 +52,7 @@ class NamespaceHost(Struct, frozen=True):
         try:
             if path.is_relative_to(PROC):
                 with netns.inside(self.namespace):
-                    return (OWN / path.name if path.parent == PROC / "net" else path).read_text()
+                    return (OWN / path.name if path.parent == PROC / "net" else path).read_text("utf-8")
             if last_bytes is None:
                 content = bounded_file.read_bytes(path, bounded_file.OUTPUT)
             else:
@@ -65,7 +65,7 @@ class NamespaceHost(Struct, frozen=True):
         """The value of a sysctl such as "net.ipv4.tcp_rmem", its words separated by one blank. Raises MissingError."""
         with saved_settings.where(self.namespace, name):
             try:
-                return " ".join(saved_settings.path(name).read_text().split())
+                return " ".join(saved_settings.path(name).read_text("utf-8").split())
             except OSError as error:
                 raise MissingError(f"{name} cannot be read here: {error.strerror}") from None
 
@@ -102,10 +102,10 @@ class NamespaceHost(Struct, frozen=True):
         """Whether a TCP server listens on the port."""
         with netns.inside(self.namespace):
             tables = [OWN / table for table in ("tcp", "tcp6")]
-            return any(listens(table.read_text(), port) for table in tables if table.exists())
+            return any(listens(table.read_text("utf-8"), port) for table in tables if table.exists())
 
     def counters(self) -> dict[str, int]:
         """The present values of the watched TCP counters. Raises MeasureError, MissingError."""
         with netns.inside(self.namespace):
-            text = "".join((OWN / Path(file).name).read_text() for file in nstat.FILES)
+            text = "".join((OWN / Path(file).name).read_text("utf-8") for file in nstat.FILES)
         return nstat.watched(text)

@@ -85,7 +85,7 @@ def write_sysctl(namespace: str, name: str, value: str) -> None:
     """Set a sysctl of a namespace. Raises MissingError when this kernel lacks it or refuses the value."""
     with where(namespace, name):
         try:
-            path(name).write_text(value)
+            path(name).write_text(value, "utf-8")
         except OSError as error:
             raise MissingError(f"{name} cannot be set to {value!r} here: {error.strerror}") from None
 

@@ -75,7 +75,7 @@ class SshHost:
         connection breaks."""
         interface = self.interface if routes or qdisc else "-"
         arguments = ["keep", str(self._lease_s), interface, root_qdisc.HANDLE if qdisc else "-", *sysctls]
-        with self._connection.start_script(_KEEPER.read_text(), "longhaul-keeper", arguments) as keeper:
+        with self._connection.start_script(_KEEPER.read_text("utf-8"), "longhaul-keeper", arguments) as keeper:
             if (said := keeper.read_line(_TIMEOUT_S)) != "ready":
                 self._not_kept(said, keeper)
             beats = _Heartbeat(keeper, self._lease_s / 4)

@@ -24,7 +24,7 @@ def nf_call() -> tuple[int, int, int] | None:
     paths = [Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}") for name in NF_CALL]
     if not all(path.exists() for path in paths):
         return None
-    first, second, third = (int(path.read_text()) for path in paths)
+    first, second, third = (int(path.read_text("utf-8")) for path in paths)
     return first, second, third
 
 
@@ -78,7 +78,7 @@ def fixed_sysctls(root: Path = SYSCTLS) -> dict[str, str]:
     return {
         name.replace("/", "."): SILENT[name]
         for name, path in paths.items()
-        if path.exists() and path.read_text().strip() != SILENT[name] and os.statvfs(path).f_flag & os.ST_RDONLY
+        if path.exists() and path.read_text("utf-8").strip() != SILENT[name] and os.statvfs(path).f_flag & os.ST_RDONLY
     }
 
 

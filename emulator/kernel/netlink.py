@@ -145,7 +145,7 @@ class NetlinkKernel:
     @_do.register
     def _(self, op: ops.SetNfCall) -> None:
         for name, value in zip(ops.NF_CALL, op.values, strict=True):
-            Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}").write_text(str(value))
+            Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}").write_text(str(value), "utf-8")
 
     @_do.register
     def _(self, op: ops.AddVeth) -> None:
@@ -259,7 +259,7 @@ class NetlinkKernel:
         A bridge has the smallest MTU of its ports.
         """
         path = _ipv6_switch(name)
-        if path.exists() and path.read_text().strip() == "0":
+        if path.exists() and path.read_text("utf-8").strip() == "0":
             _quiet(name)
             self._addrgen(name, ADDRGEN_NONE)
 
@@ -327,8 +327,8 @@ def _ipv6_switch(name: str) -> Path:
 def _sysctl_ipv6(name: str, *, disabled: bool) -> None:
     """Write what differs: a container whose /proc/sys is read-only may have been started with the right values."""
     path, value = _ipv6_switch(name), str(int(disabled))
-    if path.exists() and path.read_text().strip() != value:
-        path.write_text(value)
+    if path.exists() and path.read_text("utf-8").strip() != value:
+        path.write_text(value, "utf-8")
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def _queues(folder: Path, kind: str) -> int:
 def _number(path: Path, *, least: int) -> int | None:
     """The content of a sysfs file; None where the driver reports nothing, or an impossible value (-1)."""
     try:
-        value = int(path.read_text())
+        value = int(path.read_text("utf-8"))
     except (OSError, ValueError):
         return None
     return value if value >= least else None

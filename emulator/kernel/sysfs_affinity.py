@@ -88,7 +88,7 @@ class Tunables:
             found = [int(entry.name) for entry in folder.iterdir()]
         else:
             table = self._root / "proc/interrupts"
-            lines = table.read_text().splitlines() if table.exists() else []
+            lines = table.read_text("utf-8").splitlines() if table.exists() else []
             bearing = re.compile(rf"^\s*(\d+):.*\b{re.escape(name)}\b")
             found = [int(match[1]) for line in lines if (match := bearing.match(line))]
         return sorted(irq for irq in found if (self._root / f"proc/irq/{irq}/smp_affinity_list").exists())
@@ -107,16 +107,16 @@ class Tunables:
         """The online cores by NUMA node; all on node 0 where there are no nodes."""
         online = _cores(self._read("sys/devices/system/cpu/online"))
         folders = (self._root / "sys/devices/system/node").glob("node[0-9]*")
-        nodes = {int(f.name[4:]): _cores((f / "cpulist").read_text().strip()) for f in folders}
+        nodes = {int(f.name[4:]): _cores((f / "cpulist").read_text("utf-8").strip()) for f in folders}
         present = {number: [core for core in cores if core in online] for number, cores in nodes.items()}
         return {number: cores for number, cores in present.items() if cores} or {0: online}
 
     def _read(self, path: str) -> str:
-        return (self._root / path).read_text().strip()
+        return (self._root / path).read_text("utf-8").strip()
 
     def _number(self, path: Path) -> int | None:
         try:
-            return int(path.read_text())
+            return int(path.read_text("utf-8"))
         except (OSError, ValueError):
             return None
 
@@ -134,7 +134,7 @@ class Tunables:
         """Write one value. Raises KernelError, MissingError, or VerifyError when another value reads back."""
         what = f"echo {value} > /{path}"
         try:
-            (self._root / path).write_text(value)
+            (self._root / path).write_text(value, "utf-8")
             now = self._read(path)
         except OSError as error:
             # EPERM is the answer of newer kernels, to root too, for an interrupt that they manage themselves.

@@ -178,7 +178,7 @@ def _prepare(root: LabRoot, exchange: Exchange, memory_bytes: int, spec: Mapping
     """Fill the folders of the boot. Returns the kernel's parameters: of paths they hold only those of the boot."""
     exchange.make()
     shutil.copy(Path(__file__).with_name("init.py"), exchange.guest / "init.py")
-    (exchange.guest / "spec.json").write_text(json.dumps(spec))
+    (exchange.guest / "spec.json").write_text(json.dumps(spec), "utf-8")
     exchange.image.symlink_to(root.image.resolve())
     start = ["init=/lab/init"]
     if root.choice.host:

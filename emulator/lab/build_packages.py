@@ -84,7 +84,8 @@ def register(archive: Path, root: Path) -> None:
     shutil.rmtree(scripts)
     listed = command(["dpkg-deb", "-c", archive]).splitlines()
     paths = [line.split(maxsplit=5)[5].split(" -> ")[0] for line in listed]
-    (info / f"{name}.list").write_text("".join(f"{path.removeprefix('.').rstrip('/') or '/.'}\n" for path in paths))
+    owned = "".join(f"{path.removeprefix('.').rstrip('/') or '/.'}\n" for path in paths)
+    (info / f"{name}.list").write_text(owned, "utf-8")
 
 
 def stanzas(status: str) -> dict[str, str]:
@@ -126,7 +127,7 @@ def _private_apt(folder: Path, status: Path | None, suite: str = SUITE) -> list[
     mirror = next((m for m in mirrors if m.rstrip("/").endswith("/debian")), None)
     if mirror is None:
         raise LabError("apt knows no Debian mirror on this machine: run apt-get update, or check its sources")
-    (folder / "etc/sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror} {suite} main\n")
+    (folder / "etc/sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror} {suite} main\n", "utf-8")
     options: Mapping[str, object] = {
         "Dir::Etc": folder / "etc",
         "Dir::Etc::parts": folder / "etc/apt.conf.d",

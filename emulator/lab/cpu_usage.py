@@ -13,7 +13,7 @@ def group_cpu_s(group: int) -> float:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                fields = (entry / "stat").read_text("utf-8").rsplit(")", 1)[1].split()
                 if int(fields[2]) == group:
                     ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")

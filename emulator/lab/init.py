@@ -78,7 +78,7 @@ def enter_root(spec: dict[str, Any]) -> None:
             os.lchown(f"/{path}", uid, gid)
     for path, text in spec["files"].items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text)
+        Path(path).write_text(text, "utf-8")
         Path(path).chmod(0o755)
     if spec["programs"]:
         share([*spec["own_folders"], *([spec["folder"]] if spec["folder"] else [])])
@@ -206,7 +206,7 @@ def main() -> None:
     if not OWN_IMAGE:
         mount("tmpfs", str(STAGE), "tmpfs")
         mount("none", str(RUN), "hostfs", 0, os.environ["longhaul_run"])  # noqa: SIM112
-    spec, reports = json.loads((RUN / "spec.json").read_text()), open_reports()
+    spec, reports = json.loads((RUN / "spec.json").read_text("utf-8")), open_reports()
     enter_root(spec)
     seed_random(spec["seed"])
     loopback_up()

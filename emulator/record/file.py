@@ -232,7 +232,7 @@ def begin(folder: Path, source: RecordingSource) -> None:
     except OSError as error:
         raise InputError.single(f"cannot create: {error.strerror}; name another with --output", str(folder)) from None
     write_atomically(folder / RECORDING, json.dumps({"format": FORMAT, **to_plain(source)}) + "\n")
-    (folder / PROBES).write_text(probes.HEADER + "\n")
+    (folder / PROBES).write_text(probes.HEADER + "\n", "utf-8")
 
 
 def keep_rates(folder: Path, rates_bps: tuple[int, int]) -> None:

@@ -43,7 +43,7 @@ class Notebook:
 
     def __init__(self, folder: Path, reported: Callable[[RecordedProbe], None]) -> None:
         self.probes: list[RecordedProbe] = []
-        self._file, self._reported = (folder / PROBES).open("a"), reported
+        self._file, self._reported = (folder / PROBES).open("a", encoding="utf-8"), reported
 
     def add(self, probe: RecordedProbe) -> None:
         """Save one probe."""

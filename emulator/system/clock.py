@@ -44,7 +44,7 @@ class SystemClock:
 
     def boot_id(self) -> str:
         """The kernel's boot id; it changes at every boot."""
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
 
 
 EXACT, COUNTED = "time-travel=inf-cpu", "time-travel"
@@ -59,9 +59,9 @@ def is_virtual(kernel_command_line: str) -> bool:
 
 def here_is_counted() -> bool:
     """Whether this machine's clock jumps from timer to timer, and computing takes time."""
-    return COUNTED in Path("/proc/cmdline").read_text().split()
+    return COUNTED in Path("/proc/cmdline").read_text("utf-8").split()
 
 
 def here_is_virtual() -> bool:
     """Whether this machine's clock is virtual."""
-    return is_virtual(Path("/proc/cmdline").read_text())
+    return is_virtual(Path("/proc/cmdline").read_text("utf-8"))

@@ -54,7 +54,7 @@ def now() -> MachineLateness:
         due_ns = time.monotonic_ns() + round(TIMER_S * 1e9)
         time.sleep(TIMER_S)
         late_ns = max(late_ns, time.monotonic_ns() - due_ns)
-    return MachineLateness(_load(Path("/proc/loadavg").read_text()), cpus, late_ns)
+    return MachineLateness(_load(Path("/proc/loadavg").read_text("utf-8")), cpus, late_ns)
 
 
 def _load(loadavg: str) -> float:

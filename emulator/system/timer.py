@@ -48,7 +48,7 @@ class RealAlarm:
         by default (prctl(2), PR_SET_TIMERSLACK).
         """
         with suppress(OSError):
-            Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1")
+            Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1", "utf-8")
         until = _Timespec(*divmod(at_ns, 10**9))
         while _libc.clock_nanosleep(_CLOCK_REALTIME, _TIMER_ABSTIME, ctypes.byref(until), None) == errno.EINTR:
             continue

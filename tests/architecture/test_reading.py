@@ -41,8 +41,7 @@ OWN_WAYS = {
     "emulator.system.bounded_file": "the one reader",
     "emulator.system.clock": KERNEL,
     "emulator.system.lateness": KERNEL,
-    "emulator.cli.gate": "appends to a file",
-    "emulator.cli.places": "creates a file",
+    "emulator.system.named_file": "appends to a file",
 }
 """By module: what it reads without a bound."""
 
@@ -68,3 +67,23 @@ def test_only_bounded_file_reads_what_others_may_have_written() -> None:
                 found[module] = names
     assert {module: names for module, names in found.items() if module not in OWN_WAYS} == {}
     assert OWN_WAYS.keys() - found.keys() == set(), "nothing is read there any more"
+
+
+def of_the_locale(tree: ast.Module) -> Iterator[str]:
+    """The calls that read or write text in the encoding of the user's locale: our files are in UTF-8."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or any(word.arg == "encoding" for word in node.keywords):
+            continue
+        name, given = ast.unparse(node.func).rpartition(".")[2], len(node.args)
+        if (name == "read_text" and not given) or (name == "write_text" and given < 2):
+            yield f"{node.lineno}: {ast.unparse(node)}"
+
+
+def test_text_is_utf_8_whatever_the_locale() -> None:
+    found = {
+        f"{file.relative_to(ROOT)}:{call}"
+        for room in ("emulator", "web")
+        for file in (ROOT / room).rglob("*.py")
+        for call in of_the_locale(ast.parse(file.read_text("utf-8")))
+    }
+    assert found == set(), "name the encoding: utf-8"

@@ -36,7 +36,7 @@ class CarriedProgram(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The program for `python3 -c`."""
-        texts = [[name, (_TOP / Path(*name.split("."))).with_suffix(".py").read_text()] for name in self.modules]
+        texts = [[name, (_TOP / Path(*name.split("."))).with_suffix(".py").read_text("utf-8")] for name in self.modules]
         return _CARRIER.format(modules=json.dumps(texts))
 
     @contextmanager

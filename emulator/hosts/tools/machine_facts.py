@@ -50,7 +50,7 @@ def algorithms(wanted: Iterable[str]) -> tuple[str, ...]:
         for name in wanted:
             with contextlib.suppress(OSError):
                 user.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
-    return tuple(ALGORITHMS.read_text().split())
+    return tuple(ALGORITHMS.read_text("utf-8").split())
 
 
 def beside(host: InspectedHost, own: dict[str, Any]) -> dict[str, Any]:

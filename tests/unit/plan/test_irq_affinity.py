@@ -149,10 +149,10 @@ def test_a_file_that_refuses_leaves_all_as_it_was(root: Path, tmp_path: Path, mo
     settings = door.plan(("eth1", "eth2"))
     write_text = Path.write_text
 
-    def refusing(path: Path, text: str) -> int:
+    def refusing(path: Path, text: str, encoding: str) -> int:
         if path.match("*/irq/7/*") and text == "0":
             raise OSError(5, "Input/output error")
-        return write_text(path, text)
+        return write_text(path, text, encoding)
 
     monkeypatch.setattr(Path, "write_text", refusing)
     with pytest.raises(KernelError, match="smp_affinity_list"):
@@ -166,10 +166,10 @@ def refusing(monkeypatch: pytest.MonkeyPatch, code: int, *paths: str) -> None:
     """From now on these files refuse every value."""
     write_text = Path.write_text
 
-    def write(path: Path, text: str) -> int:
+    def write(path: Path, text: str, encoding: str) -> int:
         if any(path.match(f"*/{one}") for one in paths):
             raise OSError(code, os.strerror(code))
-        return write_text(path, text)
+        return write_text(path, text, encoding)
 
     monkeypatch.setattr(Path, "write_text", write)
 
@@ -249,7 +249,7 @@ def test_a_file_that_says_something_else_is_an_error(
 ) -> None:
     door = Tunables(root, tmp_path, BOOT)
     settings = door.plan(("eth2",))
-    monkeypatch.setattr(Path, "write_text", lambda path, text: None)
+    monkeypatch.setattr(Path, "write_text", lambda path, text, encoding: None)
     with pytest.raises(VerifyError, match="reads back as"):
         door.apply(settings)
 
