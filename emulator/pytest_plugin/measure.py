@@ -24,7 +24,7 @@ from emulator.errors import (
     Mistake,
     no_such,
 )
-from emulator.pytest_plugin.values import LonghaulCell, LonghaulLane, LonghaulLaw, LonghaulProgram
+from emulator.pytest_plugin.values import ONE_VALUE, LonghaulCell, LonghaulLane, LonghaulLaw, LonghaulProgram
 
 if TYPE_CHECKING:
     from emulator.experiment.cell_spec import CellSpec
@@ -36,7 +36,7 @@ LAB_OPTIONS = ("--with", "--root", "--host-root", "--kernel-config", "--clock", 
 DOCTOR = "longhaul doctor tells what runs on this machine, and the command that fixes what does not"
 NEEDS_LANE = 'no lane: give lane=lane(rtt="80ms"), or mark the test with @pytest.mark.longhaul(rtt=[...])'
 PACKAGES = 'in a test suite: longhaul_lab = "--with PACKAGE" or "--host-root" in pytest\'s configuration'
-ONE_EACH = "{} cells: a lane has one value of each setting; for several, mark the test with @pytest.mark.longhaul"
+ONE_EACH = f"{{}} cells: {ONE_VALUE}"
 
 
 @dataclass(repr=False)
@@ -148,7 +148,8 @@ class LonghaulRun:
         __tracebackhide__ = True
         if isinstance(rtt, str) or len(set(rtt)) < 2:
             pytest.fail('rtt: a law needs two RTTs, and three for intervals: rtt=["10ms", "80ms", "346ms"]')
-        cells = self._cells(replace(lane or self.lane or LonghaulLane(), rtt=",".join(rtt)), program, check=check)
+        given = self._lane(lane or self.lane or LonghaulLane())
+        cells = self._cells(replace(given, rtt=",".join(map(str, rtt))), program, check=check)
         from emulator.analysis.program_law import NoLaw
         from emulator.report import program_report
         from emulator.report.program_table import series_of
@@ -167,6 +168,8 @@ class LonghaulRun:
         lane = given or self.lane
         if lane is None:
             pytest.fail(NEEDS_LANE)
+        if not isinstance(lane, LonghaulLane):
+            raise TypeError(f'lane={lane!r} is no lane: write lane=lane(rtt="80ms")')
         return lane
 
     def _cells(self, lane: LonghaulLane, program: LonghaulProgram, *, check: bool) -> list[LonghaulCell]:

@@ -38,6 +38,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pytest.fail(f"@pytest.mark.longhaul has {named}: use {', '.join(SETTINGS)}", pytrace=False)
     if MARKED not in metafunc.fixturenames:
         pytest.fail("@pytest.mark.longhaul needs a test that uses run or longhaul_lane", pytrace=False)
+    if empty := [key for key, value in marker.kwargs.items() if isinstance(value, list | tuple) and not value]:
+        pytest.fail(f"@pytest.mark.longhaul has no value of {empty[0]}: the test would never run", pytrace=False)
     lanes, ids = grid(marker.kwargs)
     metafunc.parametrize(MARKED, lanes, ids=ids, indirect=True)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NS = 10**9
 DEFAULT_PROFILE = "default"
+ONE_VALUE = "a lane has one value of each setting; for several, mark the test with @pytest.mark.longhaul"
 
 
 class LonghaulProgram(TypedDict, total=False):
@@ -51,6 +52,15 @@ class LonghaulLane:
     direction: str = ""
     file: str = ""
     name: str = ""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, list | tuple | set | dict):
+                raise TypeError(f"{field.name}={value!r}: {ONE_VALUE}")
+            if field.name != "file":
+                # A bare number is what it is for the command: an RTT in ms, an MTU in bytes.
+                object.__setattr__(self, field.name, "" if value is None else str(value))
 
     def __repr__(self) -> str:
         given = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -17,6 +17,7 @@ from emulator.errors import InputError, LabError, LabStalled
 from emulator.lab import boot
 from emulator.pytest_plugin.measure import check_lab_options, give_up
 from emulator.pytest_plugin.plugin import grid
+from emulator.pytest_plugin.values import LonghaulLane
 
 ALONE = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
 """Of the environment's plugins none is loaded: ours would be there twice, and others would have their say."""
@@ -90,6 +91,12 @@ def test_one_rtt(run):
 def test_no_marker(longhaul_lane):
     pass
 
+def test_several_values(lane, run):
+    run(**PROGRAM, lane=lane(rtt=["10ms", "80ms"]))
+
+def test_no_lane_but_a_text(run):
+    run(**PROGRAM, lane="80ms")
+
 def test_no_such_program(lane, run):
     run(client="no-such-program", lane=lane(rtt="80ms"))
 """
@@ -99,6 +106,13 @@ import pytest
 
 @pytest.mark.longhaul(rtt="80ms", speed="1gbit")
 def test_setting(run):
+    pass
+"""
+NO_VALUE = """
+import pytest
+
+@pytest.mark.longhaul(rtt=[])
+def test_never(run):
     pass
 """
 UNUSED_MARKER = """
@@ -155,8 +169,15 @@ def test_cells_of_a_project_are_measured(tmp_path: Path) -> None:
 def test_mistakes_are_those_of_the_command_line(tmp_path: Path) -> None:
     boot.built()
     tests = {"test_mistakes.py": MISTAKES, "test_setting.py": UNKNOWN_SETTING, "test_unused.py": UNUSED_MARKER}
+    tests["test_value.py"] = NO_VALUE
     said = failures(inner(tmp_path, tests, "-W", "error", "--continue-on-collection-errors"), tmp_path)
     assert said == golden(ROOT / "tests/golden/pytest_plugin/mistakes.txt", said)
+
+
+def test_a_number_is_the_text_of_the_command_line() -> None:
+    lane = LonghaulLane(rtt=80, mtu=9000)  # type: ignore[arg-type]
+    assert list(lane.options())[:4] == ["--rtt", "80", "--mtu", "9000"]
+    assert lane.rtt.split(",") == ["80"]
 
 
 def test_an_option_that_is_none_of_the_lab_is_refused() -> None:
