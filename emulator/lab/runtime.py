@@ -163,7 +163,12 @@ def _runtime_folder() -> Iterator[Path]:
 def _gate() -> Iterator[None]:
     """Admit one launcher of this user at a time: a new folder that is not locked yet would look abandoned."""
     path = parent() / f"longhaul-gate-{os.getuid()}"
-    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
+        raise LabError(f"{parent()} takes no file: {error.strerror}; set TMPDIR: {_elsewhere()}") from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield

@@ -33,6 +33,7 @@ from emulator.lab import (
     runtime,
 )
 from emulator.lab.boot_options import BootOptions
+from emulator.lab.lab_root import RootChoice
 
 LOSSY_TRANSFER = """
 longhaul up {topology} >/dev/null
@@ -252,6 +253,12 @@ def test_a_guest_that_does_not_boot_says_why() -> None:
     with pytest.raises(LabError, match="the lab ended before the command did"):
         boot.run(["true"], BootOptions(memory_bytes=8 << 20))
     assert left_behind() == []
+
+
+def test_a_folder_that_takes_no_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", "/proc")  # Where root may write, and nobody can make a file.
+    with pytest.raises(LabError, match=r"/proc .*TMPDIR"):
+        boot.run(["true"], choice=RootChoice(host=True))
 
 
 def test_a_build_without_room_fails_before_it_begins(tmp_path: Path) -> None:
