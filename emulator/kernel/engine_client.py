@@ -53,7 +53,7 @@ Answers = list[dict[str, Any]]
 
 def program() -> str:
     """The engine's binary, which need not be there."""
-    return os.environ.get("LONGHAUL_WIRE", str(BINARY))
+    return os.environ.get("LONGHAUL_WIRE") or str(BINARY)
 
 
 def refused() -> str:
