@@ -51,12 +51,13 @@ def man_page(context: click.Context) -> str:
     short, _, long = (command.help or "").partition("\n\n")
     parts = [
         f'.TH "{name.upper()}" "1" "{date}" "Longhaul {__version__}" "Longhaul"',
-        *_heading("NAME", f"{_escape(name)} \\- {_escape(_one_line(short).rstrip('.'))}"),
+        *_heading("NAME", f"{_escape(name)} \\- {_escape(_first_sentence(short).removeprefix('Longhaul: '))}"),
         *_heading("SYNOPSIS", f"\\fB{_escape(context.command_path)}\\fP {_escape(_usage(context))}"),
         *_heading("DESCRIPTION", _help(short), *([".PP", _help(long)] if long else []), *_prose(context)),
         *_options(context),
         *_subcommands(context),
         *_examples(command),
+        *_of_all_commands(context),
         *_see_also(context),
     ]
     return "\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
@@ -72,6 +73,11 @@ def _usage(context: click.Context) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of a command's help, without its full stop."""
+    return re.split(r"(?<=\.)\s", _one_line(text.partition("\n\n")[0]), maxsplit=1)[0].rstrip(".")
 
 
 def _help(text: str) -> str:
@@ -107,7 +113,7 @@ def _subcommands(context: click.Context) -> list[str]:
         below = command.get_command(context, name)
         assert below
         path = f"{context.command_path} {name}".replace(" ", "-")
-        lines += _term(f"\\fB{_escape(path)}\\fP(1)", below.get_short_help_str(limit=100))
+        lines += _term(f"\\fB{_escape(path)}\\fP(1)", f"{_first_sentence(below.help or '')}.")
     return _heading("COMMANDS", *lines)
 
 
@@ -119,9 +125,25 @@ def _examples(command: click.Command) -> list[str]:
     return _heading("EXAMPLES", *_verbatim(shown)[1:]) if shown else []
 
 
+def _of_all_commands(context: click.Context) -> list[str]:
+    """On the first page: the exit codes and the environment, as the page of commands has them."""
+    if context.parent:
+        return []
+    source = pages()["commands"].source
+    tables = (("EXIT STATUS", "exit code"), ("ENVIRONMENT", "variable"))
+    return [
+        line
+        for title, head in tables
+        for table in re.findall(rf"^\| {head} \|.*?(?=\n\n)", source, re.MULTILINE | re.DOTALL)
+        for line in _heading(title, *roff(table))
+    ]
+
+
 def _see_also(context: click.Context) -> list[str]:
     above = f"\\fB{_escape(context.parent.command_path.replace(' ', '-'))}\\fP(1)" if context.parent else ""
     own = "\\fBlonghaul docs\\fP lists the pages of the documentation."
+    if context.parent:
+        own = f"\\fBlonghaul\\fP(1) has the exit codes and the variables of the environment. {own}"
     return _heading("SEE ALSO", *([above, ".PP"] if above else []), own)
 
 

@@ -114,6 +114,23 @@ def test_a_man_page_says_what_help_and_the_documentation_say(manual: Path) -> No
     assert "| option |" not in text
 
 
+@pytest.mark.skipif(not shutil.which("man"), reason="man is not installed")
+def test_the_first_man_page_has_the_exit_codes_and_the_environment(manual: Path) -> None:
+    text = shown(manual / "longhaul.1")
+    assert re.search(r"^EXIT STATUS\n +0 +done\n", text, re.MULTILINE)
+    assert re.search(r"^ENVIRONMENT\n +LONGHAUL_STATE\n", text, re.MULTILINE)
+    assert "longhaul - a long-fat-network emulator for Linux\n" in text
+    named = re.search(r"^ +longhaul-sweep\(1\)\n +(.*?\.)\n", text, re.MULTILINE | re.DOTALL)
+    assert named
+
+
+def test_the_names_of_man_pages_are_one_whole_sentence(manual: Path) -> None:
+    for page in manual.iterdir():
+        lines = page.read_text("utf-8").splitlines()
+        name = lines[lines.index(".SH NAME") + 1]
+        assert not re.search(r"\. |\.$", name), page.name
+
+
 @pytest.mark.parametrize("tool", ["mandoc", "groff"])
 def test_man_pages_are_taken_without_a_warning(manual: Path, tool: str) -> None:
     if not shutil.which(tool):
