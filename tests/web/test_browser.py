@@ -284,7 +284,7 @@ def test_a_daemon_that_is_gone_is_told_and_the_page_goes_on_when_it_is_back(
     expect(page.locator("#gone")).to_be_hidden()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1920, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (390, "dark"), (1920, "light")])
 def test_every_page_is_accessible_and_fits(browser: Browser, site: Site, width: int, scheme: Scheme) -> None:
     site.house.client.post("/api/certificates")
     site.house.client.patch("/api/lanes/london?confirm=1h", json={"rtt": "90ms"})
