@@ -7,6 +7,7 @@ import fcntl
 import mmap
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ ELSEWHERE = ("/dev/shm", "/tmp", "/var/tmp")
 ROOM_BYTES = 256 << 20
 """The tables of 8 GiB of pages take 128 MiB; with 128 MiB of room no lab boots, with 256 MiB the founding star runs."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+FEWEST_FILES = 64
+"""With so many open files a lab boots; with 20 its kernel panics."""
 NEW_FOLDER = "sudo mount -t tmpfs -o mode=1777 tmpfs /mnt && export TMPDIR=/mnt"
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 TRACE_ME = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True); "
@@ -67,6 +70,9 @@ def obstacles(yama: Path = YAMA) -> list[Obstacle]:
         found.append(Obstacle(f"{folder} is not writable", "set TMPDIR to a folder that is", _elsewhere()))
     elif os.statvfs(folder).f_flag & os.ST_NOEXEC:
         found.append(Obstacle(f"{folder} is mounted noexec", "set TMPDIR to a folder that is not", _elsewhere()))
+    if (files := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < FEWEST_FILES:
+        now = f"a lab needs {FEWEST_FILES} open files, and {files} are permitted"
+        found.append(Obstacle(now, "raise the limit: ulimit -n 1024", "ulimit -n 1024"))
     if yama.exists() and yama.read_text("utf-8").strip() == "3":
         cure = "set kernel.yama.ptrace_scope to 2 or less"
         found.append(Obstacle("ptrace is forbidden", cure, "sysctl -w kernel.yama.ptrace_scope=1"))

@@ -64,6 +64,12 @@ def test_man_pages_that_cannot_be_written_name_their_folder(tmp_path: Path) -> N
     assert done.stderr == "cannot write man: No such file or directory; check the disk and its file system\n"
 
 
+def test_a_lab_with_too_few_open_files_says_how_many_it_needs() -> None:
+    done = shell("ulimit -n 32; longhaul lab run --host-root -- true")
+    wanted = "a lab needs 64 open files, and 32 are permitted: raise the limit: ulimit -n 1024\n"
+    assert (done.returncode, done.stderr) == (4, wanted)
+
+
 @pytest.mark.skipif(not shutil.which("unshare"), reason="util-linux makes the mount namespace")
 def test_a_lab_without_room_names_the_folder_and_another(tmp_path: Path) -> None:
     mount = f"mount -t tmpfs -o size=16k tmpfs {tmp_path} && head -c 99999 /dev/zero >{tmp_path}/fill 2>/dev/null"
