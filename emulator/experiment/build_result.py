@@ -115,5 +115,6 @@ def _drop_segments(spec: CellSpec, measured: Measured) -> int:
     """The segments of one counted drop at most: one, unless super-frames pass. A port to a virtual machine or a
     container hands them over anyway; the shaper then drops more packets than netem sees, whose count by limit is
     unknown for that."""
-    single = segments_of(spec.lane) == 1 and measured.lane.queues.drops_limit is not None
+    handed_over = spec.lane.ports is not None and measured.lane.queues.drops_limit is None
+    single = segments_of(spec.lane) == 1 and not handed_over
     return 1 if single else -(-SUPER_FRAME_BYTES // tcp_path.mss_bytes(spec.lane.mtu))

@@ -117,6 +117,9 @@ def test_every_command_that_is_not_run_is_parsed(page: Path) -> None:
             parse(words, line)
 
 
+REDIRECTION = re.compile(r"\d*>>?\S+")
+
+
 def calls(line: str) -> list[list[str]]:
     """The calls of longhaul in a line of shell, each as its words; those inside `sh -c` too."""
     found: list[list[str]] = []
@@ -124,6 +127,8 @@ def calls(line: str) -> list[list[str]]:
     for word in shlex.split(line, comments=True):
         if word in ("&&", "||", "|", ";"):
             current = None
+        elif REDIRECTION.fullmatch(word):
+            continue
         elif current is not None:
             current.append(word)
         elif word == "longhaul":

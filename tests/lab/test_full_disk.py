@@ -63,7 +63,8 @@ def test_set_is_refused_and_down_gives_everything_back(disk: Path, capsys: pytes
 def test_a_file_of_the_users_that_cannot_be_written_is_one_line(disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fill(disk)
     assert longhaul("docs", "--man", str(disk)) == 4
-    assert capsys.readouterr().err == "cannot write a file: No space left on device; make room there, then try again\n"
+    told = f"cannot write {disk}/longhaul.1: No space left on device; make room there, then try again\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_disk_that_became_read_only(disk: Path, capsys: pytest.CaptureFixture[str]) -> None:

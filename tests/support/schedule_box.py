@@ -36,7 +36,8 @@ class Box:
         self.alarm, self.end_ns = HandAlarm(self.clock, slow_ns), 0
 
     def appliance(self) -> Appliance:
-        return Appliance(self.kernel, self.folder, author=Author("root", 0, 1, "x"), clock=self.clock)
+        author = Author("root", 0, 1, "x")
+        return Appliance(self.kernel, self.folder, author=author, clock=self.clock, guard=lambda _: None)
 
     def up(self, topology: Topology) -> Box:
         self.appliance().up(topology)
