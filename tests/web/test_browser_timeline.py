@@ -65,6 +65,8 @@ def rtts(site: Site) -> list[tuple[float, float]]:
 
 def dragged(page: Page, handle: Locator, right: float, down: float) -> None:
     """Drag a handle by so many pixels."""
+    # Else the handle is still where an older draft had it, and moves away under the pointer.
+    expect(page.locator("#board")).to_have_attribute("aria-busy", "false")
     handle.scroll_into_view_if_needed()
     box = handle.bounding_box()
     assert box

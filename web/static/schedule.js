@@ -112,11 +112,11 @@ function choices() {
   set('new-setting', settingsOf(keys, $('new-direction').value).map((one) => [one, tracks.page.label(one)]));
 }
 
-// Something was edited. `built`: the tables are another; `dragging`: more of the same comes at once.
-function changed(built, dragging = false) {
+// Something was edited. `built`: the tables are another; `byHand`: moved, not typed.
+function changed(built, byHand = false) {
   if (built) fill();
   else told();
-  wait(dragging ? 0 : 150);
+  wait(byHand ? 0 : 150);
 }
 
 // Says that a draft is not applied, and has the browser keep it.
@@ -136,7 +136,16 @@ let asking = false;
 let again = false;
 function wait(ms) {
   clearTimeout(waiting);
-  waiting = setTimeout(() => check().catch(sayFailure), ms);
+  busyBoard(true);
+  waiting = setTimeout(() => {
+    waiting = 0;
+    check().catch(sayFailure);
+  }, ms);
+}
+
+// Says whether the drawing is of an older draft.
+function busyBoard(is) {
+  $('board').setAttribute('aria-busy', is);
 }
 
 async function check() {
@@ -152,6 +161,7 @@ async function check() {
     } while (again);
   } finally {
     asking = false;
+    busyBoard(waiting !== 0);
   }
 }
 

@@ -16,7 +16,7 @@ export function part(name, attributes = {}, text = undefined) {
 }
 
 export class StripChart {
-  // `act`: add(at, value), move(number, at, value, done), remove(number), pick(number); `number` is that of a handle.
+  // `act`: add(at, value), move(number, at, value), remove(number), pick(number); `number` is that of a handle.
   constructor(label, act) {
     Object.assign(this, { label, act, curve: null, view: null, picked: -1, fixed: null, width: 0, now: null });
     this.root = part('svg', { class: 'strip', role: 'group', 'aria-label': label, height: HEIGHT });
@@ -134,7 +134,7 @@ export class StripChart {
     const steps = { ArrowLeft: [-every, 0], ArrowRight: [every, 0], ArrowUp: [0, level], ArrowDown: [0, -level] }[event.key];
     if (steps) {
       const raised = this.curve.unit === 'switch' ? Number(steps[1] > 0) : Math.max(0, (value ?? 0) + steps[1]);
-      this.act.move(i, Math.max(0, ns + steps[0]), steps[1] ? raised : undefined, true);
+      this.act.move(i, Math.max(0, ns + steps[0]), steps[1] ? raised : undefined);
     } else if (event.key === 'Delete' || event.key === 'Backspace') this.act.remove(i);
     else if (event.key === 'Enter' || event.key === ' ') this.act.pick(i, true);
     else return;
@@ -168,13 +168,13 @@ export class StripChart {
       if (!along && !up) return;
       const { ns, value } = this.at(event);
       last = [along ? ns : undefined, up ? value : undefined];
-      this.act.move(number, ...last, false);
+      this.act.move(number, ...last);
     };
     const end = () => {
       this.root.removeEventListener('pointermove', move);
       ['pointerup', 'pointercancel'].forEach((kind) => this.root.removeEventListener(kind, end));
       this.fixed = null;
-      if (last) this.act.move(number, ...last, true);
+      if (last) this.act.move(number, ...last);
       this.dots.children[number]?.focus();
     };
     this.root.addEventListener('pointermove', move);

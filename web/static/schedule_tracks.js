@@ -77,7 +77,7 @@ export class Tracks {
     const label = `${named(track)} ${this.page.label(setting)}`;
     const chart = new StripChart(label, {
       add: (ns, value) => this.#add(track, setting, ns, this.#textOf(track, setting, value)),
-      move: (i, ns, value, done) => this.#move(track, setting, i, ns, value, done),
+      move: (i, ns, value) => this.#move(track, setting, i, ns, value),
       remove: (i) => this.#remove(track, keysOf(track, setting)[i], setting),
       pick: (i, enter) => this.pick(keysOf(track, setting)[i], enter),
     });
@@ -195,7 +195,7 @@ export class Tracks {
   }
 
   // A key stays between its neighbours.
-  #move(track, setting, i, ns, value, done) {
+  #move(track, setting, i, ns, value) {
     const key = keysOf(track, setting)[i];
     const times = this.#times(track);
     const place = track.keys.indexOf(key);
@@ -206,7 +206,7 @@ export class Tracks {
     }
     if (value !== undefined) key[setting] = this.#textOf(track, setting, value);
     this.#values(key);
-    this.page.changed(false, !done);
+    this.page.changed(false, true);
   }
 
   #values(key) {
