@@ -29,7 +29,6 @@ from msgspec import Struct
 from emulator.control import state_files
 from emulator.control.old_state import renewed
 from emulator.control.state_files import (
-    HOW_TO_OPEN,
     INTENT_FILE,
     LOCK_FILE,
     OLDER_INTENT_FILE,
@@ -226,17 +225,7 @@ class IntentStore:
 
     def _is_free(self) -> bool:
         """Whether nobody holds the lock; of one that this process may not open nobody knows."""
-        try:
-            fd = os.open(self.folder / LOCK_FILE, os.O_RDONLY | HOW_TO_OPEN)
-        except OSError:
-            return True
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(fd)
-        return True
+        return not state_files.is_held(self.folder, LOCK_FILE, fcntl.LOCK_SH)
 
     def holding_lease(self) -> AbstractContextManager[None]:
         """Hold the lease for the time of the block, or until this process dies. Raises MissingError."""

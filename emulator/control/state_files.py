@@ -78,13 +78,21 @@ def playing(folder: Path) -> Iterator[None]:
 
 
 def is_played(folder: Path) -> bool:
-    """Whether a process plays the schedule. One that this process may not ask does."""
+    """Whether a process plays the schedule, or this one may not know."""
+    return is_held(folder, PLAYER_FILE, fcntl.LOCK_EX) is not False
+
+
+def is_held(folder: Path, name: str, wanted: int) -> bool | None:
+    """Whether a process holds a lock file so that nobody could lock it as `wanted` (LOCK_SH, LOCK_EX).
+
+    None where this process may not open the file.
+    """
     try:
-        fd = os.open(folder / PLAYER_FILE, os.O_RDONLY | HOW_TO_OPEN)
+        fd = os.open(folder / name, os.O_RDONLY | HOW_TO_OPEN)
     except OSError as error:
-        return isinstance(error, PermissionError)
+        return None if isinstance(error, PermissionError) else False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, wanted | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
