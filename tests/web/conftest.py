@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from support.browser_visit import LIMIT_MS, Site, chromium, log_in, served, window
+from support.gated_runs import Gate
 from support.made_results import execution
 from support.web_daemon import House
 
@@ -21,6 +22,18 @@ expect.set_options(timeout=LIMIT_MS)
 def house(tmp_path: Path) -> House:
     """A daemon with nothing up."""
     return House(tmp_path)
+
+
+@pytest.fixture
+def gate() -> Gate:
+    """A runner of which no cell ends by itself."""
+    return Gate()
+
+
+@pytest.fixture
+def gated(tmp_path: Path, gate: Gate) -> House:
+    """A daemon with nothing up, whose runs' cells end when the test says so."""
+    return House(tmp_path, runner=gate)
 
 
 @pytest.fixture

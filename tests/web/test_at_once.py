@@ -12,45 +12,26 @@ from typing import Any
 
 import pytest
 from support import made_recordings
-from support.made_results import execution
+from support.gated_runs import Gate, begin
 from support.waiting import PATIENCE_S
 from support.web_daemon import AUTHOR, House, problem, until
 
 from emulator.cli import main
 from emulator.control.appliance import Appliance
-from emulator.experiment.cell_spec import CellSpec
-from emulator.experiment.run_folder import Asked, Execution, RunFolder
+from emulator.experiment.run_folder import Asked, RunFolder
 from emulator.kernel.fake import FakeKernel
 from emulator.report import write
 from emulator.system import kept_file
 from web.recordings import Recording
 from web.runs import Run
 
-TWO_CELLS = {"rtt": ["1ms"], "tcp_profile": ["default", "max"], "streams": [1], "rate": "100Mbit", "duration": 10}
-
-
-class Gate:
-    """A runner whose cells end when the test says so."""
-
-    def __init__(self) -> None:
-        self.begun, self.may_end = 0, threading.Semaphore(0)
-
-    def __call__(self, spec: CellSpec) -> Execution:
-        self.begun += 1
-        assert self.may_end.acquire(timeout=PATIENCE_S)
-        return execution(spec)
+TWO_CELLS = {"rtt": ["1ms"]}
 
 
 @pytest.fixture
-def gate() -> Gate:
-    """No cell ends by itself."""
-    return Gate()
-
-
-@pytest.fixture
-def house(tmp_path: Path, gate: Gate) -> House:
+def house(gated: House) -> House:
     """A daemon with nothing up."""
-    return House(tmp_path, runner=gate)
+    return gated
 
 
 @contextmanager
@@ -74,15 +55,15 @@ def stopped_when_a_thread_is_about_to_start(stop: Callable[[], object]) -> Itera
 def test_a_run_that_ends_while_its_results_are_read_is_never_taken_for_stopped(
     house: House, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = house.client.post("/api/runs", json=TWO_CELLS).json["id"]
-    gate.may_end.release()
-    until(house, name, lambda run: run["finished"] == 1 and gate.begun == 2)
+    name = begin(house, **TWO_CELLS)
+    gate.open(1)
+    until(house, name, lambda run: run["finished"] == 1 and len(gate.begun) == 2)
     real, reader = RunFolder.finished, threading.current_thread()
 
     def finished(folder: RunFolder, asked: Asked) -> Any:
         found = real(folder, asked)
         if threading.current_thread() is reader:
-            gate.may_end.release()
+            gate.open(1)
             house.runs.stop()
         return found
 
@@ -93,14 +74,14 @@ def test_a_run_that_ends_while_its_results_are_read_is_never_taken_for_stopped(
 
 
 def test_a_daemon_that_stops_while_a_run_begins_waits_for_its_end(house: House, gate: Gate) -> None:
-    gate.may_end.release(2)
+    gate.open(2)
     with stopped_when_a_thread_is_about_to_start(house.runs.stop):
-        name = house.client.post("/api/runs", json=TWO_CELLS).json["id"]
+        name = begin(house, **TWO_CELLS)
     assert house.runs.get(name).state != "running"
 
 
 def test_watchers_hear_at_last_that_a_run_is_deleted_though_its_end_is_said_just_then(house: House, gate: Gate) -> None:
-    gate.may_end.release(2)
+    gate.open(2)
     say, ended = house.runs._say, threading.Event()
     deleting = threading.Thread(target=lambda: house.runs.remove(name))
 
@@ -114,7 +95,7 @@ def test_watchers_hear_at_last_that_a_run_is_deleted_though_its_end_is_said_just
         ended.set()
 
     house.runs._say = said
-    name = house.client.post("/api/runs", json=TWO_CELLS).json["id"]
+    name = begin(house, **TWO_CELLS)
     assert ended.wait(PATIENCE_S)
     deleting.join(PATIENCE_S)
     assert [run.state for run in house.reported][-2:] == ["done", "deleted"]
@@ -123,8 +104,8 @@ def test_watchers_hear_at_last_that_a_run_is_deleted_though_its_end_is_said_just
 def test_a_report_is_drawn_to_its_end_though_its_run_is_deleted_meanwhile(
     house: House, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate.may_end.release(2)
-    name = house.client.post("/api/runs", json=TWO_CELLS).json["id"]
+    gate.open(2)
+    name = begin(house, **TWO_CELLS)
     until(house, name, lambda run: run["state"] == "done")
     deleting, real = threading.Thread(target=house.runs.remove, args=(name,)), write.page
 

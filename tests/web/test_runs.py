@@ -23,15 +23,9 @@ from emulator.model.request_load import RequestLoad
 
 
 @pytest.fixture
-def gate() -> Gate:
-    """No cell ends by itself."""
-    return Gate()
-
-
-@pytest.fixture
-def house(tmp_path: Path, gate: Gate) -> House:
+def house(gated: House) -> House:
     """A daemon with nothing up."""
-    return House(tmp_path, runner=gate)
+    return gated
 
 
 def test_a_run_from_its_start_to_its_tables(house: House, gate: Gate) -> None:

@@ -16,15 +16,9 @@ from emulator.experiment.run_folder import Execution
 
 
 @pytest.fixture
-def gate() -> Gate:
-    """No cell ends by itself."""
-    return Gate()
-
-
-@pytest.fixture
-def house(tmp_path: Path, gate: Gate) -> House:
+def house(gated: House) -> House:
     """A daemon with nothing up."""
-    return House(tmp_path, runner=gate)
+    return gated
 
 
 def test_a_topology_that_is_up_is_in_the_way(house: House, gate: Gate) -> None:

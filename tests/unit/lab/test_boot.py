@@ -261,29 +261,6 @@ def test_a_folder_that_takes_no_file_is_named(monkeypatch: pytest.MonkeyPatch) -
         boot.run(["true"], choice=RootChoice(host=True))
 
 
-def test_a_build_without_room_fails_before_it_begins(tmp_path: Path) -> None:
-    with (
-        pytest.raises(LabError, match=r"has room for .*, and the build needs .* XDG_CACHE_HOME"),
-        build_cache.building(tmp_path / "thing-1", 1 << 60),
-    ):
-        pytest.fail("it was begun")
-    assert not (tmp_path / "thing-1.partial").exists()
-
-
-def test_an_interrupted_build_is_not_trusted(tmp_path: Path) -> None:
-    place = tmp_path / "thing-1"
-    with pytest.raises(KeyboardInterrupt), build_cache.building(place, 0) as partial:
-        assert partial
-        (partial / "half").touch()
-        raise KeyboardInterrupt
-    assert not place.exists()
-    with build_cache.building(place, 0) as partial:
-        assert partial is not None
-        assert list(partial.iterdir()) == []
-    with build_cache.building(place, 0) as again:
-        assert again is None
-
-
 def test_floating_point_registers_survive_all_that_happens_to_a_program(tmp_path: Path) -> None:
     program = tmp_path / "registers"
     source = TESTS / "support/registers.c"
@@ -312,12 +289,6 @@ def test_a_source_is_compiled_for_the_lab_when_it_has_changed_and_only_then(tmp_
     source.write_text("NUMBER = 2\n")
     compile_pyc.compile_project(root, [tmp_path])
     assert compiled.read_bytes() != first[1]
-
-
-def test_missing_packages_are_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LabError, match=r"apt-get install bison flex$"):
-        build_cache.need({"flex": "flex", "bison": "bison"})
 
 
 OUTSIDE = """
