@@ -237,7 +237,7 @@ class Follower:
             return False
         self._stamp = self._player = None
         stamp, now = self._store.stamp(), self._store.read()
-        self._leased = now.pending is not None and now.pending.leased
+        self._leased = now.leased
         timeline = timeline_of(now.topology) if now.topology and now.began_ns is not None else None
         if timeline and now.began_ns is not None:
             self._began_ns, late = now.began_ns, noted(self._store.folder, now.began_ns)
